@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "glassformer"
-DOC = (ROOT / "docs" / "architecture.md").read_text()
+DOC = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 FILES = sorted(PACKAGE.rglob("*.py"))
 FRONT_DOOR = ("glassformer", "glassformer.__main__")  # above all floors
 
@@ -23,7 +23,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {module_name(path): ast.parse(path.read_text()) for path in FILES}
+TREES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 PATHS = {module_name(path): path for path in FILES}
 every_module = pytest.mark.parametrize("name", TREES)
 
@@ -126,7 +126,7 @@ def test_a_module_has_a_docstring(name):
 @every_module
 def test_house_rules(name):
     tree, path = TREES[name], PATHS[name]
-    lines = path.read_text().splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 400, "too long"
     assert [line for line in lines if len(line) > 100] == []
     assert not re.search(r"utils?|common|helpers?|misc", path.stem), "a name that says nothing"
@@ -169,6 +169,75 @@ def test_house_rules(name):
                 assert extra is None or not name.startswith("glassformer.layers"), where
 
 
+PLATFORM = {
+    "fcntl": {"files"},
+    "msvcrt": {"files"},
+    "signal": {"signals"},
+    "ctypes": {"training.memory"},
+    **{name: set() for name in ("multiprocessing", "pwd", "resource", "subprocess", "termios")},
+}
+"""Modules that not every system has, or that differ, and the only files that may import them."""
+
+
+@every_module
+def test_what_differs_between_systems_is_in_one_place(name):
+    """Imports, and text that would be read or written in the system's own encoding or newlines."""
+    for node in ast.walk(TREES[name]):
+        where = f"{PATHS[name].relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            own = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            allowed = PLATFORM.get((own or "").split(".")[0])
+            assert allowed is None or name.removeprefix("glassformer.") in allowed, where
+        elif isinstance(node, ast.Call):
+            assert not system_text(node), f"{where}: say encoding= (and newline= when writing)"
+
+
+def system_text(call: ast.Call) -> bool:
+    """Whether a call reads or writes text as the system does by default."""
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    given = {keyword.arg for keyword in call.keywords}
+    if method == "read_text":
+        return "encoding" not in given and not call.args
+    if method == "write_text":
+        return not {"encoding", "newline"} <= given
+    plain = isinstance(call.func, ast.Name) and call.func.id == "open"
+    if not plain and method not in ("open", "fdopen"):
+        return False
+    modes = [a.value for a in call.args if isinstance(a, ast.Constant)]
+    mode = next((m for m in modes if isinstance(m, str) and re.fullmatch("[rwax+bt]+", m)), "")
+    if "b" in mode or (not plain and not mode):
+        return False
+    return "encoding" not in given or (bool(set(mode) & set("wax+")) and "newline" not in given)
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("open(p)", True),
+        ("open(p, 'rb')", False),
+        ("open(p, 'w', encoding='utf-8')", True),
+        ("p.open('a', encoding='utf-8', newline='')", False),
+        ("p.open('w')", True),
+        ("zip.open(info)", False),
+        ("p.read_text()", True),
+        ("p.read_text('utf-8')", False),
+        ("p.write_text(t, encoding='utf-8')", True),
+    ],
+)
+def test_text_of_the_system_is_seen(source, wrong):
+    assert system_text(ast.parse(source, mode="eval").body) is wrong
+
+
+def test_every_file_can_be_checked_out_on_every_system():
+    """Windows lacks some names and characters, and two names that differ in case are one there."""
+    names = [path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*")]
+    assert len({name.lower() for name in names}) == len(names)
+    reserved = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+    for part in {part for name in names for part in name.split("/")}:
+        assert not reserved.fullmatch(part)
+        assert not re.search(r'[<>:"|?*\\]|[ .]$', part), part
+
+
 def undefined(source: str) -> set[str]:
     """Names that are read as global ones and that nothing in the module defines."""
     top = symtable.symtable(source, "module", "exec")
@@ -189,7 +258,7 @@ def undefined(source: str) -> set[str]:
 def test_every_name_is_defined(name):
     """Linters cannot say it here: the axes of shapes are names in strings, which they would report
     too."""
-    assert not undefined(PATHS[name].read_text())
+    assert not undefined(PATHS[name].read_text(encoding="utf-8"))
 
 
 def test_a_name_that_is_not_defined_is_found():

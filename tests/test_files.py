@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-import resource
+import stat
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -137,6 +137,97 @@ def test_windows_syncs_files_and_no_folders(tmp_path, monkeypatch):
     assert len(synced) == 1
 
 
+def test_windows_removes_a_lock_when_it_is_closed(tmp_path, monkeypatch):
+    """By a stand-in: an open file cannot be removed there."""
+    opened, unlink = [], Path.unlink
+    real = Path.open
+
+    def held(path, *arguments, **named):
+        opened.append(real(path, *arguments, **named))
+        return opened[-1]
+
+    def refuses(path, **named):
+        if not opened[-1].closed:
+            raise PermissionError(errno.EACCES, "it is open")
+        unlink(path, **named)
+
+    monkeypatch.setattr(files, "WINDOWS", True)
+    monkeypatch.setattr(Path, "open", held)
+    monkeypatch.setattr(Path, "unlink", refuses)
+    with pytest.raises(ConfigError, match="a bad file"), files.locked(tmp_path / "run"):
+        raise ConfigError("a bad file")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("windows", "refusals"), [(True, 3), (True, 99), (False, 1)])
+def test_windows_is_asked_again_for_an_open_file(tmp_path, monkeypatch, windows, refusals):
+    replace, waited, left = Path.replace, [], [refusals]
+
+    def refuses(path, target):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise PermissionError(errno.EACCES, "another program has it open")
+        return replace(path, target)
+
+    monkeypatch.setattr(files, "WINDOWS", windows)
+    monkeypatch.setattr(Path, "replace", refuses)
+    monkeypatch.setattr(files.time, "sleep", waited.append)
+    if refusals == 3:
+        files.write_text(tmp_path / "a.txt", "x")
+        assert (tmp_path / "a.txt").read_text() == "x"
+        assert waited == list(files.PAUSES[:3])
+    else:
+        with pytest.raises(CheckpointError, match="choose another place"):
+            files.write_text(tmp_path / "a.txt", "x")
+        assert waited == (list(files.PAUSES) if windows else [])
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_text_has_the_same_bytes_everywhere(tmp_path, monkeypatch):
+    """Windows writes a newline as two bytes, unless it is told not to; hashes would differ."""
+    monkeypatch.setattr("os.linesep", "\r\n")
+    given = []
+    real = Path.write_text
+    monkeypatch.setattr(
+        Path, "write_text", lambda self, *a, **named: (given.append(named), real(self, *a, **named))
+    )
+    files.write_text(tmp_path / "a.txt", "a\nb\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"a\nb\n"
+    assert given[0]["newline"] == "\n"
+
+
+def test_a_scratch_folder_goes_when_it_can(monkeypatch):
+    with files.scratch_folder() as folder:
+        (folder / "a").write_text("")
+    assert not folder.exists()
+    later, real = [], files.shutil.rmtree
+    monkeypatch.setattr(
+        files.atexit, "register", lambda *call, **named: later.append((call, named))
+    )
+    monkeypatch.setattr(files.shutil, "rmtree", lambda *call, **named: None)  # a file is mapped
+    with files.scratch_folder() as folder:
+        pass
+    assert folder.exists()
+    monkeypatch.setattr(files.shutil, "rmtree", real)
+    ((_, place), named) = later[0]
+    real(place, **named)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("number", files.NO_SYNC)
+def test_a_folder_that_cannot_be_synced_is_no_obstacle(tmp_path, monkeypatch, number):
+    real = os.fsync
+
+    def no_folders(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", no_folders)
+    files.write_text(tmp_path / "a.txt", "x")
+    assert (tmp_path / "a.txt").read_text() == "x"
+
+
 def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch):
     import fcntl
 
@@ -166,7 +257,7 @@ for write in (lambda: write_text(folder / "a.txt", "x" * 100000),
     except CheckpointError as error:
         print(error)
 """
-    assert resource.RLIMIT_FSIZE is not None
+    pytest.importorskip("resource", reason="limits of Unix")
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )

@@ -1,13 +1,17 @@
 """Files that are complete or absent: written beside their place, synced, then renamed into it."""
 
+import atexit
 import errno
 import json
 import math
 import os
 import re
 import shutil
+import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +19,10 @@ from glassformer.errors import CheckpointError, ConfigError, DataError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WINDOWS = os.name == "nt"
+NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EACCES, errno.ENOTSUP)
+"""How file systems say that they do not sync folders."""
+PAUSES = (0.01, 0.05, 0.2, 0.5, 1.0)
+"""Seconds before Windows is asked again for a file that another program has open."""
 LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
 """Names of what is being written: a folder, the folder that it replaces, a file or a store."""
@@ -68,7 +76,7 @@ def write_text(path: Path, text: str) -> None:
     """Replace a file by `text` as one step."""
     with replacing(path) as temporary:
         # surrogateescape: a folder's name that is not UTF-8 comes out as the bytes that it has
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -97,11 +105,41 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             sync(temporary)
-            temporary.replace(path)
+            patiently(partial(temporary.replace, path))
             sync(path.parent)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def patiently(move: Callable[[], object]) -> None:
+    """Rename or replace a file or folder.
+
+    Windows refuses to as long as a program has it open, such as a reader or a virus scanner; it is
+    asked again for some two seconds.
+    """
+    for pause in PAUSES if WINDOWS else ():
+        try:
+            move()
+            return
+        except PermissionError:
+            time.sleep(pause)
+    move()
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder, removed at the end; maps of its files stay readable.
+
+    Windows does not remove files that are mapped: the rest goes when the program ends, if it can.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
 
 def replace_folder(new: Path, path: Path) -> None:
@@ -111,8 +149,8 @@ def replace_folder(new: Path, path: Path) -> None:
         if path.exists():  # a folder that is not empty cannot be renamed over
             before = _before(path)
             shutil.rmtree(before, ignore_errors=True)
-            path.rename(before)
-        new.rename(path)
+            patiently(partial(path.rename, before))
+        patiently(partial(new.rename, path))
         sync(path.parent)
     finally:
         settle(path)
@@ -129,7 +167,7 @@ def settle(path: Path) -> None:
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
-        before.rename(path)
+        patiently(partial(before.rename, path))
 
 
 def sweep(folder: Path, own: Callable[[str], bool]) -> None:
@@ -192,7 +230,7 @@ def _put_back(before: Path, now: Path) -> None:
     if now.is_dir():
         shutil.rmtree(now)
     if before.exists():
-        before.replace(now)
+        patiently(partial(before.replace, now))
     else:
         now.unlink(missing_ok=True)
 
@@ -212,11 +250,14 @@ def sync(path: Path) -> None:
     handle = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_SYNC or not path.is_dir():
+            raise
     finally:
         os.close(handle)
 
 
-def _take(file: IO[str]) -> None:
+def _take(file: IO[bytes]) -> None:
     """Lock an open file for this process, until it is closed; BlockingIOError: another has it."""
     try:
         import fcntl
@@ -242,7 +283,7 @@ def locked(folder: Path) -> Iterator[None]:
     with writing(folder):
         new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("w")
+        file = (folder / LOCK).open("ab")  # to empty a file that is locked may be refused
     with file:
         try:
             _take(file)
@@ -256,7 +297,9 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         except Exception:
             if folder.is_dir() and [entry.name for entry in folder.iterdir()] == [LOCK]:
-                with suppress(OSError):  # Windows does not remove an open file
+                if WINDOWS:  # which does not remove an open file
+                    file.close()
+                with suppress(OSError):
                     (folder / LOCK).unlink()
                     if new:
                         folder.rmdir()

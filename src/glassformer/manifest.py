@@ -9,11 +9,20 @@ process that is killed in between leaves files that are as the manifest says.
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from glassformer.files import read_json, replace_folder, settle, sync, write_json, writing
+from glassformer.files import (
+    patiently,
+    read_json,
+    replace_folder,
+    settle,
+    sync,
+    write_json,
+    writing,
+)
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
@@ -77,7 +86,7 @@ def replacing_files(folder: Path) -> Iterator[Path]:
             before, new = _read(folder) or {}, _entries(temporary)
             _write(folder, before | {name: [*before.get(name, []), *new[name]] for name in new})
             for name in new:
-                (temporary / name).replace(folder / name)
+                patiently(partial((temporary / name).replace, folder / name))
             sync(folder)
             _write(folder, before | new)
         finally:

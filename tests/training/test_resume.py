@@ -368,7 +368,7 @@ def test_a_signal_in_the_last_step_is_no_interruption(tmp_path, monkeypatch):
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    from glassformer.training.interrupt import interruptions
+    from glassformer.signals import interruptions
 
     with interruptions() as received:
         os.kill(os.getpid(), signal.SIGINT)
@@ -378,7 +378,7 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_a_hangup_that_was_ignored_stays_so():
-    from glassformer.training.interrupt import interruptions
+    from glassformer.signals import interruptions
 
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:

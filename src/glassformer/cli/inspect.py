@@ -1,7 +1,6 @@
 """`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C."""
 
 import sys
-import tempfile
 from contextlib import ExitStack, suppress
 from html import escape
 from pathlib import Path
@@ -27,6 +26,7 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
+    from glassformer.files import scratch_folder
     from glassformer.run import load
     from glassformer.serve.explorer.auth import LOCAL
     from glassformer.serve.explorer.handler import Explorer
@@ -46,8 +46,8 @@ def inspect(
         print(server.address, flush=True)
         if not no_browser:
             with suppress(OSError):  # then the printed address is enough
-                place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
-                _open_in_browser(Path(place) / "explorer.html", server.address)
+                place = kept.enter_context(scratch_folder())
+                _open_in_browser(place / "explorer.html", server.address)
         code = _serve(server)
         sys.stderr.write("the explorer has ended\n")
     if code:
@@ -60,29 +60,28 @@ def _serve(server: "Server") -> int:
 
     Returns the exit code: 0, or 143 where SIGTERM left requests without an answer.
     """
-    import signal
     import threading
+
+    from glassformer.signals import handled
 
     received, unanswered = list[int](), list[int]()
 
     def finish() -> None:
         if not server.drain():
             sys.stderr.write("some requests were not answered in time\n")
-            unanswered.append(signal.SIGTERM)
+            unanswered.extend(received)
         server.shutdown()
 
     def end(number: int, frame: object) -> None:
-        if received:
-            unanswered.append(number)
-        threading.Thread(target=server.shutdown if received else finish, daemon=True).start()
         received.append(number)
+        if len(received) > 1:
+            unanswered.append(number)
+        stop = finish if len(received) == 1 else server.shutdown
+        threading.Thread(target=stop, daemon=True).start()
 
-    with ExitStack() as kept:
-        if threading.current_thread() is threading.main_thread():
-            kept.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, end))
-        with suppress(KeyboardInterrupt):
-            server.serve_forever(poll_interval=0.2)
-    return 128 + signal.SIGTERM if unanswered else 0
+    with handled(end, "SIGTERM"), suppress(KeyboardInterrupt):
+        server.serve_forever(poll_interval=0.2)
+    return 128 + unanswered[0] if unanswered else 0
 
 
 def _open_in_browser(page: Path, address: str) -> None:
@@ -94,7 +93,9 @@ def _open_in_browser(page: Path, address: str) -> None:
     import threading
     import webbrowser
 
+    from glassformer.files import write_text
+
     head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(address)}">'
-    page.write_text(f"<!doctype html>{head}<title>glassformer</title>", encoding="utf-8")
+    write_text(page, f"<!doctype html>{head}<title>glassformer</title>")
     # a browser in the terminal returns only when it is closed
     threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO
 
+from glassformer.cli.terminal import END_KEY
 from glassformer.errors import DataError
 
 LONG = 1 << 12
@@ -52,7 +53,7 @@ def chunks(most: int) -> Iterator[list[str]]:
     if sys.stdin is None:
         return
     if sys.stdin.isatty():
-        sys.stderr.write("type a line and press Enter; end with Ctrl-D\n")
+        sys.stderr.write(f"type a line and press Enter; end with {END_KEY}\n")
     lines = _Ahead(maxsize=2 * most)
     # a stream of its own: a thread that waits in sys.stdin when the program ends would abort it
     stream = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - the thread closes it

@@ -5,7 +5,6 @@ so that `--help` answers at once.
 """
 
 import os
-import signal
 import sys
 import threading
 from contextlib import suppress
@@ -33,7 +32,9 @@ from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import evaluate, generate
 from glassformer.errors import GlassformerError
+from glassformer.files import WINDOWS
 from glassformer.headway import LEARNING
+from glassformer.signals import INTERRUPTED, end_at_second_interrupt
 
 app = typer.Typer(
     name="glassformer",
@@ -92,9 +93,8 @@ def main() -> None:
     """Run the command line; an error is one sentence on stderr and an exit code."""
     _open_closed_streams()
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    if isinstance(sys.stdout, TextIOWrapper):  # a character that the terminal lacks is no error
-        sys.stdout.reconfigure(errors="backslashreplace")
-    _prepare_to_be_interrupted()
+    _prepare_output()
+    end_at_second_interrupt()
     try:
         try:
             app(arguments, prog_name="glassformer")
@@ -119,24 +119,20 @@ def _abandon_learning() -> None:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(128 + signal.SIGINT)
+        os._exit(INTERRUPTED)
 
 
-def _prepare_to_be_interrupted() -> None:
-    """Let a second Ctrl-C end the program at once, wherever it tidies up after the first.
+def _prepare_output() -> None:
+    """Let every character be printed: on a terminal, one that it lacks is escaped.
 
-    Nothing is lost by it: what is half written lies beside its place.
+    Windows has another encoding and other line ends for a file or a pipe than for a terminal; they
+    get UTF-8 and newlines there too, as standard input is read, unless PYTHONIOENCODING is set.
     """
-
-    def first(number: int, frame: object) -> None:
-        signal.signal(number, second)
-        raise KeyboardInterrupt
-
-    def second(number: int, frame: object) -> None:
-        os._exit(128 + number)
-
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, first)
+    if not isinstance(sys.stdout, TextIOWrapper):
+        return
+    sys.stdout.reconfigure(errors="backslashreplace")
+    if WINDOWS and not sys.stdout.isatty() and "PYTHONIOENCODING" not in os.environ:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
 
 
 def _open_closed_streams() -> None:
@@ -166,7 +162,7 @@ def _said(error: Exception) -> tuple[str, int]:
     if isinstance(error, GlassformerError):
         return str(error), error.exit_code
     message = str(error).lower()
-    full = ("out of memory", "can't allocate memory")
+    full = ("out of memory", "can't allocate memory", "not enough memory")
     if isinstance(error, MemoryError) or any(words in message for words in full):
         return "Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1
     if isinstance(error, OSError) and error.strerror and error.filename is None:

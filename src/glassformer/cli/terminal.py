@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError
+from glassformer.files import WINDOWS
 
 
 def print_json(value: Any) -> None:
@@ -17,6 +18,8 @@ def print_json(value: Any) -> None:
     print(json.dumps(finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
 
 
+END_KEY = "Ctrl-Z and Enter" if WINDOWS else "Ctrl-D"
+"""What ends input that is typed."""
 LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """Characters that JSON may hold as they are, but that many programs read as the end of a line."""
 
@@ -29,7 +32,7 @@ def read_stdin(piped: bool = False) -> str:
     if sys.stdin is None or (piped and sys.stdin.isatty()):
         return ""
     if sys.stdin.isatty():
-        sys.stderr.write("reading text from the terminal; end it with Ctrl-D\n")
+        sys.stderr.write(f"reading text from the terminal; end it with {END_KEY}\n")
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:

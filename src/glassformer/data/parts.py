@@ -30,7 +30,7 @@ from glassformer.data.formats.records import (
     records,
     written,
 )
-from glassformer.data.sources import Source, resolve
+from glassformer.data.sources import Source, resolve, slashed
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -191,7 +191,7 @@ class _Files:
             self._archives[folder] = source_at(posixpath.join(folder, "row")).archive
         archive = self._archives[folder]
         home = name if archive else os.path.expanduser(name)
-        path = os.path.abspath(os.path.join(os.path.expanduser(folder), home))
+        path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), home)))
         if archive is not None:
             check_inside(path, archive, where, name)
         if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):

@@ -48,9 +48,16 @@ TEXT_SUFFIXES = FORMATS.keys() | {
 """Suffixes that are read in a folder, each also with .gz."""
 
 
+def slashed(path: str | Path) -> str:
+    """A path with `/` between its folders, which Windows understands too: patterns, classes by
+    folder and the order of files are those of other systems."""
+    return str(path).replace(os.sep, "/")
+
+
 @dataclass(frozen=True)
 class Source:
-    """One file that is read: an absolute path, which may go on inside a zip archive."""
+    """One file that is read: an absolute path by `slashed`, which may go on inside a zip
+    archive."""
 
     path: str
     archive: str | None = None
@@ -170,11 +177,11 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
             (p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None
         )
         if archive is not None:
-            yield from _in_archive(str(archive), "/".join(path.parts[len(archive.parts) :]))
+            yield from _in_archive(slashed(archive), "/".join(path.parts[len(archive.parts) :]))
         elif path.is_dir():
             yield from _in_folder(path)
         elif path.is_file():
-            yield Source(str(path))
+            yield Source(slashed(path))
         elif path.exists():  # a pipe or device would be read up on the first of several passes
             raise DataError(
                 f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
@@ -187,7 +194,7 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
 
 def _in_folder(folder: Path) -> Iterator[Source]:
     found = listed(folder).files
-    yield from _texts(map(Source, found), f"the folder {folder}", f"{folder}/*")
+    yield from _texts(map(Source, found), f"the folder {folder}", f"{slashed(folder)}/*")
 
 
 @dataclass(frozen=True)
@@ -228,12 +235,13 @@ def listed(folder: Path) -> Listing:
                     folders.append(entry.path)
             except OSError:  # a link to itself, or to where nobody may look
                 unreadable.append(entry.path)
-    return Listing(sorted(files), sorted(unreadable))
+    return Listing(sorted(map(slashed, files)), sorted(map(slashed, unreadable)))
 
 
-def _identity(place: str | Path) -> tuple[int, int]:
+def _identity(place: str | Path) -> tuple[int, int | str]:
     status = os.stat(place)
-    return status.st_dev, status.st_ino
+    # a file system of Windows without numbers of files gives 0
+    return status.st_dev, status.st_ino or os.path.realpath(place)
 
 
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
@@ -316,7 +324,8 @@ def _matching(pattern: Path) -> Iterator[Source]:
         below = listed(base).files if base.is_dir() else []
         found = [path for path in below if matches(Path(path).relative_to(base).as_posix(), rest)]
     else:
-        places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
+        named = map(slashed, glob.glob(str(pattern), recursive=hidden))
+        places = filter(os.path.isfile, sorted(named))
         found = list({os.path.realpath(path): path for path in places}.values())
     if not found:
         raise DataError(

@@ -286,7 +286,7 @@ def _build(
             manifest["splits"] = writer.finish()
         manifest["sha256"] = {file.name: digest(file) for file in sorted(work.iterdir())}
         manifest["seal"] = _seal(manifest)
-        (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        (work / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
         for file in work.iterdir():
             sync(file)
         replace_folder(work, folder)

@@ -67,7 +67,7 @@ def embed(
         (hidden,), places = streams(model, batch.to(device), [layer])
         of = torch.tensor([owners[i] for i in numbers])
         size = torch.tensor([[lengths[i]] for i in numbers], dtype=torch.float64)
-        total.index_add_(0, of, pool(hidden, places, how).double().cpu() * size)
+        total.index_add_(0, of, pool(hidden, places, how).cpu().double() * size)
         weight.index_add_(0, of, size)
     mean = total / weight.clamp(min=1)
     return (torch.nn.functional.normalize(mean, dim=1) if normalize else mean).float().numpy()

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from glassformer.axes import Float, Int, Tensor
+from glassformer.devices import exact_device
 from glassformer.generate.config import GenerateConfig
 
 
@@ -150,8 +151,8 @@ def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
     """Chosen token of each row after all transforms of `config`; `step` counts new ones from 0."""
-    if logits.device.type == "mps":  # it has no float64
-        return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
+    if (here := logits.device) != (place := exact_device(logits.device)):
+        return next_tokens(logits.to(place), seen, config, step).to(here)
     stages = transformed(logits, seen, config)
     if config.temperature == 0:
         return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token

@@ -158,8 +158,8 @@ def _vectors(
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.begin) for place in at]
     found, _ = streams(model, batch, range(model.config.n_layers + 1))
-    means = torch.stack([stream[0, places].double().mean(0) for stream in found])
-    return means.float().cpu().numpy()
+    means = torch.stack([stream[0, places].cpu().double().mean(0) for stream in found])
+    return means.float().numpy()
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 
 from glassformer.axes import Float, Tensor
+from glassformer.devices import exact
 from glassformer.inspect.look import Look, Replaced, fires
 from glassformer.inspect.target import (
     Attribution,
@@ -133,7 +134,7 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
     """1 - cos of each query's residual stream after a block, with and without each key's value."""
     place, _ = look.attention(layer, side=side, site=site)
     name = place.rpartition(".")[0]
-    x, as_it_is = look[f"{name}.resid_pre"].tensor, look[f"{name}.resid_post"].tensor.double()
+    x, as_it_is = look[f"{name}.resid_pre"].tensor, exact(look[f"{name}.resid_post"].tensor)
     block, context = look.stack(side).blocks[layer], look.context(side)
     source = seen = None
     if "cross" in _sites(look, side):
@@ -150,7 +151,7 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
         many = None if source is None else source.expand(rows, -1, -1)
         with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
             moved = block(x.expand(rows, -1, -1), context, None, many, seen)
-        found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
+        found.append(1 - torch.cosine_similarity(exact(moved), as_it_is[None], dim=-1))
     far = torch.cat(found).T.cpu()
     # An error of ε in each number is ε²/2 in the cosine: below that, only rounding moved.
     noise = (8 * torch.finfo(x.dtype).eps) ** 2 + 8 * torch.finfo(far.dtype).eps

@@ -86,7 +86,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
     ConfigError: no such outcome or position.
     """
     asked = Target.of(look, target, position, against)
-    logit = float(asked.value(asked.logits(look).double()))
+    logit = float(asked.value(exact(asked.logits(look))))
     walk = _Walk(look, asked)
     with torch.enable_grad():
         total = walk.to_the_target()

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.devices import generator
 from glassformer.layers import cpu_kernels
 
 _LENT = threading.Lock()
@@ -31,24 +32,13 @@ def drawn_by(seed: int, device: torch.device, compiled: bool = False) -> Iterato
             yield
         return
     with _LENT:
-        generator = _generator_of(device)
-        before = generator.get_state()
-        generator.manual_seed(seed)
+        own = generator(device)
+        before = own.get_state()
+        own.manual_seed(seed)
         try:
             yield
         finally:
-            generator.set_state(before)
-
-
-def _generator_of(device: torch.device) -> torch.Generator:
-    match device.type:
-        case "cuda":
-            torch.cuda.init()  # which makes the generators
-            return torch.cuda.default_generators[device.index or 0]
-        case "mps":
-            return torch.mps._get_default_mps_generator()
-        case _:
-            return torch.default_generator
+            own.set_state(before)
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:

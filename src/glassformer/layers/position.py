@@ -18,6 +18,7 @@ from torch import nn
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
+from glassformer.devices import exact, exact_device, widest
 from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import on_cpu
 
@@ -55,13 +56,16 @@ def sinusoidal(
     angle.
 
     `printed`: Note C's formula taken literally, with exponent 2j/D at every dimension j; the dot
-    product of two positions is then not a function of their distance. Computed in float64.
+    product of two positions is then not a function of their distance. Computed in float64, and
+    given in float32 on a device without it.
     Source: Notes A and E; Vaswani et al. 2017.
     """
-    j = torch.arange(d_model, dtype=torch.float64, device=position.device)
+    here = position.device
+    j = torch.arange(d_model, dtype=torch.float64, device=exact_device(here))
     exponent = 2 * j / d_model if printed else 2 * torch.div(j, 2, rounding_mode="floor") / d_model
-    angle = position[..., None].to(torch.float64) * 10000.0**-exponent
-    return torch.where(j.long() % 2 == 0, angle.sin(), angle.cos()).to(dtype)
+    angle = exact(position[..., None]) * 10000.0**-exponent
+    vectors = torch.where(j.long() % 2 == 0, angle.sin(), angle.cos())
+    return vectors.to(widest(here, dtype)).to(here)
 
 
 def naive_index(x: Float[Tensor, "B T D"], beta: float) -> Float[Tensor, "B T D"]:
@@ -107,7 +111,8 @@ class SinusoidalPosition(nn.Module):
         self.d_model, self.printed, self.first = d_model, printed, first
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
-        """One vector for each position, in float64; the embedding converts it to its precision."""
+        """One vector for each position, in float64 if the device has it; the embedding converts it
+        to its precision."""
         return sinusoidal(
             positions.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64
         )
@@ -126,7 +131,8 @@ class GridPosition(nn.Module):
         self.d_model, self.columns, self.first = d_model, columns, first
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
-        """One vector for each position, in float64; the embedding converts it to its precision."""
+        """One vector for each position, in float64 if the device has it; the embedding converts it
+        to its precision."""
         patch = positions.position - self.first
         row, column = patch.div(self.columns, rounding_mode="floor"), patch % self.columns
         halves = [sinusoidal(of, self.d_model // 2, dtype=torch.float64) for of in (row, column)]
@@ -265,7 +271,7 @@ def rotation(
     The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
     2021.
     """
-    return _turns(_angles(positions.position, d_head, base), dtype)
+    return _turns(_angles(positions.position, d_head, base), dtype, positions.position.device)
 
 
 def grid_rotation(
@@ -286,16 +292,17 @@ def grid_rotation(
     halves = [
         _angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)
     ]
-    return _turns(torch.cat(halves, -1), dtype)
+    return _turns(torch.cat(halves, -1), dtype, patch.device)
 
 
 def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor, "B 1 T _"]:
-    k = torch.arange(0, width, 2, dtype=torch.float64, device=number.device)
-    return number[:, None, :, None].to(torch.float64) * base ** (-k / width)
+    k = torch.arange(0, width, 2, dtype=torch.float64, device=exact_device(number.device))
+    return exact(number[:, None, :, None]) * base ** (-k / width)
 
 
-def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
-    cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
+def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype, device: torch.device) -> Rotation:
+    dtype = widest(device, dtype)
+    cos, sin = (x.to(dtype).to(device) for x in (angle.cos(), angle.sin()))
     return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
 

@@ -11,7 +11,6 @@ run.draw("a red star")                          text to image
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ import numpy as np
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError, suggest
+from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.embed import embed
@@ -128,8 +128,7 @@ class Run:
                 f"The split {split!r} is of the run's own data, and --data is scored whole; leave "
                 "one of them out."
             )
-        with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
-            place = Path(scratch)  # a run folder may be read-only
+        with scratch_folder() as place:  # a run folder may be read-only
             if data is None:
                 task, of = self._own_data(split, place), split
             else:

@@ -143,4 +143,4 @@ class Checkpoints:
                 totals[name] = totals[name].add_(value) if name in totals else value.clone()
         with no_grad():
             for name, parameter in model.named_parameters():
-                parameter.copy_(totals[name] / len(steps))
+                parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))

@@ -11,6 +11,7 @@ from typing import Self
 
 import torch
 
+from glassformer.devices import best, described, is_there, wait
 from glassformer.errors import ConfigError, counted
 from glassformer.recipe.train import Precision
 
@@ -49,31 +50,27 @@ def choose_machine(device: str, precision: str) -> Machine:
     threads = torch.get_num_threads()
     peaks = {dtype: measured_peak(chosen, dtype, threads) for dtype in candidates(precision)}
     first, *others = peaks
-    best = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
+    fastest = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
     on = f"{chosen}, {counted(threads, 'thread')}" if chosen.type == "cpu" else f"{chosen}"
-    return Machine(chosen, best, peaks[best], f"{on}, {_name(best)} ({how}: {words})")
+    return Machine(chosen, fastest, peaks[fastest], f"{on}, {_name(fastest)} ({how}: {words})")
 
 
 def platform(device: torch.device) -> str:
     """What the last bits of results depend on beside the recipe, in words."""
-    if device.type == "cuda":
-        return f"torch {torch.__version__}, {torch.cuda.get_device_name(device)}"
-    kind = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
-    return f"torch {torch.__version__}, {kind}"
+    return f"torch {torch.__version__}, {described(device)}"
 
 
 def find_device(device: str) -> torch.device:
     """`auto` is a GPU if there is one; anything else must exist."""
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu")
+        return best()
     try:
         chosen = torch.device(device)
     except RuntimeError:
         raise ConfigError(f"{device!r} is no device; use auto, cpu, cuda, cuda:1 or mps.") from None
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": _mps()}.get(chosen.type, False)
-    if not there or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
+    if not is_there(chosen):
         raise ConfigError(f"The device {device!r} is not on this machine; use auto or cpu.")
     return chosen
 
@@ -97,27 +94,16 @@ def matmul_peak(
     size = size if device.type == "cpu" else 4096
     random = torch.Generator(device).manual_seed(0)  # the caller's own stays as it is
     a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
-    best, end = float("inf"), time.perf_counter() + seconds
+    least, end = float("inf"), time.perf_counter() + seconds
     torch.mm(a, b)
     while True:
-        _wait(device)
+        wait(device)
         begin = time.perf_counter()
         torch.mm(a, b)
-        _wait(device)
-        best = min(best, time.perf_counter() - begin)
+        wait(device)
+        least = min(least, time.perf_counter() - begin)
         if time.perf_counter() > end:
-            return 2 * size**3 / best
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-
-
-def _mps() -> bool:
-    return torch.backends.mps.is_available()
+            return 2 * size**3 / least
 
 
 def _name(dtype: torch.dtype) -> str:

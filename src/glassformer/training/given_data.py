@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from glassformer.errors import ConfigError
-from glassformer.files import LOCK, locked, writing
+from glassformer.files import LOCK, locked, patiently, writing
 from glassformer.media.wav import write_wav
 from glassformer.training.run_folder import check_folder
 
@@ -42,7 +43,7 @@ def write_data(write: Callable[[Path], None], folder: Path) -> None:
         temporary.mkdir(parents=True)
         try:
             write(temporary)
-            temporary.rename(folder)
+            patiently(partial(temporary.rename, folder))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -21,7 +21,7 @@ class History:
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
         write_text(self._path, "".join(_text(line) for line in self.lines))
         with writing(self._path):
-            self._file = self._path.open("a", encoding="utf-8")
+            self._file = self._path.open("a", encoding="utf-8", newline="\n")
         self._listeners = listeners
 
     def add(self, step: int, **values: Any) -> None:

@@ -29,11 +29,11 @@ from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
 from glassformer.recipe.recipe import Recipe
+from glassformer.signals import interruptions
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.device import choose_machine, platform
 from glassformer.training.history import History, Listener
-from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import check_there, export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer

@@ -45,8 +45,7 @@ class Optimizer:
                 for (share, decay), ps in adamw.items()
             ]
             betas = config.beta1, config.beta2
-            fused = self.parameters[0].device.type in ("cpu", "cuda")
-            optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=fused)
+            optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=True)
             self._parts.append((optimizer, config.learning_rate))
         if muon:
             groups = [{"params": ps, "share": share} for share, ps in muon.items()]
@@ -100,9 +99,8 @@ class Optimizer:
                     f"The optimizer state of {name} is not that of this optimizer; resume with "
                     f"the run's own recipe."
                 )
-            device = parameter.device if value.ndim else value.device
             # a copy: the file that it was read from may stay mapped behind it
-            owner[parameter].state[parameter][role] = value.to(device, copy=True)
+            owner[parameter].state[parameter][role] = value.to(parameter.device, copy=True)
 
 
 BLOCK = re.compile(r"\.blocks\.(\d+)\.")

@@ -5,7 +5,6 @@ RUN/recipe.yaml  tokenizer.json  model.safetensors ...     see `model_files`
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from glassformer.files import (
     LOCK,
     finished_name,
     locked,
+    scratch_folder,
     sweep,
     unchanged_if_refused,
 )
@@ -131,8 +131,8 @@ def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Reci
 @contextmanager
 def temporary_task(recipe: Recipe) -> Iterator[Task]:
     """A recipe's task with its data, in a folder that is removed again (maps stay readable)."""
-    with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
-        run = Path(folder) / "run"
+    with scratch_folder() as folder:
+        run = folder / "run"
         prepared = prepare(recipe, run, resume=False, say=lambda text: None)
         run.mkdir(exist_ok=True)
         yield prepared.task()

@@ -82,7 +82,7 @@ def training_step(
         total = _in_turn(mean_loss, batches, seeds)
     else:
         total = _in_parallel(mean_loss, batches, seeds, parameters, threads)
-    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf, foreach=True))
+    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:
             parameter.grad = None

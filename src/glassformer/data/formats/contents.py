@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
-from glassformer.data.sources import Source, reading
+from glassformer.data.sources import Source, reading, slashed
 from glassformer.errors import DataError
 
 LARGEST = 1 << 30
@@ -22,7 +22,7 @@ def source_at(path: str) -> Source:
     """The source at a path that may continue inside a zip archive: `photos.zip/train/cat/1.jpg`."""
     place = Path(path).absolute()
     archive = next((p for p in place.parents if p.suffix.lower() == ".zip" and p.is_file()), None)
-    return Source(str(place), None if archive is None else str(archive))
+    return Source(slashed(place), None if archive is None else slashed(archive))
 
 
 @contextmanager

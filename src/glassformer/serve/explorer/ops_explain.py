@@ -91,7 +91,7 @@ def principal(
     The largest number of each direction is positive, so that the same vectors always give the same
     coordinates.
     """
-    rows = vectors.flatten(0, 1).double().cpu()
+    rows = vectors.flatten(0, 1).cpu().double()
     rows = rows - rows.mean(0)
     # D x D numbers, for any length of the sequence
     values, directions = torch.linalg.eigh(rows.mT @ rows)

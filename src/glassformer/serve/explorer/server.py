@@ -27,6 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.files import WINDOWS
 from glassformer.serve.explorer.auth import HEADERS, Guard, Refused
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.looks import ClientDisconnected
@@ -60,6 +61,7 @@ class Server(ThreadingHTTPServer):
     made the explorer.
     """
 
+    allow_reuse_address = not WINDOWS  # where it would let two servers share a port
     block_on_close = False
     request_queue_size = 64
 

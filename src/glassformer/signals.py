@@ -1,0 +1,70 @@
+"""Signals, where they can be handled: in the main thread, and those that the system has."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""Ctrl-C, the request to end, a terminal that is closed, and on Windows Ctrl-Break or a closed
+console."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C."""
+
+
+@contextmanager
+def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[int, Any]]:
+    """Handle the signals of these names in the body, and put their handlers back; gives the
+    handlers before.
+
+    A signal that the system lacks is left out, and so is SIGHUP if it is ignored, as by nohup.
+    Outside the main thread nothing is handled.
+    """
+    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        kinds = []
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and hangup in kinds and signal.getsignal(hangup) == signal.SIG_IGN:
+        kinds.remove(hangup)
+    before = {kind: signal.signal(kind, handler) for kind in kinds}
+    try:
+        yield before
+    finally:
+        for kind, own in before.items():
+            signal.signal(kind, own)
+
+
+@contextmanager
+def interruptions() -> Iterator[list[int]]:
+    """A list that receives the numbers of `STOPPING` signals for the body; a second Ctrl-C does
+    what it did before, which is to raise KeyboardInterrupt at once."""
+    received: list[int] = []
+
+    def receive(number: int, frame: object) -> None:
+        if received and number == signal.SIGINT:
+            signal.signal(number, before[number] or signal.default_int_handler)
+            raise KeyboardInterrupt
+        received.append(number)
+
+    with handled(receive, *STOPPING) as before:
+        yield received
+
+
+def end_at_second_interrupt() -> None:
+    """Let a second Ctrl-C end the program at once, wherever it tidies up after the first.
+
+    Nothing is lost by it: what is half written lies beside its place.
+    """
+
+    def first(number: int, frame: object) -> None:
+        signal.signal(number, second)
+        raise KeyboardInterrupt
+
+    def second(number: int, frame: object) -> None:
+        os._exit(128 + number)
+
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, first)
