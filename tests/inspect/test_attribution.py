@@ -485,7 +485,7 @@ def test_no_order_beats_the_best_one():
             if j is not None:
                 shares[j] = 0
             curve.append(1 / (1 + np.exp(-dimmed(seen, shares))))
-        return float(np.trapezoid(curve, dx=1 / 4))
+        return sum(a + b for a, b in itertools.pairwise(curve)) / 8
 
     areas = {order: area(order) for order in itertools.permutations(range(4))}
     best = min(areas, key=areas.__getitem__)

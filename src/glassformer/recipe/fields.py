@@ -88,7 +88,7 @@ def sections() -> dict[str, tuple[type[Record], str]]:
 def _rows(section: str, record: type[Record]) -> Iterator[FieldRow]:
     for name, field in record.model_fields.items():
         if name not in record.nested():
-            default = field.get_default(call_default_factory=True)
+            default = field.get_default(call_default_factory=True, validated_data={})
             text = " ".join((field.description or "").split())
             only = ", ".join(name for names in uses(field).values() for name in names)
             yield FieldRow(section, name, _type(field.annotation), default, text, only)
