@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
 
-.PHONY: setup browser demo test test-slow lint bench clean
+.PHONY: setup browser demo test test-slow lint bench docs gallery clean
 
 setup: $(STAMP)
 
@@ -35,5 +35,19 @@ bench: setup
 	$(BIN)/python bench/startup.py
 	@echo "side by side with a peer: python bench/train_vs_nanogpt.py --nanogpt PATH --data PATH"
 
+# The documentation site in build/docs; what it needs is installed when it is first asked for.
+docs: $(VENV)/.docs-done
+	PYTHONPATH=tools $(BIN)/python -m docsite build/docs
+
+$(VENV)/.docs-done: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@touch $@
+
+# The models of the gallery, then their answers for docs/gallery. Half an hour.
+gallery: setup browser
+	for demo in lm:200 translate:400 tag:150 classify:300 vision:350 audio:250 vqa:200; do \
+	  $(BIN)/glassformer demo $${demo%:*} --steps $${demo#*:} --run runs/gallery/demo-$${demo%:*} || exit 1; done
+	PYTHONPATH=tools $(BIN)/python -m docsite.export runs/gallery docs/gallery
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis
