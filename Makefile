@@ -23,7 +23,7 @@ demo: setup
 test: setup lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: setup
+test-slow: setup $(VENV)/.docs-done
 	$(BIN)/python -m pytest -n 2
 
 lint: setup
@@ -45,7 +45,7 @@ $(VENV)/.docs-done: $(STAMP)
 
 # The models of the gallery, then their answers for docs/gallery. Half an hour.
 gallery: setup browser
-	for demo in lm:200 translate:400 tag:150 classify:300 vision:350 audio:250 vqa:200; do \
+	for demo in lm:450 translate:250 tag:150 classify:250 vision:600 audio:250 vqa:120; do \
 	  $(BIN)/glassformer demo $${demo%:*} --steps $${demo#*:} --run runs/gallery/demo-$${demo%:*} || exit 1; done
 	PYTHONPATH=tools $(BIN)/python -m docsite.export runs/gallery docs/gallery
 

@@ -30,7 +30,7 @@ autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 add_module_names = False
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False  # the navigation of every page would have every function
 
 
 def _mathml(self: Any, node: nodes.math | nodes.math_block) -> None:

@@ -72,7 +72,8 @@ class Pages:
         if path == "docs":
             return "index.md"
         if path.startswith("src/glassformer/") and (file / "__init__.py").is_file():
-            return f"api/{path.removeprefix('src/').replace('/', '.')}.md"
+            own = path.removeprefix("src/").replace("/", ".")
+            return "commands.md" if own == "glassformer.cli" else f"api/{own}.md"
         if file.is_dir():
             return self._folder(path)
         return self._add(path) if file.suffix == ".md" else self._file(path)
