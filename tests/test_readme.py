@@ -69,7 +69,9 @@ def commands() -> list[list[str]]:
     lines = [line for page in PAGES for line in page_lines(page)]
     lines += [line for recipe in RECIPES for line in head(recipe)]
     found = [re.match(r"(?:echo .*\| )?(glassformer .*)$", line) for line in lines]
-    printed = dict.fromkeys(match[1] for match in found if match)
+    prose = "\n".join(BLOCK.sub("", page.read_text()) for page in PAGES)
+    spans = re.findall(r"`(glassformer [^`]+ runs/[^`]+)`", prose)
+    printed = dict.fromkeys([*(match[1] for match in found if match), *spans])
     return [shlex.split(re.split("  +#| [<>] ", line)[0])[1:] for line in printed]
 
 
@@ -89,7 +91,8 @@ def printed_overrides() -> dict[str, tuple[Path, list[str]]]:
     for page in PAGES:
         recipe = DEFAULT
         for name, span in re.findall(NAMED, page.read_text()):
-            recipe = recipe_file(name) if name else recipe
+            own = re.match(rf"glassformer (?:{'|'.join(TAKES_RECIPE)}) ({NAMES})\b", span)
+            recipe = recipe_file(own[1] if own else name) if own or name else recipe
             if given := overrides(span):
                 found[f"{page.name}: {span}"] = recipe, given
     for recipe in RECIPES:
