@@ -20,6 +20,7 @@ html_theme = "furo"
 html_title = "glassformer"
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # from disk, a page cannot read the others
 html_static_path = [os.environ["DOCSITE_STATIC"]]
 html_extra_path = [os.environ["DOCSITE_EXTRA"]]
 html_css_files = ["site.css"]

@@ -33,12 +33,13 @@ QUIET = "() => !document.querySelector('.working, [aria-busy=true]')"
 
 @dataclass(frozen=True)
 class Shown:
-    """A model of the gallery: its title, what it is, an input (none: its first example), and the
-    views, the first of which is opened first."""
+    """A model of the gallery: its title, what it is, its pages, the first of which is opened
+    first, a selection for all of them, and an input (none: its first example)."""
 
     title: str
     about: str
     views: Sequence[str]
+    selection: str = ""
     input: str = ""
     run: str = ""
 
@@ -67,7 +68,7 @@ def scored(run: Path) -> str:
 
 def taken(page: Any, address: str, shown: Shown) -> tuple[dict[str, Any], bytes]:
     """What the page Export saves after the views of a model, and a picture of the first."""
-    given = f"&input={quote_plus(shown.input)}" if shown.input else ""
+    given = f"&{shown.selection}" + (f"&input={quote_plus(shown.input)}" if shown.input else "")
     page.goto(address)
     page.wait_for_selector("h1")
     for view in (*shown.views[1:], shown.views[0]):  # one page, so that answers are kept
