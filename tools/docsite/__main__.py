@@ -40,7 +40,8 @@ def main(folder: Path) -> int:
         shutil.rmtree(old, ignore_errors=True)
     source(ROOT, text, extra)
     os.environ |= {"DOCSITE_STATIC": str(HERE / "static"), "DOCSITE_EXTRA": str(extra)}
-    options = ["-q", "-W", "--keep-going", "-E", "-j", "2", "-c", str(HERE)]
+    # Four processes: with two, all pages of the reference would be the work of one.
+    options = ["-q", "-W", "--keep-going", "-E", "-j", "4", "-c", str(HERE)]
     return build_main([*options, "-d", f"{folder}-cache", str(text), str(folder)])
 
 

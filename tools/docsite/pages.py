@@ -71,7 +71,7 @@ class Pages:
             return None
         if path == "docs":
             return "index.md"
-        if path.startswith("src/glassformer/") and (file / "__init__.py").is_file():
+        if path.startswith("src/glassformer/") and any(file.glob("*.py")):
             own = path.removeprefix("src/").replace("/", ".")
             return "commands.md" if own == "glassformer.cli" else f"api/{own}.md"
         if file.is_dir():
