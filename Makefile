@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
 
-.PHONY: setup browser demo test test-slow test-oldest test-newest lint bench clean
+.PHONY: setup browser demo test test-slow test-oldest test-newest lint bench docs gallery clean
 
 setup: $(STAMP)
 
@@ -23,7 +23,7 @@ demo: setup
 test: setup lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: setup
+test-slow: setup $(VENV)/.docs-done
 	$(BIN)/python -m pytest -n 2
 
 # The same tests with the oldest and with the newest versions that pyproject.toml allows, in environments of their own.
@@ -44,5 +44,19 @@ bench: setup
 	$(BIN)/python bench/startup.py
 	@echo "side by side with a peer: python bench/train_vs_nanogpt.py --nanogpt PATH --data PATH"
 
+# The documentation site in build/docs; what it needs is installed when it is first asked for.
+docs: $(VENV)/.docs-done
+	PYTHONPATH=tools $(BIN)/python -m docsite build/docs
+
+$(VENV)/.docs-done: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@touch $@
+
+# The models of the gallery, then their answers for docs/gallery. Half an hour.
+gallery: setup browser
+	for demo in lm:450 translate:250 tag:150 classify:250 vision:600 audio:250 vqa:120; do \
+	  $(BIN)/glassformer demo $${demo%:*} --steps $${demo#*:} --run runs/gallery/demo-$${demo%:*} || exit 1; done
+	PYTHONPATH=tools $(BIN)/python -m docsite.export runs/gallery docs/gallery
+
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest build .pytest_cache .ruff_cache .hypothesis

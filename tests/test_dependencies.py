@@ -22,12 +22,16 @@ USED = {
     "types-PyYAML": ("pyproject.toml", "[tool.basedpyright]"),
     "tensorboard": ("src/glassformer/training/tensorboard.py", "torch.utils.tensorboard"),
     "anywidget": ("src/glassformer/serve/explorer/notebook.py", 'import_module("anywidget")'),
+    "furo": ("tools/docsite/conf.py", "furo"),
+    "myst-parser": ("tools/docsite/conf.py", "myst_parser"),
     "seqeval": ("tests/metrics/test_metrics_spans.py", 'importorskip("seqeval'),
 }
 """What is used without an import statement: the file and the text that use it."""
 MODULES = {"PyYAML": "yaml", "pillow": "PIL", "scikit-learn": "sklearn"}
 EXTRAS = {
-    name: of for name, of in PROJECT["optional-dependencies"].items() if name not in ("dev", "all")
+    name: of
+    for name, of in PROJECT["optional-dependencies"].items()
+    if name not in ("dev", "docs", "all")
 }
 
 
@@ -73,7 +77,10 @@ def test_all_extras_are_all():
     assert everything == f"glassformer[{','.join(EXTRAS)}]"
 
 
-@pytest.mark.parametrize("requirement", PROJECT["optional-dependencies"]["dev"])
+@pytest.mark.parametrize(
+    "requirement",
+    [*PROJECT["optional-dependencies"]["dev"], *PROJECT["optional-dependencies"]["docs"]],
+)
 def test_what_developers_install_is_used(requirement):
     assert is_used(name_of(requirement), ("src", "tests", "bench", "tools"))
 

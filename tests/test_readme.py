@@ -1,8 +1,16 @@
-"""The commands and overrides of the README, the pages and the recipes are understood, links lead
-somewhere, and recipes parse."""
+"""The README, the pages and the recipes are true: every fenced block runs, commands and overrides are
+understood, links lead somewhere, and recipes parse.
 
+A block of `bash` or `python` is run, in the order of its page and in a folder that has the files it
+names (`small_published`); a command that trains takes two steps. A block of another language is no
+code.
+"""
+
+import contextlib
+import io
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +19,7 @@ from typer.main import get_command
 from glassformer.cli.main import app
 from glassformer.recipe.named import FOLDER, is_name, recipe_file, recipe_names
 from glassformer.recipe.recipe import SECTIONS, Recipe, read_recipe
+from small_published import published
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,6 +29,27 @@ OVERRIDE = re.compile(rf"(?:{'|'.join(SECTIONS)})(?:\.\w+)+=(?:'[^']*'|[^\s']*[^
 OWN_DATA = "Your own"
 TAKES_RECIPE = ("train", "plan", "tokenize", "show")
 NAMES = "|".join(sorted(recipe_names(), key=len, reverse=True))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE, NO_CODE = ("bash", "python"), ("text", "floors")
+TWO_STEPS = ["train.steps=2", "train.schedule.warmup_steps=0", "train.device=cpu"]
+TWO_STEPS += ["train.batch_size=4", "train.evaluate.batches=1", "train.sample.tokens=2"]
+NOT_RUN = {
+    "glassformer demo ": "trains for minutes; tests/demos runs it with few steps",
+    "glassformer inspect ": "serves until it is stopped; tests/cli runs it",
+    "python bench/": "needs a peer",
+    "pip ": "needs a network",
+    "make ": "is compared with the Makefile",
+    "python -m glassformer.demos ": "writes thousands of images; tests/demos runs it",
+}
+"""Beginnings of commands that are only parsed here, and why."""
+RUNS = {
+    "demo-lm": "lm data.train.path=YOUR_TEXT processor.tokenizer.kind=character model.n_heads=4",
+    "mine": "lm data.train.path=YOUR_TEXT",
+    "pairs": "transduce data.train.path=pairs.tsv",
+    "pos": "ud-tagging data.root=PATH",
+    "mlm": "mlm data.train.path=YOUR_TEXT",
+}
+"""How runs are made that a page names and does not train."""
 NAMED = re.compile(rf"(?:recipes/|(?:{'|'.join(TAKES_RECIPE)}) )({NAMES})\b|`([^`\n]+)`")
 
 
@@ -40,7 +70,9 @@ def commands() -> list[list[str]]:
     lines = [line for page in PAGES for line in page_lines(page)]
     lines += [line for recipe in RECIPES for line in head(recipe)]
     found = [re.match(r"(?:echo .*\| )?(glassformer .*)$", line) for line in lines]
-    printed = dict.fromkeys(match[1] for match in found if match)
+    prose = "\n".join(BLOCK.sub("", page.read_text()) for page in PAGES)
+    spans = re.findall(r"`(glassformer [^`]+ runs/[^`]+)`", prose)
+    printed = dict.fromkeys([*(match[1] for match in found if match), *spans])
     return [shlex.split(re.split("  +#| [<>] ", line)[0])[1:] for line in printed]
 
 
@@ -60,7 +92,8 @@ def printed_overrides() -> dict[str, tuple[Path, list[str]]]:
     for page in PAGES:
         recipe = DEFAULT
         for name, span in re.findall(NAMED, page.read_text()):
-            recipe = recipe_file(name) if name else recipe
+            own = re.match(rf"glassformer (?:{'|'.join(TAKES_RECIPE)}) ({NAMES})\b", span)
+            recipe = recipe_file(own[1] if own else name) if own or name else recipe
             if given := overrides(span):
                 found[f"{page.name}: {span}"] = recipe, given
     for recipe in RECIPES:
@@ -109,10 +142,115 @@ def test_printed_overrides_give_a_recipe(where):
         assert own.data.class_names == ()
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts and the site make them."""
+    heads = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    prose = BLOCK.sub("", page.read_text())
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", prose):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+def test_an_anchor_that_is_not_there_is_noticed():
+    assert "six-design-principles" in anchors(ROOT / "docs" / "architecture.md")
+    assert "seven-design-principles" not in anchors(ROOT / "docs" / "architecture.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_is_run_or_says_that_it_is_no_code(page):
+    for language, text in BLOCK.findall(page.read_text()):
+        assert language in (*CODE, *NO_CODE), text
+        hidden = re.search(r"^(glassformer|python|import|make) ", text, re.MULTILINE)
+        assert language in CODE or not hidden, text
+    assert not re.search(r"^    \S", BLOCK.sub("", page.read_text()), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A folder with the files that the pages name."""
+    return published(tmp_path_factory.mktemp("pages"))
+
+
+def shortened(words: list[str]) -> list[str]:
+    """A command that trains, with two steps and small files."""
+    return [*words, *TWO_STEPS] if words[0] == "train" and "--resume" not in words else words
+
+
+def prepare(text: str, cli) -> None:
+    """Make the runs that a block names and does not train; a run that it trains is made anew."""
+    named = set(re.findall(r"runs/([\w-]+)", text))
+    trained = set(re.findall(r'(?:--run |run=")runs/([\w-]+)', text))
+    for name in trained:
+        shutil.rmtree(Path("runs", name), ignore_errors=True)
+    for name in (named & RUNS.keys()) - trained:
+        folder = Path("runs", name)
+        if not folder.exists():
+            done = cli(*shortened(["train", *RUNS[name].split(), "--run", f"{folder}"]))
+            assert done.code == 0, done.err
+
+
+def run_line(line: str, cli) -> None:
+    """Run one line of a block: a command, perhaps with a pipe or files for its input and output."""
+    line = re.split(r"\s+#", line)[0]
+    if any(line.startswith(begin) for begin in NOT_RUN):
+        if line.startswith("make "):
+            makefile = (ROOT / "Makefile").read_text()
+            assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
+        return
+    piped = re.fullmatch(
+        r"(?:echo (\".*?\") \| )?glassformer (.*?)(?: < (\S+))?(?: > (\S+))?", line
+    )
+    assert piped, f"no rule says how to run {line!r}"
+    said, command, source, target = piped.groups()
+    stdin = Path(source).read_bytes() if source else shlex.split(said or "''")[0].encode()
+    done = cli(*shortened(shlex.split(command)), stdin=stdin)
+    assert done.code == 0, f"{line}\n{done.err}"
+    if target:
+        Path(target).write_text(done.out)
+
+
+def run_page(page: Path, cli) -> int:
+    """Run the blocks of a page in order; the number of those."""
+    names: dict[str, object] = {}
+    blocks = [block for block in BLOCK.findall(page.read_text()) if block[0] in CODE]
+    for language, text in blocks:
+        prepare(text, cli)
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(few_steps(text), str(page), "exec"), names)
+        else:
+            for line in re.sub(r"\\\n\s*", "", text).splitlines():
+                run_line(line, cli)
+    return len(blocks)
+
+
+def few_steps(text: str) -> str:
+    return re.sub(r'("train.steps": )\d+', r'\g<1>2, "train.schedule.warmup_steps": 0', text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_runs(page, workplace, cli, monkeypatch):
+    monkeypatch.chdir(workplace)
+    run_page(page, cli)
+
+
+def test_a_block_that_does_not_run_is_noticed(workplace, cli, monkeypatch, tmp_path):
+    monkeypatch.chdir(workplace)
+    page = tmp_path / "page.md"
+    for block in (
+        "python\nimport nothing_like_it",
+        "bash\nglassformer evaluate runs/none",
+        "bash\nls",
+    ):
+        page.write_text(f"```{block}\n```\n")
+        with pytest.raises((ImportError, AssertionError)):
+            run_page(page, cli)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 work, project = Path(sys.argv[1]), tomllib.loads(Path("pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"]
-needed = project["dependencies"] + [one for name, of in extras.items() if name not in ("dev", "all") for one in of]
+needed = project["dependencies"] + [one for name, of in extras.items() if name not in ("dev", "docs", "all") for one in of]
 (work / "oldest.txt").write_text("\n".join(one.replace(">=", "==") for one in needed))
 (work / "all.in").write_text("\n".join(one for one in needed if not one.startswith("torch>")))
 (work / "dev.in").write_text("\n".join(extras["dev"]))
