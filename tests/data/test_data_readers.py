@@ -2,10 +2,10 @@
 text."""
 
 import gzip
-import io
 import json
 import os
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -162,32 +162,43 @@ def test_a_file_that_fails_while_read_is_one_sentence(folder, monkeypatch):
         texts(folder / "b.txt")
 
 
-def stdin(monkeypatch, raw):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+@pytest.fixture
+def stdin(monkeypatch):
+    """Put bytes into standard input, a pipe."""
+    with ExitStack() as opened:
+
+        def put(raw):
+            read_end, write_end = os.pipe()
+            os.write(write_end, raw)
+            os.close(write_end)
+            piped = opened.enter_context(os.fdopen(read_end, encoding="utf-8"))
+            monkeypatch.setattr(sys, "stdin", piped)
+
+        yield put
 
 
-def test_standard_input_is_copied(tmp_path, monkeypatch):
-    stdin(monkeypatch, "piped é".encode())
+def test_standard_input_is_copied(tmp_path, stdin):
+    stdin("piped é".encode())
     config = data_config({"train.path": "-"})
     captured = capture_stdin(config, tmp_path / "run")
     assert texts(captured.train.path) == ["piped é"]
-    stdin(monkeypatch, b"")  # as on --resume
+    stdin(b"")  # as on --resume
     assert texts(capture_stdin(config, tmp_path / "run", reuse=True).train.path) == ["piped é"]
-    stdin(monkeypatch, b"another")
+    stdin(b"another")
     assert texts(capture_stdin(config, tmp_path / "run").train.path) == ["another"]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["stdin.txt"]
     assert capture_stdin(data_config({"train.path": "x"}), tmp_path / "no") == data_config(
         {"train.path": "x"}
     )
-    stdin(monkeypatch, b'{"text": "a"}')
+    stdin(b'{"text": "a"}')
     captured = capture_stdin(
         data_config({"train.path": "x", "test.path": "-", "format": "jsonl"}), tmp_path / "lines"
     )
     assert texts(captured.test.path) == ["a"]
 
 
-def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, monkeypatch):
-    stdin(monkeypatch, b"")
+def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, stdin):
+    stdin(b"")
     with pytest.raises(DataError, match=r"standard input is empty"):
         capture_stdin(data_config({"train.path": "-"}), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -5,19 +5,22 @@ import difflib
 import glob
 import heapq
 import os
-import shutil
+import select
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
+from typing import cast
 
+from glassformer import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import matches, members
 from glassformer.errors import ConfigError, DataError, counted, suggest
-from glassformer.files import replacing
+from glassformer.files import WINDOWS, replacing
 
 STDIN = "-"
 FORMATS = {
@@ -156,11 +159,25 @@ def _copy_stdin(copy: Path) -> None:
     with replacing(copy) as part:
         copy.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as out:
-            shutil.copyfileobj(sys.stdin.buffer, out)
+            while arrived := _next_of_stdin():
+                out.write(arrived)
+                headway.report(f"reading standard input: {out.tell() / 1e6:,.0f} MB")
         if part.stat().st_size == 0:
             raise DataError(
                 "standard input is empty; pipe text into it or set data.train.path to a file"
             )
+
+
+def _next_of_stdin() -> bytes:
+    """The next bytes of standard input as soon as there are some; none at its end.
+
+    A read that waits for a pipe does not hear of a Ctrl-C that came just before it; so on systems
+    where a pipe can be asked, it is asked ten times a second.
+    """
+    stream = cast(BufferedReader, sys.stdin.buffer)
+    while not WINDOWS and not select.select([stream], [], [], 0.1)[0]:
+        pass
+    return stream.read1(1 << 16)
 
 
 def _resolve(name: str, root: str | None) -> Iterator[Source]:
