@@ -9,7 +9,7 @@ import select
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
@@ -20,7 +20,7 @@ from glassformer import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import matches, members
 from glassformer.errors import ConfigError, DataError, counted, suggest
-from glassformer.files import WINDOWS, replacing
+from glassformer.files import replacing
 
 STDIN = "-"
 FORMATS = {
@@ -171,12 +171,13 @@ def _copy_stdin(copy: Path) -> None:
 def _next_of_stdin() -> bytes:
     """The next bytes of standard input as soon as there are some; none at its end.
 
-    A read that waits for a pipe does not hear of a Ctrl-C that came just before it; so on systems
-    where a pipe can be asked, it is asked ten times a second.
+    A read that waits for a pipe does not hear of a Ctrl-C that came just before it; so the pipe is
+    asked ten times a second.
     """
     stream = cast(BufferedReader, sys.stdin.buffer)
-    while not WINDOWS and not select.select([stream], [], [], 0.1)[0]:
-        pass
+    with suppress(OSError):  # on Windows, and of a stream in memory, it cannot be asked
+        while not select.select([stream], [], [], 0.1)[0]:
+            pass
     return stream.read1(1 << 16)
 
 
