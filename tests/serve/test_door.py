@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+import glassformer as gf
 from glassformer.cli.inspect import _serve
 from glassformer.serve.explorer import looks as looks_module
 from glassformer.serve.explorer import server as server_module
@@ -202,7 +203,8 @@ def resident() -> int:
         return int(file.read().split()[1]) * 4096
 
 
-def test_looks_are_measured_once_and_bounded(lm, monkeypatch):
+def test_looks_are_measured_once_and_bounded(run_folder, monkeypatch):
+    lm = Explorer(gf.load(run_folder("lm")))  # one that has kept no looks of other tests
     measured: list[object] = []
 
     def counted(look):
