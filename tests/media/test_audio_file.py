@@ -3,6 +3,7 @@ ones are one sentence."""
 
 import io
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from glassformer.media import audio_file
 from glassformer.media.audio_container import mp3_frame, ogg_checksum
 from glassformer.media.audio_file import read_audio
 from glassformer.media.wav import write_wav
+from media.test_wav import refused as refused_by
 
 RATE, LENGTH = 16_000, 4_000
 FORMATS = {
@@ -49,13 +51,7 @@ def encoded(name: str, samples: np.ndarray | None = None, rate: int = RATE, **op
 WHOLE = {name: encoded(name) for name in FORMATS}
 
 
-def refused(raw: bytes, where: str = "a/sound.x") -> str:
-    with pytest.raises(DataError) as caught:
-        read_audio(raw, where)
-    message = str(caught.value)
-    assert message.startswith(where)
-    assert "\n" not in message
-    return message
+refused = partial(refused_by, where="a/sound.x", read=read_audio)
 
 
 # What is read

@@ -44,9 +44,10 @@ def wav(data: bytes, **fields) -> bytes:
     return riff(chunk(b"fmt ", head(**fields)), chunk(b"data", data))
 
 
-def refused(raw: bytes, where="sound.wav") -> str:
+def refused(raw: bytes, where="sound.wav", read=read_wav) -> str:
+    """What is said of a file that is refused: one line that begins with its name."""
     with pytest.raises(DataError) as caught:
-        read_wav(raw, where)
+        read(raw, where)
     message = str(caught.value)
     assert message.startswith(where)
     assert "\n" not in message

@@ -114,7 +114,7 @@ def _decoded(raw: bytes, kind: str, length: int | None, where: str) -> tuple[np.
                     f"{where} has its samples as {file.subtype}; write it as AIFF of PCM or floats"
                 )
             samples = file.read(dtype="float32", always_2d=True)
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except soundfile.LibsndfileError as problem:
         raise DataError(_damaged(where, kind, problem.error_string)) from None
