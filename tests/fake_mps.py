@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from glassformer.training import device
+from glassformer.training import machine
 
 MPS, CPU = torch.device("mps", 0), torch.device("cpu")
 LEAVING = {torch.Tensor.cpu, torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.numpy}
@@ -92,7 +92,7 @@ def fake_mps(patch: pytest.MonkeyPatch) -> Iterator[Device]:
     """A machine with the device, in the body."""
     patch.setattr(torch.backends.mps, "is_available", lambda: True)
     patch.setattr(torch.backends.mps, "get_name", lambda: "Apple M0")
-    patch.setattr(device, "measured_peak", lambda where, dtype, threads: 1e12)
+    patch.setattr(machine, "measured_peak", lambda where, dtype, threads: 1e12)
     patch.setattr(torch.mps, "synchronize", lambda: None)
     own = torch.Generator()
     patch.setattr(torch.mps, "_get_default_mps_generator", lambda: own)

@@ -16,7 +16,7 @@ from glassformer.inspect.attribution import METHODS, attribute
 from glassformer.inspect.ledger import ledger
 from glassformer.models import ModelConfig, Transformer
 from glassformer.run import load
-from glassformer.training.device import choose_machine, find_device, platform
+from glassformer.training.machine import choose_machine, find_device, platform
 from small_runs import go, pair_recipe, recipe
 
 MPS = torch.device("mps")
@@ -55,7 +55,7 @@ def test_it_is_taken_before_the_cpu_and_after_cuda(mps, monkeypatch):
 def test_bfloat16_is_a_choice_there_as_everywhere(mps, monkeypatch):
     faster = {torch.float32: 1e12, torch.bfloat16: 2e12}
     monkeypatch.setattr(
-        "glassformer.training.device.measured_peak", lambda where, dtype, threads: faster[dtype]
+        "glassformer.training.machine.measured_peak", lambda where, dtype, threads: faster[dtype]
     )
     assert choose_machine("mps", "auto").precision_name == "bfloat16"
     with torch.autocast("mps", torch.bfloat16):  # torch does not warn that it lacks it

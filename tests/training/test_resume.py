@@ -307,14 +307,14 @@ def test_a_run_that_never_began_begins(tmp_path):
 
 
 def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, monkeypatch):
-    from glassformer.training import device
+    from glassformer.training import machine
 
     faster = torch.bfloat16
 
     def peak(where, dtype, threads):
         return 9e9 if dtype == faster else 1e9
 
-    monkeypatch.setattr(device, "measured_peak", peak)
+    monkeypatch.setattr(machine, "measured_peak", peak)
     auto = recipe(tmp_path, train={"precision": "auto", "steps": 2})
     go(auto, tmp_path / "x")
     assert "precision: bfloat16" in (tmp_path / "x" / "recipe.yaml").read_text()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -88,25 +89,30 @@ def taken(page: Any, address: str, shown: Shown) -> tuple[dict[str, Any], bytes]
 
 
 def main(runs: Path, folder: Path, names: Sequence[str]) -> None:
-    """Store the answers of models; SystemExit: they are too large."""
+    """Store the answers of models; SystemExit: they are too large.
+
+    Runs are opened from within their folder: answers name the path of a run, and that of this
+    machine has no place in them.
+    """
     from playwright.sync_api import sync_playwright
 
     finder = ["bash", str(Path(__file__).parents[1] / "browser.sh"), "find"]
     chromium = subprocess.run(finder, capture_output=True, text=True, check=True).stdout.strip()
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
         flags = ["--no-sandbox", "--no-zygote", "--disable-gpu"]
         browser = started.chromium.launch(executable_path=chromium, args=flags)
         for name in names or MODELS:
-            run = runs / (MODELS[name].run or f"demo-{name}")
-            with Server(Explorer(load(run)), port=0) as server:
+            run = Path(MODELS[name].run or f"demo-{name}")
+            with chdir(runs), Server(Explorer(load(run)), port=0) as server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 page = browser.new_page(viewport=SIZE, color_scheme="light", accept_downloads=True)
                 page.set_default_timeout(120_000)
                 held, picture = taken(page, server.address, MODELS[name])
                 page.close()
                 server.shutdown()
-            store(folder, name, held, scored(run), picture)
+                store(folder, name, held, scored(run), picture)
         browser.close()
 
 

@@ -86,7 +86,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
     ConfigError: no such outcome or position.
     """
     asked = Target.of(look, target, position, against)
-    logit = float(asked.value(exact(asked.logits(look))))
+    logit = float(asked.value(on_cpu(asked.logits(look))))
     walk = _Walk(look, asked)
     with torch.enable_grad():
         total = walk.to_the_target()
@@ -152,7 +152,7 @@ class _Walk:
         if embed.kind is not None:
             types = self.look.batch.token_type_ids
             types = torch.zeros_like(self.rows) if types is None else types[0].cpu()[self.rows]
-            x = x + self.part("token_types", None, exact(embed.kind.weight)[types])
+            x = x + self.part("token_types", None, on_cpu(embed.kind.weight)[types])
         return x if embed.norm is None else self.normed(embed.norm, x)
 
     def through(self, layer: int, x: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class _Walk:
 
     def attended(self, name: str, layer: int, point: str, attention: Attention) -> Tensor:
         """Σ_h z_h W_O^h + b_O; the heads are parts."""
-        z = self.part(name, layer, exact(self.kept[f"{point}.z"])[0].transpose(0, 1)[self.rows])
+        z = self.part(name, layer, on_cpu(self.kept[f"{point}.z"])[0].transpose(0, 1)[self.rows])
         return self.settled(f"{point}_out", self.mapped(attention.out_proj, z.flatten(1)), layer)
 
     def answered(self, x: Tensor) -> Tensor:
@@ -208,18 +208,18 @@ class _Walk:
 
     def mapped(self, linear: Linear, x: Tensor) -> Tensor:
         """x Wᵀ + b, the bias a part."""
-        return self.biased(F.linear(x, exact(linear.weight)), linear.bias)
+        return self.biased(F.linear(x, on_cpu(linear.weight)), linear.bias)
 
     def normed(self, norm: Norm, x: Tensor) -> Tensor:
         """The norm with its scale frozen, its bias a part."""
         if isinstance(norm, LayerNorm):
             x = x - x.mean(-1, keepdim=True)
         inverse = (x.detach().square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
-        return self.biased(x * inverse * exact(norm.weight), getattr(norm, "bias", None))
+        return self.biased(x * inverse * on_cpu(norm.weight), getattr(norm, "bias", None))
 
     def biased(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x + b, a part."""
-        return x if bias is None else x + self.part("bias", None, exact(bias))
+        return x if bias is None else x + self.part("bias", None, on_cpu(bias))
 
     def settled(self, point: str, x: Tensor, layer: int | None) -> Tensor:
         """The stream at a point; an edit there is a part of its own."""
@@ -229,7 +229,7 @@ class _Walk:
 
     def seen(self, point: str) -> Tensor:
         """Recorded values of a point, at the elements that are read."""
-        kept = exact(self.kept[point])[0]
+        kept = on_cpu(self.kept[point])[0]
         if kept.dim() == 1:
             return kept  # pooled
         return kept[self.rows if len(kept) > 1 else torch.zeros_like(self.rows)]
@@ -241,6 +241,6 @@ class _Walk:
         return leaf
 
 
-def exact(tensor: Tensor) -> Tensor:
-    """In float64, where the sum is taken."""
+def on_cpu(tensor: Tensor) -> Tensor:
+    """Detached, in float64 on the CPU, where the sum is taken."""
     return tensor.detach().cpu().double()

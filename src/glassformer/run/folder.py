@@ -20,10 +20,10 @@ from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
-from glassformer.training.device import find_device
 from glassformer.training.given_data import with_files, written
 from glassformer.training.history import Listener
 from glassformer.training.loop import train as train_run
+from glassformer.training.machine import find_device
 from glassformer.training.model_files import check_model
 
 

@@ -32,8 +32,8 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.signals import interruptions
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.device import choose_machine, platform
 from glassformer.training.history import History, Listener
+from glassformer.training.machine import choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import check_there, export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer

@@ -28,8 +28,8 @@ from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.device import find_device
 from glassformer.training.init_from import with_init_from
+from glassformer.training.machine import find_device
 from glassformer.training.model_files import CARD, INPUTS, MANIFEST, MODEL, check_inputs
 
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.training import device
-from glassformer.training.device import Machine, choose_machine, find_device, matmul_peak
+from glassformer.training import machine
+from glassformer.training.machine import Machine, choose_machine, find_device, matmul_peak
 
 
 def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
     peaks = {torch.float32: float32, torch.bfloat16: bfloat16}
-    monkeypatch.setattr(device, "matmul_peak", lambda where, dtype: peaks[dtype])
-    monkeypatch.setattr(device, "measured_peak", lambda where, dtype, threads: peaks[dtype])
+    monkeypatch.setattr(machine, "matmul_peak", lambda where, dtype: peaks[dtype])
+    monkeypatch.setattr(machine, "measured_peak", lambda where, dtype, threads: peaks[dtype])
 
 
 @pytest.mark.parametrize(
@@ -20,31 +20,31 @@ def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
 )
 def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen):
     speeds(monkeypatch, 100e9, bfloat16)
-    machine = choose_machine("cpu", "auto")
-    assert machine.precision == getattr(torch, chosen)
-    assert machine.precision_name == chosen
-    assert machine.peak == (bfloat16 if chosen == "bfloat16" else 100e9)
+    found = choose_machine("cpu", "auto")
+    assert found.precision == getattr(torch, chosen)
+    assert found.precision_name == chosen
+    assert found.peak == (bfloat16 if chosen == "bfloat16" else 100e9)
     assert (
         f"{chosen} (measured matrix products: float32 100 GFLOP/s, bfloat16 "
-        f"{bfloat16 / 1e9:.0f} GFLOP/s)" in machine.reason
+        f"{bfloat16 / 1e9:.0f} GFLOP/s)" in found.reason
     )
 
 
 def test_what_is_asked_for_is_taken(monkeypatch):
     speeds(monkeypatch, 100e9, 1e9)
-    machine = choose_machine("cpu", "bfloat16")
-    assert machine.precision == torch.bfloat16
-    assert "as asked" in machine.reason
+    found = choose_machine("cpu", "bfloat16")
+    assert found.precision == torch.bfloat16
+    assert "as asked" in found.reason
 
 
 def test_a_peak_is_measured_again_where_more_than_all_of_it_was_reached(monkeypatch):
     """Other programs that computed meanwhile have made it too low; they may do so again, and it
     does not fall."""
     speeds(monkeypatch, 100e9, 1e9)
-    machine = choose_machine("cpu", "float32")
+    found = choose_machine("cpu", "float32")
     for measured, peak in ((130e9, 130e9), (70e9, 100e9)):
         speeds(monkeypatch, measured, 1e9)
-        assert machine.again() == Machine(machine.device, torch.float32, peak, machine.reason)
+        assert found.again() == Machine(found.device, torch.float32, peak, found.reason)
 
 
 @pytest.mark.parametrize(
