@@ -186,6 +186,7 @@ def exact(model: Any) -> Iterator[Any]:
                 module.__init__(module.config)
             elif "SinusoidalPositional" in type(module).__name__:
                 module.weight.data = module.create_weight()
-            elif "ScaledWordEmbedding" in type(module).__name__:
-                module.embed_scale = torch.tensor(module.scalar_embed_scale).double()
+            elif hasattr(module, "scalar_embed_scale"):
+                scale = torch.tensor(module.scalar_embed_scale, dtype=torch.float64)
+                module.embed_scale = scale
         yield model
