@@ -5,7 +5,7 @@ transposed     x W in place of x Wᵀ (GPT-2)
 from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
 plus:1         stored less 1 (Gemma's norms)
 kernel         a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
-reshaped       of another shape
+row            stored with an axis of 1 in front
 zero           0 where their model has none (biases)
 whole          the line names a parameter, not a module
 gated=true     of models with this value of a field alone
@@ -14,19 +14,22 @@ gated=true     of models with this value of a field alone
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from glassformer.models.config import ModelConfig
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change of a tensor, to ours and back; `shape` is that of the result."""
+    """A change of a tensor to ours, of this shape, and back to that of a model."""
 
     forward: Callable[[Tensor, Shape], Tensor]
-    backward: Callable[[Tensor, Shape], Tensor]
+    backward: Callable[[Tensor, ModelConfig], Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,11 @@ class Transform:
         value = reduce(lambda value, step: step.forward(value, shape), self.steps, theirs)
         return value.chunk(self.parts)[self.part] if self.parts > 1 else value
 
-    def write(self, ours: Sequence[Tensor], shape: Shape) -> Tensor:
-        """Parameters, all the parts in order, as their tensor of this shape."""
+    def write(self, ours: Sequence[Tensor], model: ModelConfig) -> Tensor:
+        """Parameters of a model, all the parts in order, as their tensor."""
         value = torch.cat(list(ours)) if self.parts > 1 else ours[0]
-        return reduce(lambda value, step: step.backward(value, shape), reversed(self.steps), value)
+        steps = reversed(self.steps)
+        return reduce(lambda value, step: step.backward(value, model), steps, value)
 
 
 def transform(words: Sequence[str]) -> Transform:
@@ -74,7 +78,7 @@ def transform(words: Sequence[str]) -> Transform:
     return Transform(tuple(steps), part, parts, "whole" in flags, "zero" in flags, when)
 
 
-def _transpose(x: Tensor, shape: Shape) -> Tensor:
+def _transpose(x: Tensor, of: Any) -> Tensor:
     return x.T if x.dim() == 2 else x  # a bias stays
 
 
@@ -82,21 +86,17 @@ def _flatten_kernel(x: Tensor, shape: Shape) -> Tensor:
     return x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x
 
 
-def _kernel(x: Tensor, shape: Shape) -> Tensor:
-    if len(shape) != 4:
+def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
+    if x.dim() == 1:
         return x
-    out, channels, rows, columns = shape
-    return x.reshape(out, rows, columns, channels).permute(0, 3, 1, 2)
-
-
-def _like(x: Tensor, shape: Shape) -> Tensor:
-    return x.reshape(shape)
+    assert model.patch is not None
+    return x.reshape(len(x), *model.patch, -1).permute(0, 3, 1, 2)
 
 
 PLAIN = {
     "transposed": Step(_transpose, _transpose),
     "kernel": Step(_flatten_kernel, _kernel),
-    "reshaped": Step(_like, _like),
+    "row": Step(lambda x, shape: x.reshape(shape), lambda x, model: x[None]),
 }
 
 
@@ -104,12 +104,12 @@ def _from(first: int) -> Step:
     """Rows from a number; those before it are 0 on the way back."""
     return Step(
         lambda x, shape: x[first:],
-        lambda x, shape: torch.cat([x.new_zeros(first, *x.shape[1:]), x]),
+        lambda x, model: torch.cat([x.new_zeros(first, *x.shape[1:]), x]),
     )
 
 
 def _plus(value: int) -> Step:
-    return Step(lambda x, shape: x + value, lambda x, shape: x - value)
+    return Step(lambda x, shape: x + value, lambda x, model: x - value)
 
 
 NUMBERED: dict[str, Callable[[int], Step]] = {"from": _from, "plus": _plus}

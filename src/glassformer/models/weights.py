@@ -18,6 +18,8 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
 
+ABOUT_A_RUN = ("task", "input", "processor")
+"""Keys of `config.json` that stand beside the fields of the model."""
 LARGEST_HEADER = 16 << 20
 """Bytes of the names and shapes of a file's tensors; a block has about 2,000."""
 
@@ -221,8 +223,8 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(
             f"{path} has an unknown format; use the version of glassformer that wrote it."
         )
-    try:  # a run's task and input stand beside the fields of its model
-        return ModelConfig.parse({k: v for k, v in values.items() if k not in ("task", "input")})
+    try:
+        return ModelConfig.parse({k: v for k, v in values.items() if k not in ABOUT_A_RUN})
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
 

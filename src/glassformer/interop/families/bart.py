@@ -30,7 +30,7 @@ WRITES = Head(
     {"head": "lm", "head_bias": True},
     """
     head.weight  lm_head.weight     whole
-    head.bias    final_logits_bias  whole reshaped zero
+    head.bias    final_logits_bias  whole row zero
     """,
 )
 BART = Family(

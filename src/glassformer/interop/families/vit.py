@@ -60,7 +60,7 @@ VIT = Family(
     tensors="""
     embed.element.class_token               embeddings.cls_token                whole
     embed.element.proj                      embeddings.patch_embeddings.projection  kernel
-    embed.position.weight                   embeddings.position_embeddings      whole reshaped
+    embed.position.weight                   embeddings.position_embeddings      whole row
     encoder.blocks.#.attention_norm         encoder.layer.#.layernorm_before
     encoder.blocks.#.attention.q_proj       encoder.layer.#.attention.attention.query
     encoder.blocks.#.attention.k_proj       encoder.layer.#.attention.attention.key
