@@ -49,7 +49,12 @@ def load(
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
     recipe = own or recipe_of_folder(model.config, folder)
     kind, inputs = kinds_of(recipe)
-    facts = ModelFacts.of(model.config, recipe.train.length, recipe.data.overlap)
+    facts = ModelFacts.of(
+        model.config,
+        recipe.train.length,
+        recipe.data.overlap,
+        tag_piece=recipe.processor.tag_piece,
+    )
     processor = inputs.load(folder, recipe.data, model.config, facts)
     task = kind(recipe, processor, folder)
     task.check_folder()
