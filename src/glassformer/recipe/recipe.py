@@ -125,7 +125,13 @@ class Recipe:
     def facts(self) -> ModelFacts:
         """What the processor must know of the model."""
         paired = self.data.pair_field is not None
-        return ModelFacts.of(self.model, self.train.length, self.data.overlap, paired)
+        return ModelFacts.of(
+            self.model,
+            self.train.length,
+            self.data.overlap,
+            paired,
+            self.processor.tag_piece,
+        )
 
     def values(self) -> dict[str, Any]:
         """Plain values, every field of every section explicit."""

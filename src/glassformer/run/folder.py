@@ -66,7 +66,12 @@ def _opened(model: Transformer, place: Path, folder: Path) -> Run:
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
     recipe = own or recipe_of_folder(model.config, place)
     kind, inputs = kinds_of(recipe)
-    facts = ModelFacts.of(model.config, recipe.train.length, recipe.data.overlap)
+    facts = ModelFacts.of(
+        model.config,
+        recipe.train.length,
+        recipe.data.overlap,
+        tag_piece=recipe.processor.tag_piece,
+    )
     processor = inputs.load(place, recipe.data, model.config, facts)
     return Run(folder, model, kind(recipe, processor, folder), own)
 
