@@ -60,11 +60,7 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
     _check_only(family, keys, path)
     head = family.head(keys.get("architectures"))
     try:
-        fields = {**family.fixed, **_fields(family, keys), **_classes(head, keys), **head.fields}
-        for computed in family.computed:
-            fields |= computed.read(keys)
-        fields |= {name: fields[other] for name, other in head.same.items()}
-        model = ModelConfig.parse(fields)
+        model = model_of(family, head, keys)
     except ConfigError as error:
         raise CheckpointError(f"{path} describes no model of glassformer: {error}") from None
     except KeyError as error:
@@ -74,6 +70,16 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
             f"{path} describes a model that is not known: {str(error)[:200]}."
         ) from None
     return Published(folder, family, head, keys, model)
+
+
+def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
+    """The configuration that these keys describe; KeyError: one is missing. ConfigError,
+    ValueError, TypeError: a value that cannot be."""
+    fields = {**family.fixed, **_fields(family, keys), **_classes(head, keys), **head.fields}
+    for computed in family.computed:
+        fields |= computed.read(keys)
+    fields |= {name: fields[other] for name, other in head.same.items()}
+    return ModelConfig.parse(fields)
 
 
 def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:

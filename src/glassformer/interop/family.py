@@ -103,6 +103,8 @@ class Family:
     """Keys that a config.json may leave out."""
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Keys whose other values change the formula, with those that are known here."""
+    at_least: Mapping[str, int] = field(default_factory=dict)
+    """Fields that a model which is exported needs as much of."""
     alike: tuple[tuple[str, str], ...] = ()
     """Pairs of keys that must have equal values."""
     tied: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The parameters of a model from the tensors of a published one; every tensor is accounted for."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +63,8 @@ def _sources(
     of: Published, model: Transformer, tensors: Tensors
 ) -> Iterator[tuple[str, tuple[Row, str]]]:
     """The line and the tensor of each parameter; no tensor: it is 0."""
-    rows = [*rows_of(of.head.tensors), *of.family.rows]
     for name, parameter in model.named_parameters():
-        found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
-        assert found, f"no line of the table has {name}"
-        there = (one for one in found if one[1] in tensors.shapes)
-        row, theirs = next(there, found[0])
+        row, theirs = row_of(of, name, tensors.shapes)
         if theirs not in tensors.shapes:
             if row.how.zero and name.endswith("bias"):
                 theirs = ""
@@ -80,6 +76,15 @@ def _sources(
         else:
             _check_shape(row, theirs, name, parameter, tensors)
         yield name, (row, theirs)
+
+
+def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, str]:
+    """The line of a parameter and the name of its tensor; of several, the first that is there, else
+    the first."""
+    rows = (*rows_of(of.head.tensors), *of.family.rows)
+    found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
+    assert found, f"no line of the table has {name}"
+    return next((one for one in found if one[1] in there), found[0])
 
 
 def _check_shape(row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors) -> None:

@@ -45,6 +45,7 @@ BERT = Family(
         "tied": "tie_word_embeddings",
     },
     defaults={"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True},
+    at_least={"n_token_types": 1},
     only={
         "is_decoder": (False,),
         "add_cross_attention": (False,),

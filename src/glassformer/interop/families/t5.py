@@ -21,6 +21,8 @@ def write_feedforward(model: ModelConfig) -> dict[str, Any]:
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if model.gated and model.activation == "gelu_tanh":
         return {"feed_forward_proj": "gated-gelu"}
+    if model.activation not in names:
+        raise ValueError(f"activation={model.activation!r} (not {' or '.join(names)})")
     return {"feed_forward_proj": "gated-" * model.gated + names[model.activation]}
 
 
