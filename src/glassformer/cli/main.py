@@ -17,7 +17,7 @@ from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
-from glassformer.cli.publish import import_
+from glassformer.cli.publish import export, import_
 from glassformer.cli.show import (
     data_show,
     plan,
@@ -50,7 +50,7 @@ app = typer.Typer(
     },
 )
 COMMANDS = (demo, train, evaluate, generate, translate, tag, classify, embed)
-COMMANDS += (tokenize, plan, verify, inspect, import_)
+COMMANDS += (tokenize, plan, verify, inspect, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2
 """The number of standard error."""

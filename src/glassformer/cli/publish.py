@@ -1,11 +1,11 @@
-"""`glassformer import`: models of other programs."""
+"""`glassformer import` and `glassformer export`: models of other programs, and for them."""
 
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
 
-from glassformer.cli.options import Json, NewRun
+from glassformer.cli.options import Json, NewRun, RunFolder
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
 
@@ -45,3 +45,31 @@ def import_(
         f"({config.n_layers} layers, {config.d_model} wide, context {config.max_length})"
     )
     print(opened.task.card().use)
+
+
+def export(
+    run: RunFolder,
+    to: str = "transformers",
+    out: Path | None = None,
+    no_check: bool = False,
+    json: Json = False,
+) -> None:
+    """Export a model for another program, and compare what it computes there.
+
+    A folder that the transformers library loads as it is, where one of its classes computes the
+    same; else the nearest class and the fields in which it differs are named.
+
+    to: The program: transformers.
+    out: The new folder.
+    no_check: Do not run the model there.
+    """
+    if out is None:
+        raise ConfigError(f"Give a new folder: glassformer export {run} --to {to} --out DIR.")
+    from glassformer.run.export import export_run
+
+    exported = export_run(run, to, out, check=not no_check)
+    if json:
+        print_json({"run": str(run), "out": str(out), **exported.values})
+        return
+    print(f"{out}: {exported.name}")
+    print(exported.parity or "not compared")

@@ -51,11 +51,12 @@ def fitting(model: ModelConfig, task: str) -> Fit:
 def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
     """Write the folder of a published model; returns its class. ConfigError: none fits."""
     fit = write_model(model, task.recipe.task, folder)
-    if isinstance(reader := getattr(task.processor, "reader", None), ImageReader):
+    reader = task.processor.reader
+    if isinstance(reader, ImageReader):
         write_json(folder / "preprocessor_config.json", _preprocessing(reader))
         return fit
-    tokenizer, frame = task.processor.tokenizer, reader.frame
-    tokenizer.framed(frame).save(folder / "tokenizer.json")
+    tokenizer = task.processor.tokenizer
+    tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
     ids = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
     if model.config.architecture == "encoder_decoder":
         ids["decoder_start_token_id"] = task.processor.begin

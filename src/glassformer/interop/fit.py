@@ -39,12 +39,16 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
         for family in FAMILIES.values()
         for name, head in family.heads.items()
         if head.task == task and name != SECOND
-        for own in (
-            head,
-            *(replace(head, fields={**head.fields, **f}) for f in head.without.values()),
-        )
+        for own in _variants(head)
     ]
     return sorted(found, key=lambda fit: len(fit.differences))
+
+
+def _variants(head: Head) -> Iterator[Head]:
+    """A head, and the same without what a file may lack."""
+    yield head
+    for fields in head.without.values():
+        yield replace(head, fields={**head.fields, **fields})
 
 
 def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:

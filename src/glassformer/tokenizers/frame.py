@@ -7,7 +7,7 @@ pair, with their token types.
 A tokenizer.json defines it by its `post_processor`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,29 @@ class Frame:
 
 def _joined(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(part, np.int32) for part in parts])
+
+
+def template_of(frame: Frame, symbols: Mapping[int, str]) -> dict[str, Any]:
+    """The post_processor of a frame; `symbols`: the names of ids."""
+
+    def parts(ids: Sequence[Ids], types: Sequence[int]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        kinds = iter(types)
+        for name, own in zip((_FIRST, _SECOND), ids[:-1], strict=False):
+            found += [{"SpecialToken": {"id": symbols[i], "type_id": next(kinds)}} for i in own]
+            found.append({"Sequence": {"id": name, "type_id": next(kinds)}})
+        last = [{"SpecialToken": {"id": symbols[i], "type_id": next(kinds)}} for i in ids[-1]]
+        return [*found, *last]
+
+    own = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
+    return {
+        "type": "TemplateProcessing",
+        "single": parts((frame.begin, frame.end), (0,) * (frame.size + 1)),
+        "pair": parts((frame.pair_begin, frame.between, frame.pair_end), frame.types),
+        "special_tokens": {
+            symbols[i]: {"id": symbols[i], "ids": [i], "tokens": [symbols[i]]} for i in sorted(own)
+        },
+    }
 
 
 def read_frame(definition: dict[str, Any], known: Collection[int], name: str) -> Frame | None:

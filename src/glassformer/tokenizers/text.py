@@ -26,7 +26,7 @@ from glassformer.tokenizers.definition import (
     checked,
     kind_of,
 )
-from glassformer.tokenizers.frame import Frame, read_frame
+from glassformer.tokenizers.frame import Frame, read_frame, template_of
 from glassformer.tokenizers.roles import (
     ids_by_role,
     named_roles,
@@ -114,6 +114,16 @@ class Tokenizer:
         else:  # of an earlier tokenizer
             with writing(roles_file(path)):
                 roles_file(path).unlink(missing_ok=True)
+
+    def framed(self, frame: Frame) -> Self:
+        """The same tokenizer, whose definition says what stands around a text."""
+        symbols = {index: self._known(index) for index in self._special_ids}
+        own = template_of(frame, symbols) if frame.size + frame.pair_size else None
+        return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
+
+    def symbol(self, index: int) -> str:
+        """The name of a special symbol."""
+        return self._known(index)
 
     @cached_property
     def fingerprint(self) -> str:
