@@ -4,6 +4,7 @@ of each kind.
 One module, so that one worker pays for importing transformers.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ import pytest
 import torch
 
 import tiny
+from glassformer.tokenizers.definition import word_definition
+from glassformer.tokenizers.text import Tokenizer
 
 transformers = pytest.importorskip("transformers", reason="the oracle of these tests")
 
@@ -156,6 +159,25 @@ def save(name: str, folder: Path) -> None:
         if buffer == "final_logits_bias":
             values.normal_(generator=torch.Generator().manual_seed(3))
     oracle.save_pretrained(folder)
+
+
+def complete(name: str, folder: Path) -> Path:
+    """The same folder with what a published one has beside: a tokenizer, or how images are
+    read."""
+    save(name, folder)
+    if CASES[name].reads == "pixels":
+        size = CASES[name].values["image_size"]
+        height, width = size if isinstance(size, list) else (size, size)
+        half = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+        values = {"size": {"height": height, "width": width}, "resample": 2, **half}
+        (folder / "preprocessor_config.json").write_text(json.dumps(values))
+        return folder
+    words = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
+    definition = word_definition(words, lowercase=True)
+    assert len(definition["model"]["vocab"]) + 4 == tiny.VOCABULARY
+    tokenizer = Tokenizer(definition)
+    tokenizer.framed(tokenizer.frame_or("bos", "eos")).save(folder / "tokenizer.json")
+    return folder
 
 
 @contextmanager
