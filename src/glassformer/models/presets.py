@@ -1,7 +1,7 @@
 """Known models as functions that return a configuration; their fields are a table, `presets.toml`.
 
     gpt2("small")  bert("base")  t5("small")  vit("B/16")  original_2017("base")
-    modern("small")  note("B")
+    modern("small")  qwen3("small")  note("B")
 
 Any field can be overridden: gpt2("small", max_length=512).
 """
@@ -55,6 +55,12 @@ def modern(size: str = "tiny", **changes: Any) -> ModelConfig:
     return _config("modern", size, changes)
 
 
+def qwen3(size: str = "tiny", **changes: Any) -> ModelConfig:
+    """`modern` with SwiGLU in place of squared ReLU, in the sizes of `modern`: its models export as
+    Qwen 3."""
+    return _config("qwen3", size, changes)
+
+
 def note(name: str = "B", **changes: Any) -> ModelConfig:
     """The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes
     write LayerNorm."""
@@ -72,6 +78,7 @@ PRESETS: dict[str, Callable[..., ModelConfig]] = {
     "t5": t5,
     "vit": vit,
     "modern": modern,
+    "qwen3": qwen3,
     "note": note,
 }
 
