@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
+from glassformer.layers.interpolation import interpolated
 from glassformer.layers.position import (
     AlibiBias,
     BucketBias,
@@ -21,7 +22,6 @@ from glassformer.layers.position import (
     alibi_slopes,
     binary_code,
     grid_rotation,
-    interpolated,
     naive_index,
     relative_bucket,
     rotate,

@@ -69,7 +69,7 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
         "clean_up_tokenization_spaces": False,
     }
     write_json(folder / "tokenizer_config.json", about | symbols)
-    if model.config.head == "lm":
+    if model.config.predicts_next:
         write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
     return fit
 

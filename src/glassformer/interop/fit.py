@@ -98,7 +98,7 @@ def keys_of(
         keys |= computed.write(model)
     for one, other in family.alike:
         keys[one] = keys[other] = keys.get(other, keys.get(one))
-    if model.head in ("classify", "tag"):
+    if model.class_count:
         names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
         keys |= {
             "num_labels": len(names),
@@ -142,11 +142,12 @@ def _without_effect(model: ModelConfig) -> Iterator[str]:
         yield "bias_placement"
     if not model.reads_patches:
         yield from ("patch_width", "grid", "patch")
-    if model.head != "lm":
+    if not model.predicts_next:
         yield from ("head_bias", "head_scale")
     if not model.predicts_words:
         yield "tied"
     if not model.one_output:
         yield from ("pooler",) if model.reads_patches else ("pool", "pooler")
-    if model.head != "masked_lm" and not model.pooler:
+    masked = model.predicts_words and not model.predicts_next
+    if not masked and not model.pooler:
         yield "head_activation"

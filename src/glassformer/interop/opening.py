@@ -93,7 +93,7 @@ def _embedding(of: Published) -> Published:
             f"{path} describes no embedding that is known here: {str(error)[:200]}."
         ) from None
     fields = {"head": "pool", "pool": pool, "pooler": False}
-    if of.head.task != "feature-extraction":
+    if not of.model.gives_vectors:
         raise CheckpointError(f"{path} pools the vectors of a model for {of.head.task}.")
     head = replace(of.head, tensors="", unused=r"pooler\..*", without={})
     return replace(of, head=head, model=of.model.model_copy(update=fields))

@@ -58,8 +58,8 @@ def with_transformers(model: Transformer, task: Task, fit: Fit, folder: Path) ->
         import transformers
     except ImportError:
         raise ConfigError(
-            "transformers is not installed, in which the export is compared; install it, or add "
-            "--no-check."
+            "The export is compared in transformers, which is not installed; run pip install "
+            "'glassformer[export]', or add --no-check."
         ) from None
     theirs: Any = getattr(transformers, fit.name)
     theirs = theirs.from_pretrained(folder, local_files_only=True).eval()

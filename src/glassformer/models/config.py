@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from torch import nn
 
-from glassformer.errors import suggest
+from glassformer.errors import ConfigError, suggest
 from glassformer.layers.attention import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
@@ -236,6 +236,22 @@ class ModelConfig(Record):
         for sentence in misfits(self):
             raise ValueError(sentence)
         return self
+
+
+def check_complete(config: ModelConfig) -> None:
+    """Raise ConfigError for a value that is taken from data and still missing."""
+    if not config.reads_patches and config.vocab_size == 0:
+        raise ConfigError(
+            "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
+        )
+    if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
+        raise ConfigError(
+            f"model.head={config.head!r} needs model.n_classes, or data from which it is taken."
+        )
+    if config.unlaid:
+        raise ConfigError(
+            f"model.{config.unlaid} needs model.grid and model.patch, or images that tell them."
+        )
 
 
 def misfits(config: ModelConfig) -> Iterator[str]:

@@ -3,7 +3,8 @@
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.layers.position import LearnedPosition, interpolated
+from glassformer.layers.interpolation import interpolated
+from glassformer.layers.position import LearnedPosition
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 

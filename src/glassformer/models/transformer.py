@@ -39,7 +39,7 @@ from glassformer.layers.position import build_bias, build_position, build_rotati
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
-from glassformer.models.config import ModelConfig
+from glassformer.models.config import ModelConfig, check_complete
 
 
 @dataclass(frozen=True)
@@ -237,22 +237,6 @@ def after_class_token(positions: Positions) -> Positions:
     return Positions(torch.zeros_like(positions.position[:, :1]), document, start=0).extended(
         shifted
     )
-
-
-def check_complete(config: ModelConfig) -> None:
-    """Raise ConfigError for a value that is taken from data and still missing."""
-    if not config.reads_patches and config.vocab_size == 0:
-        raise ConfigError(
-            "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
-        )
-    if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
-        raise ConfigError(
-            f"model.head={config.head!r} needs model.n_classes, or data from which it is taken."
-        )
-    if config.unlaid:
-        raise ConfigError(
-            f"model.{config.unlaid} needs model.grid and model.patch, or images that tell them."
-        )
 
 
 def attention_mask(config: ModelConfig, side: str) -> Mask:

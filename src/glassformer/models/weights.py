@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json, replacing
-from glassformer.layers.position import interpolated
+from glassformer.layers.interpolation import interpolated
 from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
