@@ -111,6 +111,8 @@ def _validation(data: DataConfig) -> str:
     held_out = data.validation
     if held_out.path is not None:
         return _files(held_out.path)
+    if held_out.where is not None:
+        return f"the files of {_files(data.train.path)} that `data.validation.where` chooses"
     return f"a share of {held_out.fraction:g} of the data, which training never saw"
 
 
