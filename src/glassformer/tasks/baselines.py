@@ -1,7 +1,7 @@
 """Scores of baselines on labelled texts and on tagged words, by the metrics of a model."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -34,26 +34,33 @@ class Tagged(NamedTuple):
 
 
 def class_baselines(
-    names: Sequence[str], several: bool, train: Sequence[Labels], asked: Sequence[Labels]
+    names: Sequence[str],
+    several: bool,
+    train: Callable[[], Iterable[Labels]],
+    asked: Sequence[Labels],
 ) -> Scores:
-    """The majority class, and naive Bayes if inputs have texts.
+    """The majority class, and naive Bayes if inputs have texts; `train` is read twice, input by
+    input.
 
     With `several` classes of an input, each is decided by itself: predicted if more than half of
     the training inputs have it, or if naive Bayes finds it likelier than not.
     """
     classes = Classes(names)
-    known = ((row, classes.numbers(row.classes)) for row in train)
-    numbered = [(row, own[own >= 0].tolist()) for row, own in known]
-    flat = np.fromiter(chain.from_iterable(own for _, own in numbered), np.int64)
-    counts = np.bincount(flat, minlength=len(names)).astype(np.float64)
-    if several:
-        counts -= len(numbered) / 2
+    counts, n_train = Counter[str](), 0
+    for row in train():
+        counts.update(row.classes)
+        n_train += 1
+    sizes = np.array([counts[name] for name in names]) - (n_train / 2 if several else 0)
     parts = (len(asked[at : at + CHUNK]) for at in range(0, len(asked), CHUNK))
-    majority = (np.broadcast_to(counts, (n, len(names))) for n in parts)
+    majority = (np.broadcast_to(sizes, (n, len(names))) for n in parts)
     gold = [classes.numbers(row.classes) for row in asked]
     found = {"majority_class": _scored(names, several, gold, majority)}
-    if any(row.texts for row in train):
-        read = ((words(*row.texts), own) for row, own in numbered)
+    if any(row.texts for row in asked):
+        number = {name: i for i, name in enumerate(names)}
+        read = (
+            (words(*row.texts), [number[name] for name in row.classes if name in number])
+            for row in train()
+        )
         bayes = NaiveBayes(read, len(names), several)
         scores = bayes.scores(words(*row.texts) for row in asked)
         found["naive_bayes"] = _scored(names, several, gold, scores)

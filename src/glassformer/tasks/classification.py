@@ -186,8 +186,10 @@ class Classification(LabelTask):
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
         """See `LabelTask`."""
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
-        rows = ([Labels(texts(one), labels_of(one)) for one in own] for own in (train, asked))
-        return class_baselines(self.outcomes(), several, *rows)
+        row = lambda one: Labels(texts(one), labels_of(one))
+        return class_baselines(
+            self.outcomes(), several, lambda: map(row, train), list(map(row, asked))
+        )
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
         """See `Task`."""

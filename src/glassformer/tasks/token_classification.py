@@ -120,9 +120,8 @@ class TokenClassification(LabelTask):
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
         """See `LabelTask`."""
         names = self.outcomes()
-        rows = ((Tagged(self._words(one), one.tags) for one in own) for own in (train, asked))
-        known, scored = rows
-        return tag_baselines(names, mark_spans(names), known, list(scored))
+        row = lambda one: Tagged(self._words(one), one.tags)
+        return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs with their tags, wrong ones beside the right."""

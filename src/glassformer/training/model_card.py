@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.data.config import DataConfig
-from glassformer.errors import plural
+from glassformer.errors import counted, plural
 from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.models.transformer import Transformer
 from glassformer.tasks.task import Task
@@ -45,11 +45,13 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
-({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
+{article} {config.architecture.replace("_", "-")} Transformer with {model.n_parameters:,} \
+parameters ({counted(config.n_layers, "layer")},
+{config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
+trained from {weights}.
 
-- **Data**: {_files(task.recipe.data.train.path)}: {task.extent}; fingerprint `{origin.data}`
+- **Data**: {_files(task.recipe.data.train.path)}: {task.extent}; fingerprint \
+of the encoded data `{origin.data}`
 - **{of.reads}**: {of.tokenizer}
 - **Training**: step {step:,} of {train.steps:,}{mean if origin.averaged else ""}, {of.step} a \
 step, {train.optimizer.kind}, seed {train.seed};
@@ -117,10 +119,6 @@ def _validation(data: DataConfig) -> str:
 
 
 def _shown(value: int | float | str) -> str:
-    return (
-        f"{value:,.4f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else f"`{value}`"
-    )
+    if isinstance(value, str):
+        return f"`{value}`".replace("|", "\\|")  # as a cell of a table has it
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
