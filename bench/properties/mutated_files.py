@@ -76,7 +76,10 @@ def mutated_files(run: Path, place: Path, cases: int, outcomes: Outcomes) -> Non
 
 
 def files_of(run: Path) -> list[Path]:
-    """The files of a model, and the JSON files of its checkpoints and encoded data."""
+    """The files of a model, and the JSON files of its checkpoints and encoded data; of a published
+    model, all."""
+    if not (run / "manifest.json").is_file():
+        return sorted(run.iterdir())
     listed = json.loads((run / "manifest.json").read_text())["files"]
     others = [path for path in run.rglob("*.json") if path.parent != run]
     return [run / "manifest.json", *(run / name for name in sorted(listed)), *sorted(others)]
@@ -84,7 +87,7 @@ def files_of(run: Path) -> list[Path]:
 
 def opened(run: Path) -> Iterator[str]:
     """Errors of another kind, of opening a run and its checkpoint and looking at an example."""
-    for checkpoint in (None, 2):
+    for checkpoint in (None, 2) if (run / "checkpoints").is_dir() else (None,):
         try:
             found = gf.load(run, checkpoint=checkpoint, accept_changed=checkpoint is None)
             found.look(found.task.first_input())

@@ -49,7 +49,7 @@ SEQUENCES = SequenceTokenizer(BYTES, LENGTH)
 
 def classify(model, texts, tokenizer=BYTES):
     processor = TextProcessor(tokenizer, ModelFacts.of(model.config))
-    recipe = Recipe.of_model("text-classification", "text", model.config)
+    recipe = Recipe.of_model("text-classification", {"input": "text"}, model.config)
     return Classification(recipe, processor, Path()).classify(model, texts)
 
 

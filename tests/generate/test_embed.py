@@ -20,6 +20,7 @@ from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.train import train_tokenizer
 from small_tasks import reader_of
 
@@ -166,7 +167,7 @@ def test_alone_or_among_others_in_any_order(texts, data):
 @pytest.mark.parametrize("how", POOLS)
 def test_a_long_text_is_all_read_in_windows(how):
     model, _ = built("encoder", position="none")
-    reader = TextReader(tokenizer(), 10, begin=np.int32([1]), end=np.int32([2]))
+    reader = TextReader(tokenizer(), 10, frame=Frame.of((1,), (2,)))
     text = "a cat on the mat and a dog"
     ids = tokenizer().encode(text)
     parts = reader.windows(text)
@@ -191,7 +192,7 @@ def test_one_token_more_than_fits_makes_two_windows():
     assert [len(part) for part in reader.windows("a cat ")] == [8]
     assert [len(part) for part in reader.windows("a cat a")] == [8, 5]
     with pytest.raises(ConfigError, match="has no room for text"):
-        TextReader(tokenizer(), 2, begin=np.int32([1]), end=np.int32([2]))
+        TextReader(tokenizer(), 2, frame=Frame.of((1,), (2,)))
 
 
 def test_a_text_without_tokens_has_no_vector():

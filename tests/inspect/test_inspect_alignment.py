@@ -160,11 +160,7 @@ def test_a_word_that_begins_in_the_prefix_begins_behind_it():
     for kind in KINDS:
         owners = owners_of(tokenizer(kind), "houses matters", "the,")
         assert set(owners) == {None, 0, 1}
-    with pytest.raises(
-        ConfigError,
-        match=r"'thehouses' cannot be told apart by words.*a prefix that ends in a space",
-    ):
-        owners_of(tokenizer("word"), "houses", "the")
+    assert owners_of(tokenizer("word"), "houses", "the") == [0]  # <unk>, mostly of the word
     assert owners_of(tokenizer("byte"), "b c", "a") == [None, 0, None, 1]
 
 
@@ -292,7 +288,7 @@ def test_bad_input_is_refused():
         cross_attention(learned, pair, "a b c d e f", "b")
 
 
-def test_a_tokenizer_that_reads_across_spaces_without_spelling_the_text_is_refused():
+def test_a_tokenizer_that_reads_across_spaces_without_spelling_the_text_tells_its_words():
     from glassformer.tokenizers.definition import word_definition
 
     definition = word_definition(["a b", "c"], lowercase=False)
@@ -303,8 +299,7 @@ def test_a_tokenizer_that_reads_across_spaces_without_spelling_the_text_is_refus
         "invert": False,
     }
     odd = Tokenizer(definition)
-    with pytest.raises(ConfigError, match="'a b;c' cannot be told apart by words"):
-        owners_of(odd, "a b;c")
+    assert owners_of(odd, "a b;c") == [0, 1]  # "a b" touches both, and holds as much of the first
 
 
 @pytest.mark.parametrize("kind", ["byte", "character", "bpe"])

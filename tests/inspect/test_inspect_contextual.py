@@ -21,6 +21,7 @@ from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 from small_tasks import reader_of
@@ -116,7 +117,7 @@ def test_a_word_alone_is_the_embedding_of_that_text():
 def test_a_sentence_longer_than_the_model_is_read_around_the_word():
     model, _ = built(position="none")
     begin, end = np.int32([1]), np.int32([2])
-    narrow = TextReader(tokenizer(), 14, begin=begin, end=end)
+    narrow = TextReader(tokenizer(), 14, frame=Frame.of((1,), (2,)))
     text = "we sat by the bank of the river, the bank of it"
     look = contexts(model, narrow, "bank", [text])
     ids = narrow.ids(text)

@@ -45,6 +45,11 @@ def test_sinusoid_is_its_formula(i, d, printed):
     )  # angles up to 10^4 carry an error of 10^4 · 2^-52
 
 
+def test_sinusoids_in_halves_are_the_pairs_in_another_order():
+    pairs, halves = (sinusoidal(torch.arange(9), 6, halves=halves) for halves in (False, True))
+    assert torch.equal(halves, pairs[:, [0, 2, 4, 1, 3, 5]])
+
+
 def test_note_e_table_of_sinusoids():
     table = sinusoidal(torch.tensor([0, 25, 50, 75, 100]), 8)[:, :4]
     printed = [

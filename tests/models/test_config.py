@@ -2,7 +2,7 @@
 helpful sentence."""
 
 import types
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 import torch
@@ -28,6 +28,8 @@ OTHER = {
     "max_distance": 9,
     "n_buckets": 4,
     "rotary_base": 100.0,
+    "rotary_factor": 4.0,
+    "rotary_wavelengths": (7.0, 20.0),
     "window": 2,
     "qk_norm": True,
     "attention_bias": False,
@@ -46,6 +48,7 @@ OTHER = {
     "multi_label": True,
     "patch_width": 6,
     "source_vocab_size": 13,
+    "own_source_positions": True,
     "grid": (3, 2),
     "patch": (2, 3),
     "stem": (4, 5),
@@ -83,6 +86,8 @@ NEEDS = {  # what a value needs beside itself to make a difference
         "patch_width": 6,
     },
     "source_vocab_size": {"architecture": "encoder_decoder"},
+    "own_source_positions": {"architecture": "encoder_decoder"},
+    "head_activation": {"head": "classify", "n_classes": 3, "pooler": True},
     "patch_width": PATCHES,
     "grid": PATCHES | {"position": "sinusoidal_2d"},
     "patch": PATCHES,
@@ -96,6 +101,8 @@ NEEDS = {  # what a value needs beside itself to make a difference
         "position": "rotary",
         "d_head": 4,
     },  # the first pair turns by 1 whatever the base
+    "rotary_factor": {"position": "rotary", "d_head": 4},
+    "rotary_wavelengths": {"position": "rotary", "d_head": 4, "rotary_factor": 4.0},
     "bias_placement": {"position": "relative"},
     "first_position": {"position": "sinusoidal"},
     "position_combination": {"tied": False},
@@ -106,7 +113,7 @@ NEEDS = {  # what a value needs beside itself to make a difference
 def literals(annotation):
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    if get_origin(annotation) in (Annotated, types.UnionType):
+    if get_origin(annotation) in (Annotated, Union, types.UnionType):
         return [value for part in get_args(annotation) for value in literals(part)]
     return []
 

@@ -37,10 +37,12 @@ variants = st.sampled_from(
             ("alibi", 2, None, "pre", False),
             ("none", 1, None, "post", True),
             ("sinusoidal_printed", 4, 1, "pre", False),
+            ("sinusoidal_halves", 2, None, "post", False),
             ("rotary", 1, 3, "post", False),
         ]
     ]
 )
+SINUSOIDAL = "sinusoidal", "sinusoidal_printed", "sinusoidal_halves"
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 sides = st.sampled_from(["left", "right"])
 caches = st.sampled_from(["growing", "fixed"])
@@ -232,7 +234,7 @@ def test_relative_kinds_of_position_depend_on_differences_only(shift, architectu
         same = torch.allclose(
             model(Batch(ids, moved)).logits, model(ids).logits, rtol=1e-9, atol=1e-9
         )
-        assert same == (position not in ("learned", "sinusoidal", "sinusoidal_printed")), position
+        assert same == (position not in ("learned", *SINUSOIDAL)), position
 
 
 @given(st.permutations(range(6)), st.sampled_from(["pre", "post"]))

@@ -57,7 +57,7 @@ def test_without_dropout_the_pieces_are_the_tokenizers_own(words):
 def test_the_last_piece_of_each_word_is_found_again(words, step):
     (window,) = WordTokenizer(BPE, 4096).windows(words)
     new = PieceDropout(BPE, 0.5, 0)(window.example.ids, step, 0)
-    ends = new.ends(window.example.at)
+    ends = new.places(window.example.at)
     begins = [1, *(ends[:-1] + 1)]
     found = [
         spelled(new.ids[begin : end + 1]).decode() for begin, end in zip(begins, ends, strict=True)

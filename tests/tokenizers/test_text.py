@@ -239,7 +239,8 @@ def test_a_wordpiece_tokenizer_of_others_is_left_to_the_library(tmp_path):
     ours = Tokenizer.load(tmp_path)
     assert ours.kind == "library"
     assert ours.vocab_size == 9
-    assert ours.specials == {"unk": 1, "pad": 0, "mask": 4, "[CLS]": 2, "[SEP]": 3}
+    roles = {"unk": 1, "pad": 0, "mask": 4, "cls": 2, "sep": 3, "bos": 2, "eos": 3}
+    assert ours.specials == roles
     ids = ours.encode(
         "The theatre then!"
     )  # never cut silently, whatever the file's truncation says

@@ -67,12 +67,12 @@ def sample_norm(x, weight, bias, epsilon):
 
 def printed_swapped(right):
     """Note C's exponent for the paired one, and the other way round."""
-    return lambda place, d_model, *, printed=False, dtype=torch.float32: right(
-        place, d_model, printed=not printed, dtype=dtype
+    return lambda place, d_model, *, printed=False, **how: right(
+        place, d_model, printed=not printed, **how
     )
 
 
-def one_frequency(place, d_model, *, printed=False, dtype=torch.float32):
+def one_frequency(place, d_model, *, printed=False, halves=False, dtype=torch.float32):
     """Sines and cosines of the position itself in every pair."""
     pair = torch.stack([place.double().sin(), place.double().cos()], -1)
     return pair.repeat(*[1] * place.dim(), d_model // 2).to(dtype)

@@ -63,7 +63,7 @@ def embed(
     """Embed each line of standard input. Or find nearest texts, solve analogies, compare one word's
     vectors in context.
 
-    pool: mean (default), first, or last (for decoders).
+    pool: mean, first, or last (for decoders); default: the model's own, or mean.
     no_normalize: Do not scale vectors to length 1.
     layer: Layer of the vectors; 0: the static embedding; default: the last.
     out: Write the vectors to this .npy file instead.
@@ -86,7 +86,7 @@ def embed(
     elif word is not None:
         _word(opened, word, html, json)
     else:
-        of = partial(_vectors, opened, pool or "mean", layer, not no_normalize)
+        of = partial(_vectors, opened, pool, layer, not no_normalize)
         if near is None:
             _print_vectors(of, out)
         else:
@@ -126,10 +126,11 @@ def _check_files(out: Path | None, html: Path | None, force: bool, as_json: bool
 
 
 def _vectors(
-    run: "Run", how: str, layer: int | None, normalize: bool, texts: Sequence[str]
+    run: "Run", pool: str | None, layer: int | None, normalize: bool, texts: Sequence[str]
 ) -> "np.ndarray":
     from glassformer.generate.embed import embed as vectors_of
 
+    how = pool or run.task.pool
     return vectors_of(run.model, run.reader, texts, how, layer, normalize, empty="zeros")
 
 

@@ -17,6 +17,7 @@ from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
+from glassformer.cli.publish import export, import_
 from glassformer.cli.show import (
     data_show,
     plan,
@@ -49,7 +50,7 @@ app = typer.Typer(
     },
 )
 COMMANDS = (demo, train, evaluate, generate, translate, tag, classify, embed)
-COMMANDS += (tokenize, plan, verify, inspect)
+COMMANDS += (tokenize, plan, verify, inspect, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2
 """The number of standard error."""
@@ -61,7 +62,7 @@ GROUPS = {
     ),
 }
 for command in COMMANDS:
-    app.command()(documented(command))
+    app.command(command.__name__.rstrip("_"))(documented(command))
 for group, (about, commands) in GROUPS.items():
     group_app = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group_app, name=group)

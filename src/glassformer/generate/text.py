@@ -219,10 +219,11 @@ class _RowText:
 
 
 def _begins(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
-    """The ids of each prompt; spaces alone may have no ids, and then stand for the beginning of a
-    text."""
+    """The ids of each prompt behind the symbols that the tokenizer begins a text with; spaces alone
+    may have no ids, and then stand for the beginning of a text."""
     end, begins = tokenizer.specials.get("eos"), []
+    first = tokenizer.frame_or("", "").begin
     for prompt in prompts:
-        ids = tokenizer.encode(prompt).tolist()
+        ids = [*first, *tokenizer.encode(prompt).tolist()]
         begins.append([end] if prompt and not ids and end is not None else ids)
     return begins

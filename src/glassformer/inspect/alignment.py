@@ -95,9 +95,10 @@ def cross_attention(
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
     batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
     _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])
+    before = [len(tokenizer.frame_of(side).begin) for side in (tokenizer.source, tokenizer.target)]
     return CrossAttention(
-        read_side(tokenizer.source, source, read, tokenizer.prefix, word),
-        read_side(tokenizer.target, target, written, word=word),
+        read_side(tokenizer.source, source, read, tokenizer.prefix, word, before[0]),
+        read_side(tokenizer.target, target, written, word=word, before=before[1]),
         torch.stack([pattern[0] for pattern in tape.kept.values()]).cpu(),
     )
 

@@ -156,7 +156,7 @@ def _vectors(
     begin = max(0, min(middle - reader.room // 2, len(ids) - reader.room))
     part = reader.framed(ids[begin : begin + reader.room]).astype(np.int64)
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
-    places = [place - begin + len(reader.begin) for place in at]
+    places = [place - begin + len(reader.frame.begin) for place in at]
     found, _ = streams(model, batch, range(model.config.n_layers + 1))
     means = torch.stack([stream[0, places].cpu().double().mean(0) for stream in found])
     return means.float().numpy()

@@ -13,6 +13,7 @@ below is the forward pass of the stream alone and the shares are one backward pa
 float64. Source: Note B (residual stream); Elhage et al. 2021 (direct logit attribution).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -185,13 +186,11 @@ class _Walk:
         if isinstance(head, ClassifyHead):
             x = (self.weights[:, None] * x).sum(0, keepdim=True)
             if head.dense is not None:
-                u = self.mapped(head.dense, x)
-                flat = u.detach()
-                x = u * torch.where(flat == 0, 1.0, flat.tanh() / flat)
+                x = frozen(self.mapped(head.dense, x), head.activation)
             x, last = self.settled("head.pooled", x, None), head.proj
         elif isinstance(head, MaskedLanguageModelHead):
-            u = self.mapped(head.dense, x)
-            x, last = self.normed(head.norm, u * torch.special.ndtr(u.detach())), head.unembed
+            x = frozen(self.mapped(head.dense, x), head.activation)
+            x, last = self.normed(head.norm, x), head.unembed
         elif isinstance(head, TagHead):
             last = head.proj
         if isinstance(last, LanguageModelHead):
@@ -239,6 +238,12 @@ class _Walk:
         leaf = value.detach().clone().requires_grad_()
         self.parts.append((name, layer, leaf))
         return leaf
+
+
+def frozen(u: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """φ(u) as u times φ(u) / u, a constant (1 at 0, where it does not matter)."""
+    flat = u.detach()
+    return u * torch.where(flat == 0, 1.0, activation(flat) / flat)
 
 
 def on_cpu(tensor: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVect
     whole = list(ids.values())
 
     def of_tokens(word: str) -> Found | None:
-        own = tokenizer.encode(f" {word}").tolist()
+        own = tokenizer.encode_word(word).tolist()
         if not own or tokenizer.specials.get("unk") in own:
             return None
         alone = len(own) == 1 and own[0] in whole

@@ -7,6 +7,7 @@ plain  φ(x W₁ + b₁) W₂ + b₂            gated  (φ(x W_g) ⊙ x W₁) W�
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -15,7 +16,7 @@ from glassformer.layers import cpu_kernels
 from glassformer.layers.linear import Linear
 from glassformer.layers.tap import tap
 
-Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "identity"]
+Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "tanh", "identity"]
 
 
 def relu_squared(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:
@@ -41,6 +42,8 @@ def activation_function(kind: Activation) -> Callable[[Tensor], Tensor]:
             return gelu_tanh
         case "silu":
             return F.silu
+        case "tanh":
+            return torch.tanh
         case "identity":
             return lambda x: x
 

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from glassformer.axes import Bool, Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.dropout import Dropout
+from glassformer.layers.feedforward import Activation, activation_function
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm
 from glassformer.layers.tap import tap
@@ -53,11 +54,20 @@ class LanguageModelHead(nn.Module):
 
 
 class MaskedLanguageModelHead(nn.Module):
-    """BERT's head: a dense layer, GELU and LayerNorm before the (tied) unembedding with bias
+    """BERT's head: a dense layer, φ and LayerNorm before the (tied) unembedding with bias
     (Devlin et al. 2019)."""
 
-    def __init__(self, d_model: int, vocab_size: int, tied: nn.Parameter | None, *, epsilon: float):
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        tied: nn.Parameter | None,
+        *,
+        epsilon: float,
+        activation: Activation = "gelu",
+    ):
         super().__init__()
+        self.activation = activation_function(activation)
         self.dense = Linear(d_model, d_model)
         self.norm = LayerNorm(d_model, epsilon=epsilon)
         self.unembed = LanguageModelHead(d_model, vocab_size, tied, bias=True)
@@ -66,7 +76,7 @@ class MaskedLanguageModelHead(nn.Module):
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows V"]:
         """Logits; `positions` are not used."""
-        return self.unembed(self.norm(F.gelu(self.dense(hidden))))
+        return self.unembed(self.norm(self.activation(self.dense(hidden))))
 
 
 class TagHead(nn.Module):
@@ -141,13 +151,21 @@ def _real(positions: Positions, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
 
 
 class ClassifyHead(nn.Module):
-    """Pool, then h W + b over the classes; `dense` adds BERT's tanh layer; without classes, the
-    pooled vector."""
+    """Pool, then h W + b over the classes; `dense` adds BERT's dense layer with φ; without classes,
+    the pooled vector."""
 
     def __init__(
-        self, d_model: int, n_classes: int | None, how: Pool, *, dense: bool, dropout: float = 0.0
+        self,
+        d_model: int,
+        n_classes: int | None,
+        how: Pool,
+        *,
+        dense: bool,
+        activation: Activation = "tanh",
+        dropout: float = 0.0,
     ):
         super().__init__()
+        self.activation = activation_function(activation)
         self.how: Pool = how
         self.dense = Linear(d_model, d_model) if dense else None
         self.dropout = Dropout(dropout)
@@ -163,7 +181,7 @@ class ClassifyHead(nn.Module):
         """Logits over the classes (or the pooled vector of width D), from the whole stream or from
         the positions that the head `reads`."""
         x = hidden if hidden.dim() == 2 else pool(hidden, positions, self.how)
-        x = x if self.dense is None else torch.tanh(self.dense(x))
+        x = x if self.dense is None else self.activation(self.dense(x))
         x = tap(self, "pooled", x, "batch model")
         if self.proj is None:
             return x

@@ -1,7 +1,7 @@
 """Positions, in one of three places of the model.
 
-    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of
-                             row and column)
+    added to the embedding   none, learned table, sinusoidal (paired, in halves, or as Note C
+                             prints it; of row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
     rotation of q and k      rotary (of the position; of row and column)
 
@@ -27,6 +27,7 @@ PositionKind = Literal[
     "learned",
     "sinusoidal",
     "sinusoidal_printed",
+    "sinusoidal_halves",
     "sinusoidal_2d",
     "relative",
     "buckets",
@@ -40,6 +41,7 @@ ADDED: tuple[PositionKind, ...] = (
     "learned",
     "sinusoidal",
     "sinusoidal_printed",
+    "sinusoidal_halves",
     "sinusoidal_2d",
 )
 """Kinds that have a vector, added to the element's or concatenated with it."""
@@ -50,21 +52,24 @@ def sinusoidal(
     d_model: int,
     *,
     printed: bool = False,
+    halves: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*rows D"]:
     """Sinusoidal position vectors: p(i, 2k) = sin(i / 10000^(2k/D)), p(i, 2k+1) = cos of the same
     angle.
 
     `printed`: Note C's formula taken literally, with exponent 2j/D at every dimension j; the dot
-    product of two positions is then not a function of their distance. Computed in float64, and
-    given in float32 on a device without it.
-    Source: Notes A and E; Vaswani et al. 2017.
+    product of two positions is then not a function of their distance. `halves`: all sines, then all
+    cosines, as tensor2tensor and Marian have them. Computed in float64, and given in float32 on a
+    device without it. Source: Notes A and E; Vaswani et al. 2017.
     """
     here = position.device
     j = torch.arange(d_model, dtype=torch.float64, device=exact_device(here))
     exponent = 2 * j / d_model if printed else 2 * torch.div(j, 2, rounding_mode="floor") / d_model
     angle = exact(position[..., None]) * 10000.0**-exponent
     vectors = torch.where(j.long() % 2 == 0, angle.sin(), angle.cos())
+    if halves:
+        vectors = torch.cat([vectors[..., ::2], vectors[..., 1::2]], -1)
     return vectors.to(widest(here, dtype)).to(here)
 
 
@@ -106,15 +111,22 @@ class SinusoidalPosition(nn.Module):
     """`sinusoidal` vectors of any position, without parameters; the first position has number
     `first`, 0 or 1."""
 
-    def __init__(self, d_model: int, *, printed: bool = False, first: int = 0):
+    def __init__(
+        self, d_model: int, *, printed: bool = False, halves: bool = False, first: int = 0
+    ):
         super().__init__()
-        self.d_model, self.printed, self.first = d_model, printed, first
+        self.d_model, self.first = d_model, first
+        self.printed, self.halves = printed, halves
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
         """One vector for each position, in float64 if the device has it; the embedding converts it
         to its precision."""
         return sinusoidal(
-            positions.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64
+            positions.position + self.first,
+            self.d_model,
+            printed=self.printed,
+            halves=self.halves,
+            dtype=torch.float64,
         )
 
 
@@ -264,14 +276,29 @@ Rotation = tuple[Float[Tensor, "_ 1 _ K"], Float[Tensor, "_ 1 _ K"]]
 
 
 def rotation(
-    positions: Positions, d_head: int, base: float, dtype: torch.dtype = torch.float32
+    positions: Positions,
+    d_head: int,
+    base: float,
+    dtype: torch.dtype = torch.float32,
+    factor: float = 1.0,
+    wavelengths: tuple[float, float] | None = None,
 ) -> Rotation:
     """Rotary angles position · base^(-2k/K) as (cos, sin), dimension k paired with k + K/2.
 
-    The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
-    2021.
+    A `factor` divides the angles (position interpolation, Chen et al. 2023); with `wavelengths`, it
+    divides in full only those of a wavelength above the second, not those below the first, and
+    between them a share that is linear in the frequency (Llama 3). The sine is negated in the first
+    half, so that `rotate` is one multiply-add. Source: Su et al. 2021.
     """
-    return _turns(_angles(positions.position, d_head, base), dtype, positions.position.device)
+    angles = _angles(positions.position, d_head, base)
+    if factor != 1.0:
+        share = torch.ones((), dtype=angles.dtype, device=angles.device)
+        if wavelengths is not None:
+            short, long = (1 / length for length in wavelengths)
+            frequency = _frequencies(d_head, base, angles.device) / math.tau
+            share = ((short - frequency) / (short - long)).clamp(0, 1)
+        angles = angles * (share / factor + 1 - share)
+    return _turns(angles, dtype, positions.position.device)
 
 
 def grid_rotation(
@@ -296,8 +323,13 @@ def grid_rotation(
 
 
 def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor, "B 1 T _"]:
-    k = torch.arange(0, width, 2, dtype=torch.float64, device=exact_device(number.device))
-    return exact(number[:, None, :, None]) * base ** (-k / width)
+    frequencies = _frequencies(width, base, exact_device(number.device))
+    return exact(number[:, None, :, None]) * frequencies
+
+
+def _frequencies(width: int, base: float, device: torch.device) -> Float[Tensor, "_"]:
+    k = torch.arange(0, width, 2, dtype=torch.float64, device=device)
+    return base ** (-k / width)
 
 
 def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype, device: torch.device) -> Rotation:
@@ -335,19 +367,28 @@ def build_position(
             return LearnedPosition(max_length + n_prefix, d_model)
         case "sinusoidal_2d":
             return GridPosition(d_model, columns, first=n_prefix)
-        case "sinusoidal" | "sinusoidal_printed":
-            return SinusoidalPosition(d_model, printed=kind == "sinusoidal_printed", first=first)
+        case "sinusoidal" | "sinusoidal_printed" | "sinusoidal_halves":
+            printed, halves = kind == "sinusoidal_printed", kind == "sinusoidal_halves"
+            return SinusoidalPosition(d_model, printed=printed, halves=halves, first=first)
         case _:
             return None
 
 
 def build_rotation(
-    kind: PositionKind, d_head: int, base: float, columns: int, n_prefix: int
+    kind: PositionKind,
+    d_head: int,
+    base: float,
+    factor: float,
+    wavelengths: tuple[float, float] | None,
+    columns: int,
+    n_prefix: int,
 ) -> Callable[..., Rotation] | None:
     """Rotary angles as a function of (positions, dtype); None for kinds that act elsewhere."""
     match kind:
         case "rotary":
-            return partial(rotation, d_head=d_head, base=base)
+            return partial(
+                rotation, d_head=d_head, base=base, factor=factor, wavelengths=wavelengths
+            )
         case "rotary_2d":
             return partial(grid_rotation, d_head=d_head, base=base, columns=columns, first=n_prefix)
         case _:

@@ -25,7 +25,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 HEAD_FIELDS = (
     *("head", "n_classes", "classes", "multi_label", "pool", "pooler"),
-    *("tied", "head_bias", "head_scale"),
+    *("tied", "head_bias", "head_scale", "head_activation"),
 )
 """The fields that describe the head alone; all others describe the trunk."""
 
@@ -44,6 +44,9 @@ class ModelConfig(Record):
     """Size of the vocabulary; 0: taken from the tokenizer."""
     source_vocab_size: Count | None = None
     """An encoder-decoder's source has a vocabulary and embedding of its own; null: shared."""
+    own_source_positions: bool = False
+    """An encoder-decoder's source has position vectors and an embedding norm of its own (BART);
+    false: both sides share them."""
     patch_width: Count = 768
     """Numbers in one flattened patch (16 x 16 x 3 = 768)."""
     grid: tuple[Count, Count] | None = None
@@ -102,6 +105,11 @@ class ModelConfig(Record):
     """Score bias added to the scaled scores, or inside the division as in Note C."""
     rotary_base: float = Field(10000.0, gt=1)
     """Base of the rotary angles."""
+    rotary_factor: float = Field(1.0, ge=1)
+    """Divide the rotary angles by this, for sequences longer than those of training."""
+    rotary_wavelengths: tuple[float, float] | None = None
+    """The factor divides angles of a wavelength above the second, not below the first, and in
+    between gradually (Llama 3); null: all angles."""
     scale: ScaleKind = "head"
     """Score scale: 1/√d_head, 1/√d_model (Note C's words), or none (T5)."""
     window: Count | None = None
@@ -135,7 +143,9 @@ class ModelConfig(Record):
     pool: Pool = "last"
     """Vector of a sequence: last element (Note D), first (of patches: class token), mean."""
     pooler: bool = False
-    """BERT's dense tanh layer before the classifier."""
+    """BERT's dense layer before the classifier."""
+    head_activation: Activation | None = None
+    """φ of the head's dense layer; null: gelu of masked_lm, tanh of a pooler."""
     dropout: Fraction = 0.0
     """Dropout on embeddings and on each branch."""
     attention_dropout: Fraction = 0.0
@@ -209,6 +219,11 @@ class ModelConfig(Record):
     def one_output(self) -> bool:
         """Whether a sequence has one output as a whole."""
         return self.head in ("classify", "pool")
+
+    @property
+    def own_source(self) -> bool:
+        """Whether the source has an embedding of its own, at least in part."""
+        return self.source_vocab_size is not None or self.own_source_positions
 
     @property
     def kv_heads(self) -> int:
@@ -319,6 +334,8 @@ def _stack(config: ModelConfig) -> Iterator[str]:
         yield f"n_kv_heads={config.kv_heads} does not divide n_heads={config.n_heads}"
     if config.source_vocab_size and config.architecture != "encoder_decoder":
         yield f"source_vocab_size={config.source_vocab_size} needs architecture='encoder_decoder'"
+    if config.own_source_positions and config.architecture != "encoder_decoder":
+        yield "own_source_positions needs architecture='encoder_decoder'"
     if not config.residual and config.init == "modern":
         yield (
             "init='modern' starts every branch at 0, which residual=false would pass on; use "
@@ -330,6 +347,14 @@ def _attention_positions(config: ModelConfig) -> Iterator[str]:
     kind, width, half = config.position, config.head_width, config.n_buckets // 2
     if kind == "rotary_2d" and (width % 4 or not config.reads_patches):
         yield "position='rotary_2d' needs elements='patches' and heads of a multiple of 4"
+    wavelengths = config.rotary_wavelengths
+    if kind != "rotary" and config.rotary_factor != 1:
+        yield f"rotary_factor={config.rotary_factor} needs position='rotary'"
+    if wavelengths and not (0 < wavelengths[0] < wavelengths[1] and config.rotary_factor > 1):
+        yield (
+            f"rotary_wavelengths={list(wavelengths)} must rise from above 0, beside a "
+            "rotary_factor above 1"
+        )
     if kind == "rotary" and width % 2:
         yield f"rotary positions need an even head width, not {width}"
     if kind == "buckets" and config.n_buckets < 4:

@@ -92,9 +92,12 @@ class Transformer(nn.Module):
         self.config = config
         with nullcontext() if device is None else torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.element_width)
-            self.embed = build_embedding(config, config.vocab_size, parts)
-            own = config.source_vocab_size
-            self.source_embed = build_embedding(config, own, parts) if own else None
+            self.embed = build_embedding(config, build_element(config, config.vocab_size), parts)
+            self.source_embed = None
+            if config.own_source:
+                own = config.source_vocab_size
+                element = build_element(config, own) if own else self.embed.element
+                self.source_embed = build_embedding(config, element, parts)
             self.encoder = (
                 build_stack(config, "encoder") if config.architecture != "decoder" else None
             )
@@ -259,21 +262,27 @@ def attention_mask(config: ModelConfig, side: str) -> Mask:
     return mask if config.window is None else mask & Window(config.window)
 
 
-def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings) -> Embedding:
+def build_element(config: ModelConfig, vocab_size: int) -> TokenEmbedding | PatchEmbedding:
+    """Embedding of single tokens or patches."""
+    width = config.element_width
+    if not config.reads_patches:
+        factor = config.d_model**0.5 if config.embedding_scale else 1.0
+        return TokenEmbedding(vocab_size, width, factor=factor)
+    return PatchEmbedding(
+        config.patch_width,
+        width,
+        class_token=bool(config.n_prefix),
+        bias=config.bias,
+        stem=build_stem(config),
+    )
+
+
+def build_embedding(
+    config: ModelConfig, element: TokenEmbedding | PatchEmbedding, parts: PartEmbeddings
+) -> Embedding:
     """Embedding of tokens or patches with their positions; both sides of a model share `parts`."""
-    d, width = config.d_model, config.element_width
-    position_width = d - width  # 0: added, over the whole vector
-    if config.reads_patches:
-        element = PatchEmbedding(
-            config.patch_width,
-            width,
-            class_token=bool(config.n_prefix),
-            bias=config.bias,
-            stem=build_stem(config),
-        )
-    else:
-        factor = d**0.5 if config.embedding_scale else 1.0
-        element = TokenEmbedding(vocab_size, width, factor=factor)
+    d = config.d_model
+    position_width = d - config.element_width  # 0: added, over the whole vector
     return Embedding(
         element,
         build_position(
@@ -337,7 +346,13 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
         ),
         bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
         rotation=build_rotation(
-            config.position, config.head_width, config.rotary_base, config.columns, config.n_prefix
+            config.position,
+            config.head_width,
+            config.rotary_base,
+            config.rotary_factor,
+            config.rotary_wavelengths,
+            config.columns,
+            config.n_prefix,
         ),
     )
 
@@ -353,13 +368,19 @@ def build_head(
             factor = d**-0.5 if config.head_scale else 1.0
             return LanguageModelHead(d, words, tied, bias=config.head_bias, factor=factor)
         case "masked_lm":
-            return MaskedLanguageModelHead(d, words, tied, epsilon=config.epsilon)
+            own = config.head_activation or "gelu"
+            return MaskedLanguageModelHead(d, words, tied, epsilon=config.epsilon, activation=own)
         case "tag":
             return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":
             classes = config.class_count if config.head == "classify" else None
             return ClassifyHead(
-                d, classes, config.pool, dense=config.pooler, dropout=config.dropout
+                d,
+                classes,
+                config.pool,
+                dense=config.pooler,
+                activation=config.head_activation or "tanh",
+                dropout=config.dropout,
             )
         case "none":
             return NoHead()

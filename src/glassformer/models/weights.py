@@ -1,7 +1,6 @@
 """Weights as safetensors and configuration as JSON; loading is strict."""
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
 
+ABOUT_A_RUN = ("task", "input", "processor")
+"""Keys of `config.json` that stand beside the fields of the model."""
 LARGEST_HEADER = 16 << 20
 """Bytes of the names and shapes of a file's tensors; a block has about 2,000."""
 
@@ -89,15 +90,25 @@ def check_fit(config: ModelConfig, path: Path) -> None:
     """Raise CheckpointError unless a file has the weights of a configuration, and this machine the
     memory for them. Nothing is allocated."""
     found = shapes_in(path)
-    if config.n_layers > len(found):  # too many to be made even without memory
+    model = without_memory(config, len(found), path)
+    _check_shapes(_shapes(dict(model.named_parameters())), found, path, "it is of another model")
+    check_memory(model, path)
+
+
+def without_memory(config: ModelConfig, n_tensors: int, path: Path) -> Transformer:
+    """The model of a configuration on "meta"; CheckpointError: it has more layers than its file has
+    tensors."""
+    if config.n_layers > n_tensors:  # too many to be made even without memory
         raise CheckpointError(
-            f"{path} has {len(found)} tensors, too few for n_layers={config.n_layers} of its "
+            f"{path} has {n_tensors} tensors, too few for n_layers={config.n_layers} of its "
             f"config.json; it is of another model."
         )
-    model = Transformer(config, seed=None, device="meta")
-    wanted = _shapes(dict(model.named_parameters()))
-    _check_shapes(wanted, found, path, "it is of another model")
-    needed, memory = 4 * sum(map(math.prod, wanted.values())), _memory()
+    return Transformer(config, seed=None, device="meta")
+
+
+def check_memory(model: Transformer, path: Path) -> None:
+    """Raise CheckpointError for weights that this machine has no memory for."""
+    needed, memory = 4 * model.n_parameters, _memory()
     if memory is not None and needed > memory:
         raise CheckpointError(
             f"The weights of {path} need {needed / 1e9:,.0f} GB and this machine has "
@@ -212,8 +223,8 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(
             f"{path} has an unknown format; use the version of glassformer that wrote it."
         )
-    try:  # a run's task and input stand beside the fields of its model
-        return ModelConfig.parse({k: v for k, v in values.items() if k not in ("task", "input")})
+    try:
+        return ModelConfig.parse({k: v for k, v in values.items() if k not in ABOUT_A_RUN})
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
 

@@ -1,5 +1,7 @@
 """How inputs are encoded, and how they are augmented while training."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from glassformer.media.audio import AudioConfig
@@ -9,6 +11,8 @@ from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
 from glassformer.record import Record
 from glassformer.tokenizers.config import TokenizerConfig
+
+TagPiece = Literal["last", "first"]
 
 
 class ProcessorConfig(Record):
@@ -25,6 +29,12 @@ class ProcessorConfig(Record):
         default=TokenizerConfig(),
         description="How text becomes tokens.",
         json_schema_extra={"inputs": ["documents", "text", "words", "pairs", "parts"]},
+    )
+    tag_piece: TagPiece = Field(
+        default="last",
+        description="The piece of a word that carries its tag, where the tokenizer cuts it into "
+        "several; published taggers read the first.",
+        json_schema_extra={"inputs": ["words", "parts"]},
     )
     image: ImageConfig | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,7 +38,7 @@ STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.co
 
 
 class DocumentsProcessor(PackedProcessor):
-    """Running text; nothing is put around it."""
+    """Running text; nothing is put around it, but the frame that a tokenizer defines."""
 
     name, noun = "documents", "text"
     frame = ("", "")
@@ -84,9 +85,13 @@ class DocumentsProcessor(PackedProcessor):
                 "give one."
             )
         check_hopeless(self.tokenizer.at_least(given), self.facts.context)
-        ids = self.tokenizer.encode(given).tolist()
+        frame = self.tokenizer.frame_or(*self.frame)
+        if self.facts.answers:  # which continues the text
+            frame = replace(frame, end=())
+        ids = frame.one(self.tokenizer.encode(given)).tolist()
         check_length(len(ids), self.facts.context)
-        return self.encoded_ids(ids, words_of(self.tokenizer, given))
+        before = [None] * len(frame.begin)
+        return self.encoded_ids(ids, [*before, *words_of(self.tokenizer, given)])
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 
@@ -61,11 +61,8 @@ def token_elements(tokenizer: Tokenizer, ids: Ids, words: Owners = ()) -> tuple[
 
 
 def words_of(tokenizer: Tokenizer, text: str, first: int = 0, prefix: str = "") -> list[int | None]:
-    """Word number of each token of prefix + text, counted from `first`; None: unknown."""
-    try:
-        words = token_words(tokenizer, text, word_spans(text, WORD), prefix)
-    except ConfigError:
-        return [None] * len(tokenizer.encode(prefix + text))
+    """Word number of each token of prefix + text, counted from `first`; None: it has no word."""
+    words = token_words(tokenizer, text, word_spans(text, WORD), prefix)
     return [None if word is None else word + first for word in words]
 
 

@@ -2,6 +2,11 @@
 
 source   prefix + x, then <eos>                 decoder input   <bos> y
                                                 targets               y <eos>
+
+A tokenizer that defines a frame puts it around the source and the target:
+
+source   <s> x </s>                             decoder input   </s> <s> y
+                                                targets              <s> y </s>
 """
 
 from dataclasses import dataclass
@@ -9,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.tokenizers.frame import Frame
+from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 
 
@@ -22,7 +29,8 @@ class PairTokenizer:
 
     def __post_init__(self) -> None:
         for side, tokenizer in (("source", self.source), ("target", self.target)):
-            for role in ("eos", "bos") if side == "target" else ("eos",):
+            starts = side == "source" or START in tokenizer.specials
+            for role in ("eos",) if starts else ("eos", "bos"):
                 if role not in tokenizer.specials:
                     raise ConfigError(
                         f"The {side} tokenizer has no {role} symbol, without which a sequence has "
@@ -38,7 +46,7 @@ class PairTokenizer:
     @property
     def bos(self) -> int:
         """The symbol that begins the decoder's input."""
-        return self.target.specials["bos"]
+        return self.target.specials[START if START in self.target.specials else "bos"]
 
     @property
     def eos(self) -> int:
@@ -47,12 +55,13 @@ class PairTokenizer:
 
     def source_ids(self, text: str) -> np.ndarray:
         """The ids of prefix + text and <eos>, int32 [S]."""
-        return _ended(self.source, self.prefix + text)
+        return self.frame_of(self.source).one(self.source.encode(self.prefix + text))
 
     def target_ids(self, text: str) -> np.ndarray:
         """Targets: the ids of the text and <eos>, int32 [T]; the input is shifted by <bos>."""
-        return _ended(self.target, text)
+        return self.frame_of(self.target).one(self.target.encode(text))
 
-
-def _ended(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    return np.append(tokenizer.encode(text), np.int32(tokenizer.specials["eos"]))
+    @staticmethod
+    def frame_of(tokenizer: Tokenizer) -> Frame:
+        """What stands around a text of a side."""
+        return tokenizer.frame_or("", "eos")

@@ -1,6 +1,8 @@
 """The processor of pairs of a source and a target, the two sides of an encoder-decoder (Note E).
 
 source   prefix + x, <eos>          decoder input   <bos> y          targets   y <eos>
+
+or both in the frame that their tokenizer defines.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +46,6 @@ from glassformer.processors.tokenized import (
     kept_store,
     load_tokenizer,
 )
-from glassformer.processors.word_tokenizer import framing
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -217,8 +218,8 @@ class PairsProcessor(TokenProcessor):
     @property
     def reader(self) -> TextReader:
         """How a text is read for its vector: as a source."""
-        source = self.pair.source
-        return TextReader(source, self.facts.window, self.pair.prefix, end=framing(source, "eos"))
+        pair = self.pair
+        return TextReader(pair.source, self.facts.window, pair.prefix, pair.frame_of(pair.source))
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: a source, or (source, target); each a text or token ids."""
@@ -237,9 +238,11 @@ class PairsProcessor(TokenProcessor):
             )
         words, own = list[int | None](), list[int | None]()
         if isinstance(source, str):
-            words = words_of(pair.source, source, prefix=pair.prefix)
+            before = [None] * len(pair.frame_of(pair.source).begin)
+            words = [*before, *words_of(pair.source, source, prefix=pair.prefix)]
         if isinstance(target, str):
-            written, own = [pair.bos, *written[:-1]], [None, *words_of(pair.target, target)]
+            before = [None] * (1 + len(pair.frame_of(pair.target).begin))
+            written, own = [pair.bos, *written[:-1]], [*before, *words_of(pair.target, target)]
         return EncodedInput(
             Batch(torch.tensor([written]), source=Batch(torch.tensor([read]))),
             token_elements(pair.target, written, own),

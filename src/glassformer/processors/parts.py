@@ -65,7 +65,10 @@ class PartsProcessor(TokenProcessor):
         self.readers, self.modality_order = dict(readers), tuple(modality_order)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
         self.summary = "reads images, audio and text in one sequence" if readers else ""
-        self.parts, self.prefix = PartsTokenizer(tokenizer), " " if facts.per_word else ""
+        self.parts, self.prefix = (
+            PartsTokenizer(tokenizer),
+            tokenizer.word_space if facts.per_word else "",
+        )
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
@@ -193,7 +196,9 @@ class PartsProcessor(TokenProcessor):
             (kind, value if kind == TEXT else np.broadcast_to(np.float32(0), shapes[kind]))
             for kind, value in row.parts
         ]
-        return self.parts.example(parts, per_word=self.facts.per_word)
+        return self.parts.example(
+            parts, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
+        )
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -257,7 +262,9 @@ class PartsProcessor(TokenProcessor):
             (kind, thing if kind == TEXT else self.readers[kind].given_patches(thing))
             for kind, thing in parts
         ]
-        return self.parts.example(read, per_word=self.facts.per_word)
+        return self.parts.example(
+            read, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
+        )
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""

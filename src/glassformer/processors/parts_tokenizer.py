@@ -18,7 +18,9 @@ import numpy as np
 
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError, DataError
-from glassformer.processors.word_tokenizer import framing, placeholder
+from glassformer.processors.config import TagPiece
+from glassformer.processors.word_tokenizer import placeholder, tag_places
+from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 
 TEXT = "text"
@@ -30,14 +32,18 @@ class PartsTokenizer:
 
     def __init__(self, tokenizer: Tokenizer):
         self.text = tokenizer
-        self.bos, self.eos = framing(tokenizer, "bos"), framing(tokenizer, "eos")
+        frame = tokenizer.frame_or("bos", "eos")
+        self.bos, self.eos = np.array(frame.begin, np.int32), np.array(frame.end, np.int32)
 
     def example(
-        self, parts: Sequence[tuple[str, str | np.ndarray]], per_word: bool = False
+        self,
+        parts: Sequence[tuple[str, str | np.ndarray]],
+        per_word: bool = False,
+        tag_piece: TagPiece = "last",
     ) -> Example:
         """An example of parts in order, each a kind with a text (kind "text") or patches [N, P].
 
-        `per_word`: words are encoded one by one, and `at` is the last piece of each.
+        `per_word`: words are encoded one by one, and `at` is the last piece of each, or the first.
         """
         pieces, patches, length = [self.bos], list[Patches](), len(self.bos)
         at: list[np.ndarray] = []
@@ -47,7 +53,8 @@ class PartsTokenizer:
                 pieces.append(np.zeros(len(part), np.int32))
             elif per_word:
                 words = self.words(part)
-                at.append(length + np.cumsum([len(ids) for ids in words], dtype=np.int64) - 1)
+                sizes = np.array([len(ids) for ids in words], np.int64)
+                at.append(tag_places(sizes, length, tag_piece))
                 pieces.append(np.concatenate([np.zeros(0, np.int32), *words]))
             else:
                 pieces.append(self.text.encode(part))
@@ -59,12 +66,14 @@ class PartsTokenizer:
 
     def words(self, text: str) -> list[np.ndarray]:
         """The ids of each word of a text, at least one."""
-        found = (self.text.encode(f" {word}") for word in text.split())
+        found = map(self.text.encode_word, text.split())
         return [ids if len(ids) else placeholder(self.text) for ids in found]
 
     @property
     def begin(self) -> int:
         """The symbol that begins an encoder-decoder's answer; ConfigError: there is none."""
+        if START in self.text.specials:
+            return self.text.specials[START]
         if not len(self.bos):
             raise ConfigError(
                 "The tokenizer has no bos symbol, which begins an answer; train one of kind bpe or "

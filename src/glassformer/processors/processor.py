@@ -20,7 +20,7 @@ from glassformer.data.example import Example
 from glassformer.data.sources import TEXT_SUFFIXES
 from glassformer.errors import ConfigError
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length
 
@@ -73,6 +73,8 @@ class ModelFacts:
     modality_order: tuple[str, ...] = ()
     paired: bool = False
     """Whether every input is a pair of texts."""
+    tag_piece: TagPiece = "last"
+    """The piece of a word where its tag is read."""
 
     @classmethod
     def of(
@@ -81,6 +83,7 @@ class ModelFacts:
         length: int | None = None,
         overlap: int | None = None,
         paired: bool = False,
+        tag_piece: TagPiece = "last",
     ) -> Self:
         """The facts of a configuration; `length`: of training windows, None: max_length."""
         return cls(
@@ -94,6 +97,7 @@ class ModelFacts:
             bool(model.n_prefix),
             model.modality_order,
             paired,
+            tag_piece,
         )
 
 

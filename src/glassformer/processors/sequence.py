@@ -2,6 +2,8 @@
 
 one     <bos> text <eos>                       token_type_ids  0 0 0
 pair    <bos> text <eos> other <eos>           token_type_ids  0 0 0 1 1
+
+or in the frame that the tokenizer defines.
 """
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.processors.text_reader import parts_of
-from glassformer.processors.word_tokenizer import framing, placeholder
+from glassformer.processors.word_tokenizer import placeholder
 from glassformer.tokenizers.text import Tokenizer
 
 
@@ -18,9 +20,9 @@ class SequenceTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
         self.text = tokenizer
-        self.bos, self.eos = framing(tokenizer, "bos"), framing(tokenizer, "eos")
+        self.frame = tokenizer.frame_or("bos", "eos")
         self.longest, self.overlap = longest, overlap
-        room = longest - len(self.bos) - 2 * len(self.eos)
+        room = longest - max(self.frame.size, self.frame.pair_size)
         if room // 2 <= (overlap or 0):
             raise ConfigError(
                 f"data.overlap={overlap or 0} leaves no room in a model of {longest} elements; "
@@ -34,12 +36,11 @@ class SequenceTokenizer:
         If both are longer than half the model, their windows are paired in order.
         """
         ids = self._encoded(text)
-        frame = len(self.bos) + len(self.eos)
         if other is None:
-            parts = parts_of(ids, self.longest - frame, self.overlap)
-            return [Example(np.concatenate([self.bos, part, self.eos])) for part in parts]
+            parts = parts_of(ids, self.longest - self.frame.size, self.overlap)
+            return [Example(self.frame.one(part)) for part in parts]
         others = self._encoded(other)
-        room = self.longest - frame - len(self.eos)
+        room = self.longest - self.frame.pair_size
         if len(ids) + len(others) <= room:
             return [self._pair(ids, others)]
         half = room // 2
@@ -52,9 +53,8 @@ class SequenceTokenizer:
     def _encoded(self, text: str) -> np.ndarray:
         """The ids of a text; a sequence has at least one element."""
         ids = self.text.encode(text)
-        return ids if len(ids) or len(self.bos) or len(self.eos) else placeholder(self.text)
+        return ids if len(ids) or self.frame.size else placeholder(self.text)
 
     def _pair(self, ids: np.ndarray, others: np.ndarray) -> Example:
-        left, right = np.concatenate([self.bos, ids, self.eos]), np.concatenate([others, self.eos])
-        token_type_ids = np.repeat([0, 1], [len(left), len(right)])
-        return Example(np.concatenate([left, right]), token_type_ids=token_type_ids)
+        framed, token_type_ids = self.frame.pair(ids, others)
+        return Example(framed, token_type_ids=token_type_ids)

@@ -103,10 +103,12 @@ class TextProcessor(PackedProcessor):
         sequences = SequenceTokenizer(self.tokenizer, WHOLE)
         (example,) = map(self._typed, sequences.sequences(*texts))
         check_length(len(example.ids), longest)
-        words: list[int | None] = [None] * len(sequences.bos)
-        for text in texts:
-            end = [None] * len(sequences.eos)
-            words += [*words_of(self.tokenizer, text, next_word(words)), *end]
+        frame = sequences.frame
+        before = (frame.begin,) if len(texts) == 1 else (frame.pair_begin, frame.between)
+        words = list[int | None]()
+        for symbols, text in zip(before, texts, strict=True):
+            words += [None] * len(symbols)
+            words += words_of(self.tokenizer, text, next_word(words))
         found = self.encoded_ids(example.ids.tolist(), words)
         if example.token_type_ids is None:
             return found

@@ -3,6 +3,8 @@
 encoder, with examples     <bos> text <eos>
 running text               text
 encoder-decoder            prefix text <eos>
+
+or in the frame that the tokenizer defines.
 """
 
 from dataclasses import dataclass, field
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
 
@@ -23,10 +26,8 @@ class TextReader:
     tokenizer: Tokenizer
     longest: int
     prefix: str = ""
-    begin: np.ndarray = field(default_factory=lambda: NOTHING)
-    """Ids before the prefix, int32."""
-    end: np.ndarray = field(default_factory=lambda: NOTHING)
-    """Ids after the text, int32."""
+    frame: Frame = field(default_factory=Frame)
+    """What stands before the prefix, and after the text."""
 
     def __post_init__(self) -> None:
         if self.room < 1:
@@ -37,7 +38,7 @@ class TextReader:
     @property
     def room(self) -> int:
         """How many tokens of prefix and text fit into one sequence."""
-        return self.longest - len(self.begin) - len(self.end)
+        return self.longest - self.frame.size
 
     def ids(self, text: str) -> np.ndarray:
         """The tokens of prefix + text, int32 [T]; none for a text of nothing but space."""
@@ -45,7 +46,7 @@ class TextReader:
 
     def framed(self, ids: np.ndarray) -> np.ndarray:
         """Ids of a part of a text in their frame."""
-        return np.concatenate([self.begin, ids, self.end])
+        return self.frame.one(ids)
 
     def windows(self, text: str) -> list[np.ndarray]:
         """A text in framed sequences: one, several that overlap by half, or none without tokens."""

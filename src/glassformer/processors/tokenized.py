@@ -17,7 +17,7 @@ from glassformer.data.order import PackedOrder, batches_of
 from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Owners, token_elements
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
@@ -28,7 +28,6 @@ from glassformer.processors.processor import (
     ids_of,
 )
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.word_tokenizer import framing
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -42,6 +41,7 @@ class PackedInputs(Inputs):
 
     def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
         self._cut, self._longest = processor.cut, processor.facts.window
+        self._tag_piece: TagPiece = processor.facts.tag_piece
         found = [
             (owner, window)
             for owner, record in enumerate(records)
@@ -70,7 +70,7 @@ class PackedInputs(Inputs):
         new = cut(example.ids, step, number)
         if len(new.ids) > self._longest:
             return example
-        at = None if example.at is None else new.ends(example.at)
+        at = None if example.at is None else new.places(example.at, self._tag_piece)
         types = None if example.token_type_ids is None else new.spread(example.token_type_ids)
         return Example(new.ids, at=at, token_type_ids=types)
 
@@ -87,7 +87,7 @@ class TokenProcessor(Processor):
     """A processor with a tokenizer."""
 
     frame: ClassVar[tuple[str, str]] = ("bos", "eos")
-    """Special symbols before and after a text that is read for its vector; "": none."""
+    """Special symbols before and after a text, where the tokenizer defines no frame; "": none."""
     prefix: str = ""
     """Text in front of it."""
     place: Path | None = None
@@ -127,8 +127,8 @@ class TokenProcessor(Processor):
     @property
     def reader(self) -> TextReader:
         """How a text is read for its vector: as in training."""
-        frame = (framing(self.tokenizer, role) for role in self.frame)
-        return TextReader(self.tokenizer, self.facts.window, self.prefix, *frame)
+        frame = self.tokenizer.frame_or(*self.frame)
+        return TextReader(self.tokenizer, self.facts.window, self.prefix, frame)
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""

@@ -8,6 +8,7 @@ A word is a maximal run of characters that are not space, or a match of another 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,16 +40,22 @@ class Side:
 
 
 def read_side(
-    tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "", word: str = WORD
+    tokenizer: Tokenizer,
+    text: str,
+    ids: np.ndarray,
+    prefix: str = "",
+    word: str = WORD,
+    before: int = 0,
 ) -> Side:
-    """One side of a pair; `ids` are those of prefix + text, with or without special symbols after.
+    """One side of a pair; `ids` are those of prefix + text, behind `before` special symbols, with
+    or without special symbols after.
 
     A token that touches two words belongs to the one of which it holds more bytes, to the first of
     equals; a token of space, of the prefix or without text belongs to none. ConfigError: `word` is
-    no regular expression, or some tokens reach across words.
+    no regular expression.
     """
     spans = word_spans(text, word)
-    owners = token_words(tokenizer, text, spans, prefix)
+    owners = [*[None] * before, *token_words(tokenizer, text, spans, prefix)]
     assert len(owners) <= len(ids)
     rest = [None] * (len(ids) - len(owners))
     pieces = tuple(tokenizer.piece(int(index)) for index in ids)
@@ -71,13 +78,12 @@ def token_words(
 ) -> list[int | None]:
     """The number of the word of each token of prefix + text, or None; see `read_side`."""
     whole = prefix + text
-    ids = [int(index) for index in tokenizer.encode(whole)]
     if tokenizer.kind == "character":  # also where a character is unknown, which has no bytes
         return _by_bytes(text, spans, prefix, [len(character.encode()) for character in whole])
-    parts = [tokenizer.token_bytes(index) for index in ids]
+    parts = [tokenizer.token_bytes(int(index)) for index in tokenizer.encode(whole)]
     if b"".join(parts) == utf8(whole):
         return _by_bytes(text, spans, prefix, [len(part) for part in parts])
-    return _by_pieces(tokenizer, text, spans, prefix, ids)
+    return _by_spans(text, spans, prefix, tokenizer.encode_spans(whole)[1])
 
 
 def _by_bytes(
@@ -87,30 +93,25 @@ def _by_bytes(
     owner: list[int | None] = [None] * len(prefix.encode())
     for piece, number in _pieces(text, spans):
         owner += [number] * len(piece.encode())
-    words, place = [], 0
-    for length in lengths:
-        touched = [word for word in owner[place : place + length] if word is not None]
-        words.append(max(dict.fromkeys(touched), key=touched.count, default=None))
-        place += length
-    return words
+    ends = np.cumsum(lengths).tolist()
+    return [_most(owner[end - size : end]) for end, size in zip(ends, lengths, strict=True)]
 
 
-def _by_pieces(
-    tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str, ids: list[int]
+def _by_spans(
+    text: str, spans: list[tuple[int, int]], prefix: str, tokens: np.ndarray
 ) -> list[int | None]:
-    """The word of each token where tokens do not spell the text: words are encoded alone."""
-    found, owners = [], []
-    for piece, number in ((prefix, None), *_pieces(text, spans)):
-        tokens = tokenizer.encode(piece).tolist() if piece.strip() else []
-        found += tokens
-        owners += [number] * len(tokens)
-    if found != ids:
-        raise ConfigError(
-            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some "
-            "reach beyond a word; use a tokenizer of kind byte, character or bpe, and a prefix "
-            "that ends in a space."
-        )
-    return owners
+    """The word of each token where tokens do not spell the text, as those of lower-case words and
+    of SentencePiece: by the characters that each came from."""
+    owner: list[int | None] = [None] * len(prefix)
+    for piece, number in _pieces(text, spans):
+        owner += [number] * len(piece)
+    return [_most(owner[begin:end]) for begin, end in tokens.tolist()]
+
+
+def _most(touched: list[int | None]) -> int | None:
+    """The word that occurs most often, the first of equals."""
+    found = Counter(word for word in touched if word is not None).most_common(1)
+    return found[0][0] if found else None
 
 
 def _pieces(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[str, int | None]]:

@@ -3,6 +3,7 @@
 words    The      cats    sleep
 ids      <bos>  The  c ats  sleep  <eos>
 at              1      3    4               the last piece of each word, where its tag is read
+                1    2      4               the first one, with tag_piece: first
 """
 
 import string
@@ -15,6 +16,7 @@ import numpy as np
 
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
+from glassformer.processors.config import TagPiece
 from glassformer.processors.processor import Window
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
@@ -26,15 +28,23 @@ WHOLE = 1 << 40
 
 
 class WordTokenizer:
-    """A text tokenizer that is given words; a space goes before each.
+    """A text tokenizer that is given words; each is encoded as behind another one.
 
-    `longest`: elements in a window; `overlap`: elements that windows share (None: half of them).
+    `longest`: elements in a window; `overlap`: elements that windows share (None: half of them);
+    `tag_piece`: the piece of a word where its tag is read.
     """
 
-    def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        longest: int,
+        overlap: int | None = None,
+        tag_piece: TagPiece = "last",
+    ):
         self.text = tokenizer
-        self.bos, self.eos = framing(tokenizer, "bos"), framing(tokenizer, "eos")
-        self.room = longest - len(self.bos) - len(self.eos)
+        self.tag_piece: TagPiece = tag_piece
+        self.frame = tokenizer.frame_or("bos", "eos")
+        self.room = longest - self.frame.size
         self.overlap = self.room // 2 if overlap is None else overlap
         self.longest_word = self.room // 2
         if self.longest_word < 1 or self.overlap >= self.room:
@@ -48,7 +58,7 @@ class WordTokenizer:
         """The ids of a word, at least one; beyond half a window, only its beginning and its end."""
         found = self._known.get(word)
         if found is None:
-            found = self.text.encode(f" {word}")
+            found = self.text.encode_word(word)
             if not len(found):
                 found = placeholder(self.text)
             if len(found) > (most := self.longest_word):
@@ -68,15 +78,17 @@ class WordTokenizer:
         sizes = np.fromiter((len(self.pieces(word)) for word in words), np.int64, len(words))
         for window in windows(sizes, self.room, self.overlap):
             parts = [self.pieces(word) for word in words[window.begin : window.end]]
-            ends = np.cumsum(sizes[window.begin : window.end]) + len(self.bos) - 1
-            at = ends[window.own_begin - window.begin : window.own_end - window.begin]
-            ids = np.concatenate([self.bos, *parts, self.eos])
-            yield Window(Example(ids, at=at), slice(window.own_begin, window.own_end))
+            at = tag_places(sizes[window.begin : window.end], len(self.frame.begin), self.tag_piece)
+            own = at[window.own_begin - window.begin : window.own_end - window.begin]
+            example = Example(self.frame.one(*parts), at=own)
+            yield Window(example, slice(window.own_begin, window.own_end))
 
 
-def framing(tokenizer: Tokenizer, role: str) -> np.ndarray:
-    """The symbol that begins (bos) or ends (eos) a sequence, int32 [1]; [0]: there is none."""
-    return np.array([tokenizer.specials[role]] if role in tokenizer.specials else [], np.int32)
+def tag_places(sizes: np.ndarray, begin: int, piece: TagPiece) -> np.ndarray:
+    """The place of the last or the first piece of each word, int64, given the number of pieces of
+    each and the place where the first word begins."""
+    ends = np.cumsum(sizes, dtype=np.int64) + begin
+    return ends - 1 if piece == "last" else ends - sizes
 
 
 def placeholder(tokenizer: Tokenizer) -> np.ndarray:

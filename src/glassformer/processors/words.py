@@ -24,7 +24,12 @@ NO_WORDS = "This model reads words, and none were given; give a text, or a list 
 class WordsProcessor(PackedProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
-    name, noun, prefix = "words", "sentence", " "
+    name, noun = "words", "sentence"
+
+    @property
+    def prefix(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `TokenProcessor`: words are encoded as behind another one."""
+        return self.tokenizer.word_space
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:
@@ -44,14 +49,15 @@ class WordsProcessor(PackedProcessor):
     @cached_property
     def word_tokenizer(self) -> WordTokenizer:
         """The tokenizer of single words."""
-        return WordTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
+        facts = self.facts
+        return WordTokenizer(self.tokenizer, facts.window, facts.overlap, facts.tag_piece)
 
     def request_of(self, record: Tagged) -> list[Any]:
         """See `Processor`."""
         return [" ".join(record.words)]
 
     def windows(self, given: Any) -> list[Window]:
-        """See `Processor`: the targets of a window are at the last piece of each of its words."""
+        """See `Processor`: the targets of a window are at one piece of each of its words."""
         return list(self.word_tokenizer.windows(self.words(given)))
 
     def words(self, given: Any) -> list[str]:
@@ -78,7 +84,7 @@ class WordsProcessor(PackedProcessor):
         check_length(len(window.example.ids), self.facts.window)
         owner = [number for number, word in enumerate(words) for _ in tokenizer.pieces(word)]
         return self.encoded_ids(
-            window.example.ids.tolist(), [*([None] * len(tokenizer.bos)), *owner]
+            window.example.ids.tolist(), [*([None] * len(tokenizer.frame.begin)), *owner]
         )
 
     def schema(self) -> dict[str, Any]:

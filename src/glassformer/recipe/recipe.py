@@ -114,9 +114,10 @@ class Recipe:
                 self._check_use(path, value)
 
     @classmethod
-    def of_model(cls, task: str, given: str, model: ModelConfig) -> "Recipe":
-        """The recipe of a model that was not trained here: defaults beside its configuration."""
-        recipe = cls.parse({"task": task, "processor": {"input": given}})
+    def of_model(cls, task: str, processor: dict[str, Any], model: ModelConfig) -> "Recipe":
+        """The recipe of a model that was not trained here: defaults beside its configuration and
+        how its inputs are read."""
+        recipe = cls.parse({"task": task, "processor": processor})
         generate = _generation({}, PIPELINES[task], model.architecture)
         return replace(recipe, model=model, generate=generate, max_length_open=False)
 
@@ -124,7 +125,13 @@ class Recipe:
     def facts(self) -> ModelFacts:
         """What the processor must know of the model."""
         paired = self.data.pair_field is not None
-        return ModelFacts.of(self.model, self.train.length, self.data.overlap, paired)
+        return ModelFacts.of(
+            self.model,
+            self.train.length,
+            self.data.overlap,
+            paired,
+            self.processor.tag_piece,
+        )
 
     def values(self) -> dict[str, Any]:
         """Plain values, every field of every section explicit."""

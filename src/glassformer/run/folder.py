@@ -9,10 +9,13 @@ from torch import nn
 
 from glassformer.batch import Batch
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.files import scratch_folder
 from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
+from glassformer.interop.configuration import published_keys
+from glassformer.interop.opening import import_run, open_published
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.processors.processor import ModelFacts, ids_of
@@ -33,7 +36,8 @@ def load(
     checkpoint: int | None = None,
     accept_changed: bool = False,
 ) -> Run:
-    """Open a run folder for use; with `checkpoint`, as it was at that step of training.
+    """Open a run folder, or the folder of a published model, for use; with `checkpoint`, as a run
+    was at that step of training.
 
     CheckpointError: there is no whole model in it, or a file of it is not as it was saved (which
     `accept_changed` allows); ConfigError: a device or a checkpoint that is not there.
@@ -43,18 +47,48 @@ def load(
         raise CheckpointError(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
         )
-    check_model(folder, accept_changed)
-    model = load_model(folder, find_device(device))
-    file = folder / "recipe.yaml"
-    own = Recipe.parse(read_yaml(file)) if file.is_file() else None
-    recipe = own or recipe_of_folder(model.config, folder)
-    kind, inputs = kinds_of(recipe)
-    facts = ModelFacts.of(model.config, recipe.train.length, recipe.data.overlap)
-    processor = inputs.load(folder, recipe.data, model.config, facts)
-    task = kind(recipe, processor, folder)
-    task.check_folder()
-    run = Run(folder, model, task, own)
+    keys = published_keys(folder)
+    if keys is not None:
+        opened = open_published(folder, keys, find_device(device))
+        with scratch_folder() as place:
+            opened.write(place)
+            run = _opened(opened.model, place, folder)
+    else:
+        check_model(folder, accept_changed)
+        run = _opened(load_model(folder, find_device(device)), folder, folder)
+        run.task.check_folder()
     return run if checkpoint is None else run.at(checkpoint)
+
+
+def _opened(model: Transformer, place: Path, folder: Path) -> Run:
+    """The run of a folder with its model, whose other files are in `place`."""
+    file = place / "recipe.yaml"
+    own = Recipe.parse(read_yaml(file)) if file.is_file() else None
+    recipe = own or recipe_of_folder(model.config, place)
+    kind, inputs = kinds_of(recipe)
+    facts = ModelFacts.of(
+        model.config,
+        recipe.train.length,
+        recipe.data.overlap,
+        tag_piece=recipe.processor.tag_piece,
+    )
+    processor = inputs.load(place, recipe.data, model.config, facts)
+    return Run(folder, model, kind(recipe, processor, folder), own)
+
+
+def import_published(folder: str | Path, run: str | Path) -> Run:
+    """Write a published model as a run folder, new or empty; returns it opened.
+
+    CheckpointError: no published model, or one that is not known here; ConfigError: the run's
+    folder holds something.
+    """
+    keys = published_keys(Path(folder))
+    if keys is None:
+        raise CheckpointError(
+            f"{folder} holds no published model, whose config.json names its model_type; give one."
+        )
+    import_run(Path(folder), keys, Path(run))
+    return load(run)
 
 
 def train(

@@ -293,13 +293,17 @@ class Run:
     def embed(
         self,
         text: str | Sequence[str],
-        pool: str = "mean",
+        pool: str | None = None,
         normalize: bool = True,
         layer: int | None = None,
     ) -> np.ndarray:
-        """The vector of a text, float32 [D], or of each of a list of texts, [N, D]."""
+        """The vector of a text, float32 [D], or of each of a list of texts, [N, D].
+
+        `pool`: mean, first or last; None: as the model was trained to, mean if it was not.
+        """
+        how = pool or self.task.pool
         return _each(
-            text, lambda texts: embed(self.model, self.reader, texts, pool, layer, normalize)
+            text, lambda texts: embed(self.model, self.reader, texts, how, layer, normalize)
         )
 
     @property

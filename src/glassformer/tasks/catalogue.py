@@ -69,7 +69,11 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
             f'{given!r}; add them, for example "task": "text-generation", "input": '
             '"documents".'
         )
-    recipe, path = Recipe.of_model(task, given, model), folder / "generation_config.json"
+    own = values.get("processor", {})
+    if not isinstance(own, dict):
+        raise CheckpointError(f"{folder}/config.json: processor holds {own!r:.80}, no fields.")
+    recipe = Recipe.of_model(task, {**own, "input": given}, model)
+    path = folder / "generation_config.json"
     if not path.is_file():
         return recipe
     try:

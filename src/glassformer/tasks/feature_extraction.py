@@ -3,6 +3,7 @@
 from typing import Any
 
 from glassformer.errors import ConfigError
+from glassformer.layers.heads import Pool
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Card, Task, refused
@@ -24,6 +25,12 @@ class FeatureExtraction(Task):
             "task=feature-extraction is nothing to train; train another task, and take its vectors "
             "with `glassformer embed`."
         )
+
+    @property
+    def pool(self) -> Pool:
+        """See `Task`: as the model was trained to; BERT's pooler was trained for another task."""
+        own = self.recipe.model
+        return own.pool if own.head == "pool" and not own.pooler else "mean"
 
     def card(self) -> Card:
         """See `Task`."""

@@ -77,7 +77,7 @@ class FillMask(RunningText):
         assert batch.targets is not None
         with evaluating(model):
             found = model(batch.to(next(model.parameters()).device)).logits.argmax(-1).tolist()
-        pieces = [tokenizer.decode([i]) for i in ids[0].tolist()]
+        pieces = [tokenizer.shown_bytes(i).decode(errors="replace") for i in ids[0].tolist()]
         for at, target, guess in zip(batch.at.tolist(), batch.targets.tolist(), found, strict=True):
             own, wanted = tokenizer.piece(guess), tokenizer.piece(target)
             pieces[at] = f"[{own}]" if guess == target else f"[{own}|{wanted}]"

@@ -21,6 +21,7 @@ from glassformer.batch import Batch
 from glassformer.data.order import spread
 from glassformer.errors import ConfigError, GlassformerError, plural
 from glassformer.generate.config import GenerateConfig
+from glassformer.layers.heads import Pool
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
@@ -154,6 +155,11 @@ class Task(ABC):
     def split(self, name: str) -> Any:
         """The inputs of a split; DataError: it is empty."""
         return split_of(self.data, name)
+
+    @property
+    def pool(self) -> Pool:
+        """How the stream becomes the vector of an input where nothing else is asked for."""
+        return "mean"
 
     @property
     def validated(self) -> bool:

@@ -188,6 +188,7 @@ class TextGeneration(RunningText):
     def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
         """See `Task`."""
         tokenizer = self.processor.tokenizer
-        ids = tokenizer.encode(text).tolist()
+        ids, first = tokenizer.encode(text).tolist(), tokenizer.frame_or("", "").begin
         pieces = [tokenizer.piece(i) for i in ids]
-        return list(zip(pieces, [None, *score(model, ids)], strict=True))
+        log_probs = score(model, ids, prefix=first)
+        return list(zip(pieces, log_probs if first else [None, *log_probs], strict=True))

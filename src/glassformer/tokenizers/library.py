@@ -99,8 +99,9 @@ def encode_chunks(library: "Library", text: str) -> np.ndarray:
     return np.concatenate(ids)
 
 
-def encode_whole(library: "Library", text: str) -> np.ndarray:
-    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are
-    unknown."""
+def encode_spans(library: "Library", text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are unknown,
+    and the characters that each came from, int64 [n, 2]."""
     with guarded("encode the text"):
-        return np.array(library.encode(text, add_special_tokens=False).ids, np.int32)
+        found = library.encode(text, add_special_tokens=False)
+        return np.array(found.ids, np.int32), np.array(found.offsets, np.int64).reshape(-1, 2)

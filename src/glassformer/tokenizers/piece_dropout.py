@@ -13,6 +13,7 @@ BPE-Dropout.
 import random
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -40,10 +41,11 @@ class Recut:
     after: np.ndarray
     """int64 [W], the first id of each word as it is."""
 
-    def ends(self, at: np.ndarray) -> np.ndarray:
-        """The new place of the last piece of each old id's word, int64."""
+    def places(self, at: np.ndarray, piece: Literal["last", "first"] = "last") -> np.ndarray:
+        """The new place of the last or the first piece of each old id's word, int64."""
         ends = np.append(self.after[1:], len(self.ids)) - 1
-        return ends[np.searchsorted(self.before, at, side="right") - 1]
+        found = ends if piece == "last" else self.after
+        return found[np.searchsorted(self.before, at, side="right") - 1]
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Values of each word's first old id, for each of its new pieces."""

@@ -12,14 +12,16 @@ WINDOW = 16
 class StreamDecoder:
     """Text as it becomes certain: the joined results of `push` and `flush` are `decode` of all ids.
 
-    For kind library with a decoder that is not byte-level, this holds if that decoder looks only at
-    the last 16 tokens; text that ends in U+FFFD, which may still change, is held back.
+    For kind library with a decoder that does not join the bytes of its tokens, this holds if that
+    decoder looks only at the last 16 tokens (WordPiece: at the last one); text that ends in U+FFFD,
+    which may still change, is held back.
     """
 
     def __init__(self, tokenizer: Tokenizer, skip_specials: bool = True) -> None:
         self._tokenizer = tokenizer
         self._skip = skip_specials
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._beginning = tokenizer.beginning()
         self._before = ""
         self._window: list[int] = []
         self._given = ""
@@ -28,10 +30,10 @@ class StreamDecoder:
         """The complete characters that this id adds, held-back ones included; DataError: not in the
         vocabulary."""
         tokenizer = self._tokenizer
-        if tokenizer.bytewise:
-            return self._utf8.decode(tokenizer.shown_bytes(index, self._skip))
         if self._skip and tokenizer.skipped(index):
             return ""
+        if tokenizer.bytewise:
+            return self._utf8.decode(self._beginning(tokenizer.shown_bytes(index, False)))
         if tokenizer.kind == "word":
             word = tokenizer.decode([index], skip_specials=False)
             before, self._before = self._before, word
@@ -41,6 +43,7 @@ class StreamDecoder:
     def flush(self) -> str:
         """The text that was held back; an incomplete character becomes U+FFFD."""
         if self._tokenizer.bytewise:
+            self._beginning = self._tokenizer.beginning()
             return self._utf8.decode(b"", final=True)
         rest = (
             self._tokenizer.decode(self._window, self._skip)[len(self._given) :]

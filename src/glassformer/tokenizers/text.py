@@ -7,8 +7,7 @@ it.
 import hashlib
 import json
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -17,16 +16,23 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 
 from glassformer.errors import DataError
-from glassformer.files import file_in, read_bytes, write_text
+from glassformer.files import file_in, read_bytes, write_text, writing
 from glassformer.tokenizers import library, lookup
-from glassformer.tokenizers.bytelevel import unspell
+from glassformer.tokenizers.decoding import Beginning, Spelling, spelling_of
 from glassformer.tokenizers.definition import (
-    FOREIGN_ROLES,
     LARGEST_ID,
     ROLES,
     Kind,
     checked,
     kind_of,
+)
+from glassformer.tokenizers.frame import Frame, read_frame, template_of
+from glassformer.tokenizers.roles import (
+    ids_by_role,
+    named_roles,
+    read_object,
+    roles_file,
+    roles_json,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +41,6 @@ if TYPE_CHECKING:
 LARGEST_FILE = 128 << 20
 """A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
 MB."""
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
-"""SentencePiece's spelling of a byte."""
 CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
 """Marks without a space before them, and without one after them."""
 
@@ -50,7 +54,14 @@ class Tokenizer:
     ordinary characters.
     """
 
-    def __init__(self, definition: dict[str, Any], name: str = "the tokenizer") -> None:
+    def __init__(
+        self,
+        definition: dict[str, Any],
+        name: str = "the tokenizer",
+        roles: Mapping[str, str] | None = None,
+    ) -> None:
+        """`roles`: the symbol of a role (unk, pad, bos, eos, mask, cls, sep, decoder_start), where
+        it is not the one that the symbols' names tell."""
         self._definition = checked(definition, name)
         self._name = name
         with library.guarded(f"read the tokenizer {name}"):
@@ -60,39 +71,65 @@ class Tokenizer:
             symbols = self._read_symbols()
         self.vocab_size = max(self._spelling, default=-1) + 1
         """One more than the largest id: the size that an embedding needs."""
-        self.specials = _roles(symbols)
-        """Ids by role: unk, pad, bos, eos, mask where there is one; an extra symbol is its own
-        role."""
-        self._special_ids = frozenset(symbols.values())
-        decoder = self._definition.get("decoder")
-        self._spelled_bytes = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
-        self.bytewise = self._spelled_bytes or self.kind == "character"
-        """Whether decoding joins `token_bytes`, token by token."""
+        given = self._ids_of(roles or {})
+        self.specials = ids_by_role(symbols, given)
+        """Ids by role: unk, pad, bos, eos, mask, cls, sep, decoder_start where there is one; an
+        extra symbol is its own role."""
+        derived = self.specials == ids_by_role(symbols, {})
+        self._roles = {} if derived else {role: (roles or {})[role] for role in given}
+        self._special_ids = frozenset((*symbols.values(), *given.values()))
+        self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
+        """What stands around a text, where the definition says it."""
+        self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
+        self.bytewise = self._text.joined or self.kind == "character"
+        """Whether decoding joins `token_bytes`, token by token, but for the `beginning`."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The tokenizer of a `tokenizer.json` (or of the folder that holds it); DataError:
-        damaged."""
+        """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
+        the `special_tokens_map.json` beside it; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
         raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
         with library.guarded(f"read {file} as JSON"):
             definition = json.loads(raw)
             if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
                 json.dumps(definition, ensure_ascii=False).encode("utf-8")
-        tokenizer = cls(checked(definition, str(file)), str(file))
-        if tokenizer.kind not in ("byte", "character"):  # which work without importing the library
-            _ = tokenizer._library  # a damaged file must fail here, not at the first text
+        roles = named_roles(read_object(beside := roles_file(file)), str(beside))
+        tokenizer = cls(checked(definition, str(file)), str(file), roles)
+        tokenizer.check()
         return tokenizer
+
+    def check(self) -> None:
+        """Raise DataError where the first text would: the definition is damaged."""
+        if self.kind not in ("byte", "character"):  # which work without importing the library
+            _ = self._library
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
-        one step."""
-        write_text(Path(path), json.dumps(self._definition, ensure_ascii=False, indent=1))
+        one step; and `special_tokens_map.json`, if the roles cannot be told without it."""
+        path = Path(path)
+        write_text(path, json.dumps(self._definition, ensure_ascii=False, indent=1))
+        if self._roles:
+            write_text(roles_file(path), roles_json(self._roles))
+        else:  # of an earlier tokenizer
+            with writing(roles_file(path)):
+                roles_file(path).unlink(missing_ok=True)
+
+    def framed(self, frame: Frame) -> Self:
+        """The same tokenizer, whose definition says what stands around a text."""
+        symbols = {index: self._known(index) for index in self._special_ids}
+        own = template_of(frame, symbols) if frame.size + frame.pair_size else None
+        return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
+
+    def symbol(self, index: int) -> str:
+        """The name of a special symbol."""
+        return self._known(index)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the definition: equal exactly if two tokenizers are."""
-        canonical = json.dumps(self._definition, sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the definition and of given roles: equal exactly if two tokenizers are."""
+        whole = [self._definition, self._roles] if self._roles else self._definition
+        canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
@@ -101,7 +138,8 @@ class Tokenizer:
         characters)."""
         plain = self._definition.get("normalizer") is None
         prefixed = '"add_prefix_space": true' in json.dumps(self._definition.get("pre_tokenizer"))
-        return self.bytewise and plain and not prefixed
+        spelled = self._text.byte_level or self.kind == "character"
+        return spelled and plain and not prefixed
 
     @property
     def in_pieces(self) -> bool:
@@ -130,9 +168,60 @@ class Tokenizer:
             case "bpe" | "word":
                 encode = library.encode_chunks
             case "library":
-                encode = library.encode_whole
+                return self.encode_spans(text)[0]
         lookup.utf8(text)
         return encode(self._library, text)
+
+    def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
+        and end. Not of kinds byte and character, where they follow from the bytes."""
+        lookup.utf8(text)
+        ids, spans = library.encode_spans(self._library, text)
+        if self.kind != "library" or not np.isin(ids, self._unwritten).any():
+            return ids, spans
+        spelled = [self._spelled_out.get(i, [i]) for i in ids.tolist()]
+        whole = np.array([index for own in spelled for index in own], np.int32)
+        places = np.repeat(spans, [len(own) for own in spelled], axis=0)
+        # an unknown piece reaches as far as the text is unknown
+        kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self.specials.get("unk")))
+        return whole[kept[: len(whole)]], places[kept[: len(whole)]]
+
+    @cached_property
+    def _unwritten(self) -> np.ndarray:
+        return np.array(sorted(filter(self.skipped, self._special_ids)), np.int32)
+
+    @cached_property
+    def _spelled_out(self) -> dict[int, list[int]]:
+        """The pieces of the name of each special symbol. A text that says "</s>" does not end: some
+        models have such names among their ordinary pieces."""
+        found = {}
+        for index in self._unwritten.tolist():
+            name, model = self._known(index), self._library.model
+            with library.guarded("encode the text"):
+                found[index] = [
+                    token.id
+                    for part in (name[:1], name[1:])
+                    for token in model.tokenize(part)
+                    if token.id not in self._unwritten
+                ]
+        return found
+
+    def encode_word(self, word: str) -> np.ndarray:
+        """The ids of a word as within a sentence, behind another one."""
+        return self.encode(self.word_space + word)
+
+    @cached_property
+    def word_space(self) -> str:
+        """What stands before a word that is encoded alone: a space, or nothing where the tokenizer
+        marks or cuts words by itself."""
+        alone, two = self.encode("a").tolist(), self.encode("a a").tolist()
+        return "" if two == alone + alone else " "
+
+    def frame_or(self, begin: str, end: str) -> Frame:
+        """The frame that the tokenizer defines, else the symbols of these roles, as far as there
+        are such symbols."""
+        ends = [(self.specials[role],) if role in self.specials else () for role in (begin, end)]
+        return self.frame or Frame.of(*ends)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
         """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""
@@ -148,12 +237,18 @@ class Tokenizer:
         """
         kept = [i for i in map(int, ids) if not (skip_specials and self.skipped(i))]
         if self.bytewise:
-            return b"".join(self.shown_bytes(i, False) for i in kept).decode(errors="replace")
+            beginning = self.beginning()
+            shown = (beginning(self.shown_bytes(i, False)) for i in kept)
+            return b"".join(shown).decode(errors="replace")
         words = [self._known(i) for i in kept]
         if self.kind == "word":
             return spaced(words)
         with library.guarded("decode the tokens"):
             return self._library.decode(kept, skip_special_tokens=False)
+
+    def beginning(self) -> Beginning:
+        """What is dropped where a text begins, such as the space before its first word."""
+        return Beginning(self._text)
 
     def skipped(self, index: int) -> bool:
         """Whether `decode` leaves this id out by default: a special symbol other than <unk>."""
@@ -166,23 +261,17 @@ class Tokenizer:
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:
-        """The exact bytes that a token stands for: none for a special symbol; a word without its
-        space.
+        """The exact bytes that a token stands for: none for a special symbol; of kind word without
+        its space, of WordPiece and SentencePiece with the space that its word begins with.
 
-        Best effort for kind library where its decoder is not byte-level. DataError: an id out of
-        the vocabulary.
+        Best effort for other decoders. DataError: an id out of the vocabulary.
         """
         spelling = self._known(index)
         if index in self._special_ids:
             return b""
-        if self._spelled_bytes:
-            raw = unspell(spelling)
-            return spelling.encode() if raw is None else raw
-        if self.kind == "library":
-            if _BYTE.fullmatch(spelling):
-                return bytes.fromhex(spelling[3:5])
-            return spelling.removeprefix("##").replace("▁", " ").encode("utf-8", errors="replace")
-        return spelling.encode("utf-8", errors="replace")
+        if self.kind in ("word", "character"):
+            return spelling.encode("utf-8", errors="replace")
+        return self._text.bytes_of(spelling)
 
     def piece(self, index: int) -> str:
         r"""A printable form of a token: its text, with `\n` and so on for control characters and
@@ -202,6 +291,18 @@ class Tokenizer:
                 f"tokenizer"
             )
         return spelling
+
+    def _ids_of(self, roles: Mapping[str, str]) -> dict[str, int]:
+        """The ids of the symbols of roles, of those in the vocabulary."""
+        if not roles:
+            return {}
+        wanted = set(roles.values())
+        ids = {text: index for index, text in self._spelling.items() if text in wanted}
+        return {role: ids[symbol] for role, symbol in roles.items() if symbol in ids}
+
+    def _read_decoder(self) -> Spelling:
+        with library.guarded(f"read the decoder of {self._name}"):
+            return spelling_of(self._definition)
 
     @cached_property
     def _library(self) -> "Library":
@@ -246,14 +347,3 @@ def spaced(words: Sequence[str]) -> str:
 def gap(before: str, word: str) -> str:
     """The space between two words, empty at the beginning of a text (`before` is "")."""
     return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "
-
-
-def _roles(symbols: dict[str, int]) -> dict[str, int]:
-    """Ids by role, our own symbol for a role before other people's; symbols without a role under
-    their own name."""
-    roles = {
-        role: next(symbols[name] for name in names if name in symbols)
-        for role, names in FOREIGN_ROLES.items()
-        if symbols.keys() & set(names)
-    }
-    return roles | {name: index for name, index in symbols.items() if index not in roles.values()}

@@ -16,12 +16,14 @@ from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_fit, config_json, read_config, save_weights
 from glassformer.tasks.task import Task
+from glassformer.tokenizers.roles import ROLES_FILE
 from glassformer.training.model_card import Origin, card
 
 WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}
 INPUTS = {
     *("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "image.json", "audio.json"),
+    *(ROLES_FILE, f"source_{ROLES_FILE}"),
     PALETTE,
 }
 MANIFEST, CARD = NAME, "README.md"

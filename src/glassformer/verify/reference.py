@@ -108,6 +108,7 @@ PHI: dict[str, Callable[[Array], Array]] = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "silu": silu,
+    "tanh": np.tanh,
     "identity": lambda x: x,
 }
 """The activations by name."""
@@ -204,16 +205,20 @@ def jacobian(f: Callable[[Array], Array], x: Array) -> Array:
     return np.array([derivative(f, x, unit).ravel() for unit in units]).T
 
 
-def sinusoid(positions: Sequence[int], d: int, *, printed: bool = False) -> Array:
+def sinusoid(
+    positions: Sequence[int], d: int, *, printed: bool = False, halves: bool = False
+) -> Array:
     """p(i, 2k) = sin(i ω_k), p(i, 2k+1) = cos(i ω_k), ω_k = 1 / 10000^(2k/d) (Notes A and E).
 
-    `printed` (Note C): exponent 2j/d at the raw dimension j.
+    `printed` (Note C): exponent 2j/d at the raw dimension j. `halves`: the sines before the
+    cosines.
     """
     table = np.zeros((len(positions), d))
     for row, i in enumerate(positions):
         for j in range(d):
             angle = i / 10000 ** (2 * (j if printed else j // 2) / d)
-            table[row, j] = math.cos(angle) if j % 2 else math.sin(angle)
+            place = j // 2 + (j % 2) * (d - d // 2) if halves else j
+            table[row, place] = math.cos(angle) if j % 2 else math.sin(angle)
     return table
 
 
@@ -304,11 +309,24 @@ def rotary_grid(x: Array, patches: Sequence[int], columns: int, base: float) -> 
     return out
 
 
-def rotary(x: Array, positions: Sequence[int], base: float) -> Array:
-    """Rotate each pair (x_k, x_{k + K/2}) of row i by the angle i · base^(-2k/K) (Su et al.
-    2021)."""
+def rotary(
+    x: Array,
+    positions: Sequence[int],
+    base: float,
+    factor: float = 1.0,
+    wavelengths: tuple[float, float] | None = None,
+) -> Array:
+    """Rotate each pair (x_k, x_{k + K/2}) of row i by the angle i · base^(-2k/K) (Su et al. 2021),
+    divided by `factor`: those of long wavelengths alone, where two are given (Llama 3)."""
     width = x.shape[-1]
     frequency = np.array([base ** (-2 * k / width) for k in range(width // 2)])
+    for k, own in enumerate(frequency):
+        length, share = 2 * math.pi / own, 1.0
+        if wavelengths is not None:
+            short, long = wavelengths
+            share = (1 / short - 1 / length) / (1 / short - 1 / long)
+            share = 0.0 if length < short else 1.0 if length > long else share
+        frequency[k] = (1 - share) * own + share * own / factor
     angle, (first, second) = np.outer(positions, frequency), np.split(x, 2, axis=-1)
     cos, sin = np.cos(angle), np.sin(angle)
     return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)

@@ -93,9 +93,10 @@ class ReferenceModel:
         )
 
     def table(self, side: str) -> str:
-        """Name of the embedding that a side reads: its own, if the source has a vocabulary of its
-        own."""
-        return "source_embed" if side == "encoder" and self.config.source_vocab_size else "embed"
+        """Name of the embedding that a side reads: its own, if the source has a vocabulary or
+        positions of its own."""
+        own = self.config.source_vocab_size or self.config.own_source_positions
+        return "source_embed" if side == "encoder" and own else "embed"
 
     def patch_numbers(self, position: list[int]) -> list[int]:
         """Which patch stands at each position; below 0 the class token."""
@@ -109,9 +110,10 @@ class ReferenceModel:
         match c.position:
             case "learned":
                 return self.weights[f"{table}.position.weight"][position]
-            case "sinusoidal" | "sinusoidal_printed" as kind:
-                counted = [i + c.first_position for i in position]
-                return ref.sinusoid(counted, d, printed=kind != "sinusoidal")
+            case "sinusoidal" | "sinusoidal_printed" | "sinusoidal_halves" as kind:
+                counted, layout = [i + c.first_position for i in position], kind.split("_")[-1]
+                printed, halves = layout == "printed", layout == "halves"
+                return ref.sinusoid(counted, d, printed=printed, halves=halves)
             case "sinusoidal_2d":
                 return ref.sinusoid_grid(self.patch_numbers(position), c.grid[1], d)
             case _:
@@ -121,7 +123,8 @@ class ReferenceModel:
         """Rows of E (times √d in the 2017 model), or patches times W_emb behind the class token."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
-            rows = self.weights[f"{table}.element.weight"][x]
+            of = table if self.config.source_vocab_size else "embed"  # else words are shared
+            rows = self.weights[f"{of}.element.weight"][x]
             rows = rows * math.sqrt(c.d_model if c.embedding_scale else 1)
             for part in sample.parts:
                 rows[part.at] = self.part(f"{table}.parts.{part.name}", part)
@@ -208,7 +211,8 @@ class ReferenceModel:
         if c.qk_norm:
             heads = ref.rms_norm(heads, self.weights[f"{name}.{which}_norm.weight"], c.epsilon)
         if rotated_at is not None and c.position == "rotary":
-            return ref.rotary(heads, rotated_at, c.rotary_base)
+            scaling = c.rotary_factor, c.rotary_wavelengths
+            return ref.rotary(heads, rotated_at, c.rotary_base, *scaling)
         if rotated_at is not None and c.position == "rotary_2d":
             patches = self.patch_numbers(rotated_at)
             return ref.rotary_grid(heads, patches, c.grid[1], c.rotary_base)
@@ -299,7 +303,7 @@ class ReferenceModel:
                 return self.linear("head", hidden * factor, tied)
             case "masked_lm":
                 gamma, beta = self.weights["head.norm.weight"], self.weights["head.norm.bias"]
-                h = ref.gelu(self.linear("head.dense", hidden))
+                h = ref.PHI[c.head_activation or "gelu"](self.linear("head.dense", hidden))
                 return self.linear("head.unembed", ref.layer_norm(h, gamma, beta, c.epsilon), tied)
             case "tag":
                 return self.linear("head.proj", hidden)
@@ -311,13 +315,14 @@ class ReferenceModel:
                 return hidden
 
     def pooled(self, hidden: Array, sample: Sample) -> Array:
-        """One vector: the last real row (Note D), the first, or the mean; then BERT's tanh layer if
-        there is one."""
+        """One vector: the last real row (Note D), the first, or the mean; then BERT's dense layer
+        if there is one."""
         real = [i for i in range(len(hidden)) if sample.valid[i]]
         real.sort(key=sample.position.__getitem__)
         at = {"first": real[:1], "last": real[-1:], "mean": real}[self.config.pool]
         x = hidden[at].mean(0)
-        return np.tanh(self.linear("head.dense", x)) if self.config.pooler else x
+        phi = ref.PHI[self.config.head_activation or "tanh"]
+        return phi(self.linear("head.dense", x)) if self.config.pooler else x
 
     def logits(self, sample: Sample, source: Sample | None = None) -> Array:
         """The whole forward pass."""

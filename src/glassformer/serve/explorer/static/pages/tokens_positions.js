@@ -10,6 +10,7 @@ const ADDED = {
   learned: "learned in training, one vector for each place",
   sinusoidal: "sines and cosines of the place, slower from dimension to dimension",
   sinusoidal_printed: "sines and cosines as Note C prints them",
+  sinusoidal_halves: "all sines, then all cosines",
   sinusoidal_2d: "sines and cosines, the row of the patch in one half and its column in the other",
 };
 const BIASED = {
@@ -23,12 +24,20 @@ const MOST = 1024,
 
 /**
  * The angles of rotary positions, place · base^(−2k/width), for each pair k of numbers:
- * [places][width / 2]. @param {number[]} places @param {number} width @param {number} base
+ * [places][width / 2]; a factor divides them, those of short wavelengths not, where two are given.
+ * @param {number[]} places @param {number} width @param {number} base @param {number} factor
+ * @param {[number, number] | null} wavelengths
  */
-export function angles(places, width, base) {
-  return places.map((t) =>
-    Array.from({length: width / 2}, (_, k) => t * base ** ((-2 * k) / width)),
-  );
+export function angles(places, width, base, factor = 1, wavelengths = null) {
+  const each = Array.from({length: width / 2}, (_, k) => {
+    const angle = base ** ((-2 * k) / width);
+    if (!wavelengths) return angle / factor;
+    const [short, long] = wavelengths.map((length) => 1 / length),
+      share = (short - angle / (2 * Math.PI)) / (short - long),
+      kept = 1 - Math.min(1, Math.max(0, share));
+    return angle * (kept + (1 - kept) / factor);
+  });
+  return places.map((t) => each.map((angle) => t * angle));
 }
 
 /**
@@ -66,7 +75,7 @@ function cosine(a, b) {
 /** @param {any} app */
 export function positions(app) {
   const {state, model} = app,
-    {position, rotary_base: base} = model.config,
+    {position, rotary_base: base, rotary_factor, rotary_wavelengths} = model.config,
     said = h("div"),
     key = h("div"),
     paired = model.architecture === "encoder_decoder";
@@ -214,7 +223,7 @@ export function positions(app) {
     if (kind === "turn") {
       turned = grid
         ? gridAngles(columns, model.d_head, base)
-        : angles([...columns.keys()], model.d_head, base);
+        : angles([...columns.keys()], model.d_head, base, rotary_factor, rotary_wavelengths);
       vectors = turned.map((row) => row.map(Math.cos));
       names = (k) => (grid ? (k < rows / 2 ? `row ${k}` : `column ${k - rows / 2}`) : `pair ${k}`);
       rows = model.d_head / 2;

@@ -1,0 +1,75 @@
+"""`glassformer import` and `glassformer export`: models of other programs, and for them."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument
+
+from glassformer.cli.options import Json, NewRun, RunFolder
+from glassformer.cli.terminal import print_json
+from glassformer.errors import ConfigError
+
+
+def import_(
+    path: Annotated[Path, Argument(help="The folder of a published model.", metavar="PATH")],
+    run: NewRun = None,
+    json: Json = False,
+) -> None:
+    """Import a published model as a run.
+
+    Folders in the layout of the transformers library, with config.json, safetensors and tokenizer:
+    GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma, BERT, RoBERTa, DistilBERT, sentence embeddings, T5,
+    BART, Marian, ViT.
+
+    run: The new run folder.
+    """
+    if run is None:
+        raise ConfigError(f"Give the new run a folder: glassformer import {path} --run runs/mine.")
+    from glassformer.run.folder import import_published
+
+    opened = import_published(path, run)
+    config = opened.model.config
+    values = {
+        "run": str(run),
+        "task": opened.task.recipe.task,
+        "parameters": opened.model.n_parameters,
+        "layers": config.n_layers,
+        "d_model": config.d_model,
+        "max_length": config.max_length,
+    }
+    if json:
+        print_json(values)
+        return
+    print(
+        f"{run}: {values['task']}, {config.architecture} of {values['parameters']:,} parameters "
+        f"({config.n_layers} layers, {config.d_model} wide, context {config.max_length})"
+    )
+    print(opened.task.card().use)
+
+
+def export(
+    run: RunFolder,
+    to: str = "transformers",
+    out: Path | None = None,
+    no_check: bool = False,
+    json: Json = False,
+) -> None:
+    """Export a model for another program, and compare what it computes there.
+
+    A folder that the transformers library loads as it is, where one of its classes computes the
+    same; else the nearest class and the fields in which it differs are named.
+
+    to: The program: transformers.
+    out: The new folder.
+    no_check: Do not run the model there.
+    """
+    if out is None:
+        raise ConfigError(f"Give a new folder: glassformer export {run} --to {to} --out DIR.")
+    from glassformer.run.export import export_run
+
+    exported = export_run(run, to, out, check=not no_check)
+    if json:
+        print_json({"run": str(run), "out": str(out), **exported.values})
+        return
+    print(f"{out}: {exported.name}")
+    print(exported.parity or "not compared")

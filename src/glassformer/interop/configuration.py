@@ -1,0 +1,138 @@
+"""`config.json` of a published model to our configuration, by the table of its family."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import CheckpointError, ConfigError, suggest
+from glassformer.files import read_json
+from glassformer.interop.families import FAMILIES
+from glassformer.interop.family import Family, Head, Named
+from glassformer.models.config import ModelConfig
+
+LARGEST_JSON = 16 << 20
+"""Bytes of a config.json; 50,000 classes have two."""
+FILE = "config.json"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published model by its `config.json`."""
+
+    folder: Path
+    family: Family
+    head: Head
+    keys: Mapping[str, Any]
+    """Of `config.json`, the family's defaults among them."""
+    model: ModelConfig
+
+
+def published_keys(folder: Path) -> dict[str, Any] | None:
+    """The keys of a folder's `config.json`; None: it is one of glassformer's own, or there is none.
+
+    CheckpointError: it is no JSON object.
+    """
+    path = folder / FILE
+    try:
+        keys = read_json(path, LARGEST_JSON)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read as JSON ({str(error)[:100]}); restore it."
+        ) from None
+    if not isinstance(keys, dict):
+        raise CheckpointError(f"{path} holds no JSON object; give the folder of a model.")
+    return None if keys.get("model_type") == "glassformer" else keys
+
+
+def published(folder: Path, keys: Mapping[str, Any]) -> Published:
+    """The model that `config.json` describes; CheckpointError: one that is not known here, or that
+    computes something else."""
+    path, kind = folder / FILE, keys.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise CheckpointError(
+            f"{path} has model_type {kind!r}, which is not known; {suggest(str(kind), FAMILIES)}"
+        )
+    family = FAMILIES[kind]
+    keys = {**family.defaults, **keys}
+    _check_only(family, keys, path)
+    head = family.head(keys.get("architectures"))
+    try:
+        model = model_of(family, head, keys)
+    except ConfigError as error:
+        raise CheckpointError(f"{path} describes no model of glassformer: {error}") from None
+    except KeyError as error:
+        raise CheckpointError(f"{path} lacks the key {error}; restore it.") from None
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        raise CheckpointError(
+            f"{path} describes a model that is not known: {str(error)[:200]}."
+        ) from None
+    return Published(folder, family, head, keys, model)
+
+
+def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
+    """The configuration that these keys describe; KeyError: one is missing. ConfigError,
+    ValueError, TypeError: a value that cannot be."""
+    fields = {**family.fixed, **_fields(family, keys), **_classes(head, keys), **head.fields}
+    for computed in family.computed:
+        fields |= computed.read(keys)
+    fields |= {name: fields[other] for name, other in head.same.items()}
+    return ModelConfig.parse(fields)
+
+
+def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:
+    for key, known in family.only.items():
+        if key in keys and keys[key] not in known:
+            raise CheckpointError(
+                f"{path} has {key}={keys[key]!r:.100}, and models of type {family.model_type} are "
+                f"known here with {' or '.join(map(repr, known))} alone."
+            )
+    for one, other in family.alike:
+        if keys.get(one) != keys.get(other):
+            raise CheckpointError(
+                f"{path} has {one}={keys.get(one)!r:.100} and {other}={keys.get(other)!r:.100}, "
+                "and a model of glassformer has as much on both sides."
+            )
+
+
+def _fields(family: Family, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that keys of `config.json` have; KeyError: one is missing. ValueError: a value
+    without a name here."""
+    found = {}
+    for name, key in family.fields.items():
+        key, names = (key.key, key.names) if isinstance(key, Named) else (key, None)
+        value = keys.get(key)
+        if value is None:
+            if ModelConfig.model_fields[name].is_required() or not _may_be_left_out(name):
+                raise KeyError(key)
+            continue
+        if names is not None and (not isinstance(value, str) or value not in names):
+            raise ValueError(f"{key}={value!r:.100}; known are {', '.join(names)}")
+        found[name] = value if names is None else names[value]
+    return found
+
+
+def _may_be_left_out(name: str) -> bool:
+    """Whether null is a value of a field, or a probability that has no use in a trained model."""
+    return ModelConfig.model_fields[name].default is None or "dropout" in name
+
+
+def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of the classes; ValueError: numbers are predicted, not classes."""
+    if head.fields.get("head") not in ("classify", "tag"):
+        return {}
+    count, names = keys.get("num_labels", 2), keys.get("id2label")
+    kind = keys.get("problem_type")
+    if isinstance(names, dict) and names:
+        named = [str(names[str(index)]) for index in range(len(names))]
+    else:
+        named = [f"LABEL_{index}" for index in range(count)]
+    if kind == "regression" or len(named) == 1:
+        raise ValueError("a number in place of classes, which no task here predicts")
+    return {
+        "classes": named,
+        "n_classes": len(named),
+        "multi_label": kind == "multi_label_classification",
+    }

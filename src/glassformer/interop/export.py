@@ -1,0 +1,155 @@
+"""A model as a folder of a published class, which transformers loads as it is.
+
+config.json  model.safetensors  generation_config.json
+tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preprocessor_config.json
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError
+from glassformer.files import write_json
+from glassformer.generate.config import GenerateConfig
+from glassformer.interop.configuration import Published, model_of
+from glassformer.interop.family import Row
+from glassformer.interop.fit import Fit, fits
+from glassformer.interop.weights import row_of
+from glassformer.media.image import ImageReader
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import save_tensors
+from glassformer.tasks.task import Task
+from glassformer.tokenizers.text import Tokenizer
+
+SHOWN = 6
+"""Differences that are named in an error."""
+FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
+
+
+def fitting(model: ModelConfig, task: str) -> Fit:
+    """The published class that computes what the model does; ConfigError: there is none, with the
+    nearest one and the fields in which it differs."""
+    found = fits(model, task)
+    if not found:
+        raise ConfigError(
+            f"No published class is known for task={task!r}; its models are used here alone."
+        )
+    best = found[0]
+    if best.differences:
+        shown = "; ".join(best.differences[:SHOWN])
+        more = len(best.differences) - SHOWN
+        raise ConfigError(
+            f"This model fits no published class. The nearest, {best.name}, differs in {shown}"
+            f"{f' and {more} more' if more > 0 else ''}; train with those values."
+        )
+    return best
+
+
+def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
+    """Write the folder of a published model; returns its class. ConfigError: none fits."""
+    fit = write_model(model, task.recipe.task, folder)
+    reader = task.processor.reader
+    if isinstance(reader, ImageReader):
+        write_json(folder / "preprocessor_config.json", _preprocessing(reader))
+        return fit
+    tokenizer = task.processor.tokenizer
+    tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
+    ids = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
+    if model.config.architecture == "encoder_decoder":
+        ids["decoder_start_token_id"] = task.processor.begin
+    write_json(folder / "config.json", {**fit.keys, **ids})
+    symbols = {f"{role}_token": tokenizer.symbol(i) for role, i in _roles(tokenizer).items()}
+    write_json(folder / "special_tokens_map.json", symbols)
+    about = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": model.config.max_length,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(folder / "tokenizer_config.json", about | symbols)
+    if model.config.head == "lm":
+        write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
+    return fit
+
+
+def write_model(model: Transformer, task: str, folder: Path) -> Fit:
+    """Write configuration and weights alone; returns the class. ConfigError: none fits."""
+    fit = fitting(model.config, task)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(tensors(widened(model, fit), fit), folder / "model.safetensors")
+    write_json(folder / "config.json", dict(fit.keys))
+    return fit
+
+
+def _roles(tokenizer: Tokenizer) -> dict[str, int]:
+    known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
+    return {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
+
+
+def _generation(own: GenerateConfig) -> dict[str, Any]:
+    values: dict[str, Any] = {"max_new_tokens": own.max_new_tokens}
+    if own.beams:
+        return values | {"num_beams": own.beams, "length_penalty": own.length_penalty}
+    if own.temperature == 0:
+        return values | {"do_sample": False}
+    chosen = {"temperature": own.temperature, "top_k": own.top_k or 0, "top_p": own.top_p}
+    chosen |= {"min_p": own.min_p, "repetition_penalty": own.repetition_penalty}
+    return values | {"do_sample": True} | {k: v for k, v in chosen.items() if v is not None}
+
+
+def _preprocessing(reader: ImageReader) -> dict[str, Any]:
+    config = reader.config
+    height, width = config.dims
+    crops = config.resize == "crop"
+    if config.resize == "pad" or (crops and height != width):
+        raise ConfigError(
+            f"Images are resized by {config.resize!r} to {height} x {width}, which "
+            "preprocessor_config.json cannot say; use resize='stretch', or squares."
+        )
+    whole = {"height": height, "width": width}
+    return {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"shortest_edge": height} if crops else whole,
+        "do_center_crop": crops,
+        "crop_size": whole,
+        "resample": FILTERS[config.interpolation],
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(config.mean or ()),
+        "image_std": list(config.std or ()),
+    }
+
+
+@torch.no_grad()
+def widened(model: Transformer, fit: Fit) -> Transformer:
+    """The same model with the biases that the class has and the model lacks, 0."""
+    config = model_of(fit.family, fit.head, fit.keys)
+    made = Transformer(config, seed=None)
+    own = dict(model.named_parameters())
+    for name, parameter in made.named_parameters():
+        parameter.copy_(own[name].cpu()) if name in own else parameter.zero_()
+    return made.eval()
+
+
+@torch.no_grad()
+def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
+    """The tensors of a published model by their names."""
+    of = Published(Path(), fit.family, fit.head, fit.keys, model.config)
+    rows: dict[str, Row] = {}
+    parts: dict[str, dict[int, Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        row, theirs = row_of(of, name)
+        rows[theirs] = row
+        parts.setdefault(theirs, {})[row.how.part] = parameter.detach()
+    found = {}
+    for name, own in parts.items():
+        row, ours = rows[name], [own[number] for number in sorted(own)]
+        # a trunk alone has no prefix
+        prefixed = bool(fit.head.tensors) and row in fit.family.rows and fit.family.prefix
+        whole = f"{fit.family.prefix}.{name}" if prefixed else name
+        found[whole] = row.how.write(ours, model.config).contiguous()
+    return found

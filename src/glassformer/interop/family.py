@@ -1,0 +1,144 @@
+"""A family of published models as one table: its configuration, its tensors, its heads.
+
+    fields     d_model = hidden_size                 of ModelConfig and of config.json, both ways
+    tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
+               ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
+
+`#` stands for the number of a block. Names in `tensors` are those behind the family's `prefix`,
+which only a model with a head has.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from glassformer.errors import CheckpointError
+from glassformer.interop.transforms import Transform, transform
+from glassformer.models.config import ModelConfig
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+"""Functions by the names of config.json, and by ours."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A field whose values have other names in config.json; of several, the first is written."""
+
+    key: str
+    names: Mapping[Any, Any] = field(default_factory=lambda: ACTIVATIONS)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Fields that follow from several keys of config.json, and the keys that follow from them."""
+
+    read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    write: Callable[[ModelConfig], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A class of published models: what it is for, and what it adds to the trunk."""
+
+    task: str
+    input: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    tensors: str = ""
+    """As those of the family; names are absolute."""
+    unused: str = ""
+    """Expression for tensors that this class has and its task does not read."""
+    same: Mapping[str, str] = field(default_factory=dict)
+    """Fields that have the value of another one."""
+    without: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Fields of a model whose file lacks a tensor, by its name."""
+    processor: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the recipe's section `processor`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a module here and there, and how a tensor of theirs becomes ours."""
+
+    ours: re.Pattern[str]
+    theirs: str
+    how: Transform
+
+    def source(self, name: str, model: ModelConfig) -> str | None:
+        """Their name of a parameter of ours, without the prefix; None: the line is of another."""
+        found = self.ours.fullmatch(name)
+        if not found or any(getattr(model, of) != own for of, own in self.how.when.items()):
+            return None
+        theirs = self.theirs.replace("#", found["block"] if "block" in found.groupdict() else "")
+        return theirs if self.how.whole_name else f"{theirs}.{found['part']}"
+
+
+@dataclass(frozen=True)
+class Family:
+    """The table of a family; see the module."""
+
+    model_type: str
+    """As config.json names it."""
+    prefix: str
+    """Of the trunk's tensors in a model with a head."""
+    fixed: Mapping[str, Any]
+    """Fields that every model of the family has."""
+    fields: Mapping[str, str | Named]
+    """Fields by their keys in config.json."""
+    tensors: str
+    heads: Mapping[str, Head]
+    """By the name of the class in `architectures`; the first is taken where none is named."""
+    computed: tuple[Computed, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that a config.json may leave out."""
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Keys whose other values change the formula, with those that are known here."""
+    at_least: Mapping[str, int] = field(default_factory=dict)
+    """Fields that a model which is exported needs as much of."""
+    alike: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys that must have equal values."""
+    tied: Mapping[str, str] = field(default_factory=dict)
+    """Second names of tensors, and the first."""
+    unused: str = ""
+    """Expression for tensors that are no parameters."""
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The lines of `tensors`."""
+        return rows_of(self.tensors)
+
+    def head(self, names: object) -> Head:
+        """The head of the class that config.json names; CheckpointError: it is not known."""
+        found = names if isinstance(names, list) else []
+        for name in found:
+            if name in self.heads:
+                return self.heads[name]
+        if not found:
+            return next(iter(self.heads.values()))
+        raise CheckpointError(
+            f"Models of class {', '.join(map(str, found))!s:.200} are not known; of type "
+            f"{self.model_type}, those of class {' or '.join(self.heads)} are."
+        )
+
+
+def rows_of(table: str) -> tuple[Row, ...]:
+    """The lines of a table of tensors."""
+    rows = []
+    for line in table.strip().splitlines():
+        ours, theirs, *how = line.split()
+        pattern = re.escape(ours).replace(r"\#", r"(?P<block>\d+)")
+        change = transform(how)
+        if not change.whole_name:
+            pattern += r"\.(?P<part>weight|bias)"
+        rows.append(Row(re.compile(pattern), theirs, change))
+    return tuple(rows)

@@ -1,0 +1,152 @@
+"""Which published class a model fits, and what keeps it from fitting the others.
+
+A model fits a class if `config.json`, written by the table of the class and read again, describes
+the same model.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.interop.configuration import model_of
+from glassformer.interop.families import FAMILIES
+from glassformer.interop.family import Family, Head, Named
+from glassformer.models.config import ModelConfig
+
+ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")
+BIASES = ("attention_bias", "bias", "head_bias")
+"""Fields of biases, which may also be there and be 0."""
+SECOND = "BertForPreTraining"
+"""A class that another one stands for."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A class for a model, with its `config.json`; or the fields in which they differ."""
+
+    family: Family
+    name: str
+    head: Head
+    keys: Mapping[str, Any]
+    differences: tuple[str, ...]
+
+
+def fits(model: ModelConfig, task: str) -> list[Fit]:
+    """Every class for the task, the nearest first."""
+    found = [
+        _fit(family, name, own, model)
+        for family in FAMILIES.values()
+        for name, head in family.heads.items()
+        if head.task == task and name != SECOND
+        for own in _variants(head)
+    ]
+    return sorted(found, key=lambda fit: len(fit.differences))
+
+
+def _variants(head: Head) -> Iterator[Head]:
+    """A head, and the same without what a file may lack."""
+    yield head
+    for fields in head.without.values():
+        yield replace(head, fields={**head.fields, **fields})
+
+
+def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:
+    try:
+        keys, unnamed = keys_of(family, name, head, model)
+        read = model_of(family, head, keys)
+    except (ConfigError, CheckpointError, ValueError, KeyError) as problem:
+        return Fit(family, name, head, {}, (str(problem),))
+    ours, theirs = effective(model), effective(read)
+    differences = [
+        f"{one}={ours[one]!r} (not {theirs[one]!r})"
+        for one in ours
+        if one not in unnamed and one in theirs and ours[one] != theirs[one]
+        if not (one in BIASES and theirs[one])  # which may be 0
+    ]
+    few = [
+        f"{one}={ours[one]} (not {least} or more)"
+        for one, least in family.at_least.items()
+        if ours[one] < least
+    ]
+    return Fit(family, name, head, keys, (*unnamed.values(), *few, *differences))
+
+
+def keys_of(
+    family: Family, name: str, head: Head, model: ModelConfig
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """`config.json` of a model as one of this class, and the fields whose values it has no name
+    for, with what is said of them."""
+    unnamed: dict[str, str] = {}
+    values = model.model_dump() | {
+        "d_head": model.head_width,
+        "d_ff": model.ff_width,
+        "n_kv_heads": model.kv_heads,
+    }
+    keys: dict[str, Any] = {"model_type": family.model_type, "architectures": [name]}
+    keys |= {key: known[0] for key, known in family.only.items() if known[0] is not None}
+    for field, key in family.fields.items():
+        if isinstance(key, Named):
+            known = [theirs for theirs, ours in key.names.items() if ours == values[field]]
+            if not known:
+                choices = dict.fromkeys(key.names.values())
+                unnamed[field] = f"{field}={values[field]!r} (not {' or '.join(choices)})"
+            keys[key.key] = known[0] if known else next(iter(key.names))
+        else:
+            keys[key] = values[field]
+    for computed in family.computed:
+        keys |= computed.write(model)
+    for one, other in family.alike:
+        keys[one] = keys[other] = keys.get(other, keys.get(one))
+    if model.head in ("classify", "tag"):
+        names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
+        keys |= {
+            "num_labels": len(names),
+            "id2label": {str(i): one for i, one in enumerate(names)},
+            "label2id": {one: i for i, one in enumerate(names)},
+        }
+        if model.multi_label:
+            keys["problem_type"] = "multi_label_classification"
+    return keys, unnamed
+
+
+def effective(model: ModelConfig) -> dict[str, Any]:
+    """The fields that change what a model computes, with the values that defaults stand for."""
+    values = model.model_dump() | {
+        "d_head": model.head_width,
+        "d_ff": model.ff_width,
+        "n_kv_heads": model.kv_heads,
+        "n_classes": model.class_count,
+    }
+    dense = {"masked_lm": "gelu", "classify": "tanh", "pool": "tanh"}.get(model.head)
+    values["head_activation"] = model.head_activation or dense
+    for name in _without_effect(model):
+        del values[name]
+    return values
+
+
+def _without_effect(model: ModelConfig) -> Iterator[str]:
+    """Fields that do not matter beside the others."""
+    kind = model.position
+    yield from ("init", "dropout", "attention_dropout", "modality_order", "classes")
+    if kind != "rotary":
+        yield from ROTARY[1:]
+        yield from () if kind == "rotary_2d" else ROTARY[:1]
+    if not kind.startswith("sinusoidal"):
+        yield "first_position"
+    if kind not in ("relative", "buckets"):
+        yield "max_distance"
+    if kind != "buckets":
+        yield "n_buckets"
+    if kind not in ("relative", "buckets", "alibi"):
+        yield "bias_placement"
+    if not model.reads_patches:
+        yield from ("patch_width", "grid", "patch")
+    if model.head != "lm":
+        yield from ("head_bias", "head_scale")
+    if not model.predicts_words:
+        yield "tied"
+    if not model.one_output:
+        yield from ("pooler",) if model.reads_patches else ("pool", "pooler")
+    if model.head != "masked_lm" and not model.pooler:
+        yield "head_activation"

@@ -1,0 +1,133 @@
+"""A published model opened, or imported: the same files as those of a run, made from its own.
+
+config.json  generation_config.json       task, input and model; how it generates
+tokenizer.json ...  image.json            how its inputs are read
+model.safetensors                         its weights, where it is imported
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer import __version__
+from glassformer.errors import CheckpointError
+from glassformer.files import read_json, write_json, write_text
+from glassformer.interop.configuration import Published, published
+from glassformer.interop.generation import generation
+from glassformer.interop.images import image_reader
+from glassformer.interop.tensors import tensors_of
+from glassformer.interop.weights import filled
+from glassformer.manifest import replacing_files
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import config_json, save_weights
+from glassformer.tokenizers.published import published_tokenizer
+from glassformer.training.model_files import CARD, WEIGHTS
+from glassformer.training.run_folder import held
+
+MODULES = "modules.json"
+"""The parts of a sentence-embedding model (sentence-transformers)."""
+POOLS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+POOLS |= {"pooling_mode_lasttoken": "last"}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A published model with its weights, and where it is from."""
+
+    of: Published
+    model: Transformer
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a run but its weights."""
+        of, config = self.of, self.model.config
+        about = {"task": of.head.task, "input": of.head.input, "processor": {**of.head.processor}}
+        write_json(folder / "config.json", config_json(config) | about)
+        searches = config.architecture == "encoder_decoder"
+        values = generation(of.folder, of.keys, searches).model_dump(mode="json")
+        write_json(folder / "generation_config.json", values)
+        if config.reads_patches:
+            image_reader(of.folder, config).save(folder)
+            return
+        kind = of.family.model_type
+        target = published_tokenizer(of.folder, kind)
+        target.save(folder / "tokenizer.json")
+        source = published_tokenizer(of.folder, kind, "source") if searches else target
+        if source.fingerprint != target.fingerprint:
+            source.save(folder / "source_tokenizer.json")
+
+
+def open_published(
+    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
+) -> Opened:
+    """The published model of a folder whose `config.json` has these keys.
+
+    CheckpointError: a model that is not known here, or a file that is missing or damaged.
+    """
+    of = _embedding(published(folder, keys))
+    model = filled(of, tensors_of(folder, of.family.prefix), device)
+    return Opened(of, model)
+
+
+def _embedding(of: Published) -> Published:
+    """With the pooling of a sentence-embedding model, if it is one; CheckpointError: other parts
+    than a trunk, a pooling and a normalization."""
+    path = of.folder / MODULES
+    if not path.is_file():
+        return of
+    try:
+        parts = [(str(one["type"]).rsplit(".", 1)[-1], str(one["path"])) for one in read_json(path)]
+        unknown = [kind for kind, _ in parts if kind not in ("Transformer", "Pooling", "Normalize")]
+        (place,) = (place for kind, place in parts if kind == "Pooling")
+        if unknown or Path(place).name != place:
+            raise ValueError(f"{', '.join(unknown) or place} is not known")
+        chosen = read_json(of.folder / place / "config.json")
+        (pool,) = (pool for name, pool in POOLS.items() if chosen.get(name))
+        others = [name for name, own in chosen.items() if name.startswith("pooling_mode") and own]
+        if len(others) > 1:
+            raise ValueError(f"{', '.join(others)} together are not known")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} describes no embedding that is known here: {str(error)[:200]}."
+        ) from None
+    fields = {"head": "pool", "pool": pool, "pooler": False}
+    if of.head.task != "feature-extraction":
+        raise CheckpointError(f"{path} pools the vectors of a model for {of.head.task}.")
+    head = replace(of.head, tensors="", unused=r"pooler\..*", without={})
+    return replace(of, head=head, model=of.model.model_copy(update=fields))
+
+
+def import_run(folder: Path, keys: Mapping[str, Any], run: Path) -> Opened:
+    """Write a published model as a run folder, which must be new or empty; returns it opened.
+
+    ConfigError: the folder holds something; CheckpointError: as `open_published`.
+    """
+    opened = open_published(folder, keys)
+    with held(run, resume=False), replacing_files(run) as new:
+        opened.write(new)
+        save_weights(opened.model, new / WEIGHTS)
+    write_text(run / CARD, _card(opened, run))
+    return opened
+
+
+def _card(opened: Opened, run: Path) -> str:
+    of, config = opened.of, opened.model.config
+    article = "A" if config.architecture == "decoder" else "An"
+    return f"""---
+library_name: glassformer
+pipeline_tag: {of.head.task}
+tags: [glassformer, transformer, {config.architecture}]
+---
+
+# {run.name}
+
+{article} {config.architecture} Transformer with {opened.model.n_parameters:,} parameters \
+({config.n_layers} layers,
+{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
+published model
+`{of.folder.resolve().name}` of type {of.family.model_type} by glassformer {__version__}. Its \
+license and its limits are those of that
+model.
+"""

@@ -1,0 +1,108 @@
+"""The tensors of a published model, in one safetensors file or in several with an index.
+
+model.safetensors                  or  model.safetensors.index.json  {"weight_map": {NAME: FILE}}
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import Tensor
+
+from glassformer.errors import CheckpointError
+from glassformer.files import read_json
+from glassformer.models.weights import load_tensors, shapes_in
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
+"""Endings of names in files converted from TensorFlow."""
+
+
+@dataclass
+class Tensors:
+    """Tensors by their names without the family's prefix; files are opened when they are read."""
+
+    folder: Path
+    files: Mapping[str, str]
+    """The file of each tensor, by its name there."""
+    names: Mapping[str, str]
+    """The name there of each name without the prefix."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """By names without the prefix."""
+    _open: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+    def read(self, name: str) -> Tensor:
+        """A tensor, mapped from its file."""
+        own = self.names[name]
+        file = self.files[own]
+        if file not in self._open:
+            self._open[file] = load_tensors(self.folder / file)
+        return self._open[file][own]
+
+    def equal(self, name: str, other: str) -> bool:
+        """Whether two tensors have the same numbers."""
+        return self.shapes[name] == self.shapes[other] and bool(
+            (self.read(name) == self.read(other)).all()
+        )
+
+
+def tensors_of(folder: Path, prefix: str) -> Tensors:
+    """The tensors of a folder, known by name and shape; nothing else is read.
+
+    CheckpointError: none, a damaged file, an index that names files elsewhere, or a pickle.
+    """
+    files = _files(folder)
+    found = {file: shapes_in(folder / file) for file in sorted(set(files.values()))}
+    if len(found) == 1 and not (folder / INDEX).is_file():
+        ((file, own),) = found.items()
+        files = dict.fromkeys(own, file)
+    names = {_plain(name, prefix): name for name in files}
+    if len(names) != len(files):
+        raise CheckpointError(f"{folder} has a tensor with and without {prefix!r}; keep one.")
+    shapes = {}
+    for plain, name in names.items():
+        if name not in found[files[name]]:
+            raise CheckpointError(
+                f"{folder / INDEX} says that {files[name]} holds {name}, which it does not; "
+                "download it again."
+            )
+        shapes[plain] = found[files[name]][name]
+    return Tensors(folder, files, names, shapes)
+
+
+def _plain(name: str, prefix: str) -> str:
+    for old, new in OLD_NAMES.items():
+        name = name.removesuffix(old) + new if name.endswith(old) else name
+    return name.removeprefix(f"{prefix}.") if prefix else name
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """The file of each tensor; of a single file without an index, of one that stands for all."""
+    if (folder / FILE).is_file():
+        return {"": FILE}
+    index = folder / INDEX
+    if not index.is_file():
+        pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+        if pickles:
+            raise CheckpointError(
+                f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
+                f"convert it to {FILE} where you trust it, or take the model's safetensors."
+            )
+        raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")
+    try:
+        named = read_json(index, 64 << 20)["weight_map"]
+        files = {str(name): str(file) for name, file in named.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{index} is no index of tensors ({str(error)[:100]}); download it again."
+        ) from None
+    for file in set(files.values()):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors", file):
+            raise CheckpointError(
+                f"{index} names the file {file!r:.100}, which is no safetensors file beside it."
+            )
+        if not (folder / file).is_file():
+            raise CheckpointError(f"{folder} lacks {file}, which its index names; download it.")
+    return files

@@ -1,0 +1,115 @@
+"""How a published tensor becomes a parameter: named changes, each with its inverse.
+
+transposed     x W in place of x Wᵀ (GPT-2)
+1/3            the second of three parts that are stored one upon the other
+from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
+plus:1         stored less 1 (Gemma's norms)
+kernel         a convolution [D, C, p, q] as a map of flattened patches [D, p·q·C]
+row            stored with an axis of 1 in front
+zero           0 where their model has none (biases)
+whole          the line names a parameter, not a module
+gated=true     of models with this value of a field alone
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.models.config import ModelConfig
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of a tensor to ours, of this shape, and back to that of a model."""
+
+    forward: Callable[[Tensor, Shape], Tensor]
+    backward: Callable[[Tensor, ModelConfig], Tensor]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The changes of a line of a table, in order."""
+
+    steps: tuple[Step, ...] = ()
+    part: int = 0
+    """Which part of their tensor it is."""
+    parts: int = 1
+    whole_name: bool = False
+    zero: bool = False
+    when: Mapping[str, bool] = field(default_factory=dict)
+
+    def read(self, theirs: Tensor, shape: Shape) -> Tensor:
+        """Their tensor as a parameter of this shape; ValueError: it has no such parts."""
+        value = reduce(lambda value, step: step.forward(value, shape), self.steps, theirs)
+        return value.chunk(self.parts)[self.part] if self.parts > 1 else value
+
+    def write(self, ours: Sequence[Tensor], model: ModelConfig) -> Tensor:
+        """Parameters of a model, all the parts in order, as their tensor."""
+        value = torch.cat(list(ours)) if self.parts > 1 else ours[0]
+        steps = reversed(self.steps)
+        return reduce(lambda value, step: step.backward(value, model), steps, value)
+
+
+def transform(words: Sequence[str]) -> Transform:
+    """The changes that a line of a table names; ValueError: an unknown one."""
+    steps: list[Step] = []
+    part, parts, flags, when = 0, 1, set[str](), dict[str, bool]()
+    for word in words:
+        name, _, number = word.partition(":")
+        if "/" in word:
+            part, parts = map(int, word.split("/"))
+        elif word in ("whole", "zero"):
+            flags.add(word)
+        elif "=" in word:
+            name, _, value = word.partition("=")
+            when[name] = value == "true"
+        elif name in NUMBERED:
+            steps.append(NUMBERED[name](int(number)))
+        elif word in PLAIN:
+            steps.append(PLAIN[word])
+        else:
+            raise ValueError(f"{word!r} is no change of a tensor")
+    return Transform(tuple(steps), part, parts, "whole" in flags, "zero" in flags, when)
+
+
+def _transpose(x: Tensor, of: Any) -> Tensor:
+    return x.T if x.dim() == 2 else x  # a bias stays
+
+
+def _flatten_kernel(x: Tensor, shape: Shape) -> Tensor:
+    return x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x
+
+
+def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
+    if x.dim() == 1:
+        return x
+    assert model.patch is not None
+    return x.reshape(len(x), *model.patch, -1).permute(0, 3, 1, 2)
+
+
+PLAIN = {
+    "transposed": Step(_transpose, _transpose),
+    "kernel": Step(_flatten_kernel, _kernel),
+    "row": Step(lambda x, shape: x.reshape(shape), lambda x, model: x[None]),
+}
+
+
+def _from(first: int) -> Step:
+    """Rows from a number; those before it are 0 on the way back."""
+    return Step(
+        lambda x, shape: x[first:],
+        lambda x, model: torch.cat([x.new_zeros(first, *x.shape[1:]), x]),
+    )
+
+
+def _plus(value: int) -> Step:
+    return Step(lambda x, shape: x + value, lambda x, model: x - value)
+
+
+NUMBERED: dict[str, Callable[[int], Step]] = {"from": _from, "plus": _plus}

@@ -1,0 +1,137 @@
+"""The parameters of a model from the tensors of a published one; every tensor is accounted for."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import CheckpointError
+from glassformer.interop.configuration import Published
+from glassformer.interop.family import Row, rows_of
+from glassformer.interop.tensors import Tensors
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import check_memory, without_memory
+
+
+def filled(
+    of: Published,
+    tensors: Tensors,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Transformer:
+    """The model with its parameters, in evaluation mode.
+
+    The names and shapes of all are compared before anything is allocated. CheckpointError: a
+    tensor is missing, of another shape, not finite, or not known.
+    """
+    of = as_stored(of, tensors)
+    model = without_memory(of.model, len(tensors.shapes), tensors.folder)
+    check_memory(model, tensors.folder)
+    sources = dict(_sources(of, model, tensors))
+    _check_rest(of, tensors, {name for _, name in sources.values() if name})
+    with torch.no_grad():
+        for name, parameter in [*model.named_parameters()]:
+            row, theirs = sources[name]
+            value = _value(row, theirs, parameter, tensors, dtype)
+            _set(model, name, value.to(device))
+    model.tie()
+    return model.eval()
+
+
+def as_stored(of: Published, tensors: Tensors) -> Published:
+    """Without what the file lacks (a pooler), and with a head of its own where the file has another
+    matrix than the embedding: transformers reads it so, whatever config.json says."""
+    changed: dict[str, Any] = {}
+    for name, fields in of.head.without.items():
+        changed |= fields if name not in tensors.shapes else {}
+    for name, first in of.family.tied.items():
+        matrix = all(len(tensors.shapes.get(one, ())) == 2 for one in (name, first))
+        if matrix and of.model.tied and _is_head(of, name) and not tensors.equal(name, first):
+            changed["tied"] = False
+    return replace(of, model=of.model.model_copy(update=changed))
+
+
+def _is_head(of: Published, name: str) -> bool:
+    heads = (row.theirs for row in rows_of(of.head.tensors))
+    return name in heads or name.removesuffix(".weight") in heads
+
+
+def _sources(
+    of: Published, model: Transformer, tensors: Tensors
+) -> Iterator[tuple[str, tuple[Row, str]]]:
+    """The line and the tensor of each parameter; no tensor: it is 0."""
+    for name, parameter in model.named_parameters():
+        row, theirs = row_of(of, name, tensors.shapes)
+        if theirs not in tensors.shapes:
+            if row.how.zero and name.endswith("bias"):
+                theirs = ""
+            else:
+                raise CheckpointError(
+                    f"{tensors.folder} lacks the tensor {theirs}, from which {name} is taken; it "
+                    "is of another model than its config.json says."
+                )
+        else:
+            _check_shape(row, theirs, name, parameter, tensors)
+        yield name, (row, theirs)
+
+
+def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, str]:
+    """The line of a parameter and the name of its tensor; of several, the first that is there, else
+    the first."""
+    rows = (*rows_of(of.head.tensors), *of.family.rows)
+    found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
+    assert found, f"no line of the table has {name}"
+    return next((one for one in found if one[1] in there), found[0])
+
+
+def _check_shape(row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors) -> None:
+    """Compare shapes by the change of a tensor without memory."""
+    own = torch.empty(tensors.shapes[theirs], device="meta")
+    try:
+        got = tuple(row.how.read(own, tuple(parameter.shape)).shape)
+    except RuntimeError:
+        got = None
+    if got != tuple(parameter.shape):
+        raise CheckpointError(
+            f"{tensors.folder}: {theirs} has shape {tensors.shapes[theirs]}, from which {name} of "
+            f"shape {tuple(parameter.shape)} cannot be taken; it is of another model than its "
+            "config.json says."
+        )
+
+
+def _check_rest(of: Published, tensors: Tensors, used: set[str]) -> None:
+    """CheckpointError: a tensor that nothing reads and that is no second name of another."""
+    unused = "|".join(f"(?:{one})" for one in (of.family.unused, of.head.unused) if one)
+    for name in sorted(tensors.shapes.keys() - used):
+        if name in of.family.tied or (unused and re.fullmatch(unused, name)):
+            continue
+        raise CheckpointError(
+            f"{tensors.folder} holds the tensor {tensors.names[name]}, which models of type "
+            f"{of.family.model_type} do not have here; it would be lost."
+        )
+
+
+def _value(
+    row: Row, theirs: str, parameter: Tensor, tensors: Tensors, dtype: torch.dtype
+) -> Tensor:
+    if not theirs:
+        return torch.zeros(parameter.shape, dtype=dtype)
+    raw = tensors.read(theirs)
+    if not raw.dtype.is_floating_point:
+        raise CheckpointError(f"{tensors.folder}: {theirs} holds {raw.dtype}, not numbers.")
+    value = row.how.read(raw.to(dtype), tuple(parameter.shape)).contiguous()
+    low, high = value.aminmax()
+    if not (low.isfinite() and high.isfinite()):
+        raise CheckpointError(
+            f"{tensors.folder}: {theirs} holds values that are not finite; download it again."
+        )
+    return value
+
+
+def _set(model: nn.Module, name: str, value: Tensor) -> None:
+    """A tensor as the parameter of that name."""
+    owner, _, last = name.rpartition(".")
+    setattr(model.get_submodule(owner), last, nn.Parameter(value))

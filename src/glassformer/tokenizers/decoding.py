@@ -1,0 +1,113 @@
+"""How the pieces of a tokenizer spell text, read from the `decoder` of its definition.
+
+byte-level     Ġcat          " cat"
+marked         ▁cat <0xC3>   " cat", one byte
+WordPiece      cat  ##s      " cat", "s"
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.tokenizers.bytelevel import unspell
+
+MARK = "▁"
+"""SentencePiece's mark of a space."""
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+"""SentencePiece's spelling of a byte."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What each piece stands for, and what is dropped at the beginning of a text."""
+
+    byte_level: bool = False
+    joined: bool = False
+    """Whether a text is the joined bytes of its pieces, but for its beginning."""
+    continuing: str = ""
+    """WordPiece: what a piece begins with that continues a word; the others begin one."""
+    named_bytes: bool = True
+    """Whether <0xC3> is a byte."""
+    first_marks: bool = False
+    """Whether the first piece loses its spaces."""
+    spaces: int = 0
+    """Most spaces that are dropped at the beginning of a text."""
+
+    def bytes_of(self, piece: str) -> bytes:
+        """The bytes of a piece, with the space before a word."""
+        if self.byte_level:
+            raw = unspell(piece)
+            return piece.encode("utf-8", "replace") if raw is None else raw
+        if self.named_bytes and _BYTE.fullmatch(piece):
+            return bytes.fromhex(piece[3:5])
+        if self.continuing:
+            rest = piece.removeprefix(self.continuing)
+            return (f" {piece}" if rest == piece else rest).encode("utf-8", "replace")
+        return piece.replace(MARK, " ").encode("utf-8", "replace")
+
+
+class Beginning:
+    """Drops what a spelling drops at the beginning of a text, piece by piece."""
+
+    def __init__(self, spelling: Spelling):
+        self._first, self._left = spelling.first_marks, spelling.spaces
+
+    def __call__(self, raw: bytes) -> bytes:
+        """What is shown of the next piece."""
+        if self._first:
+            self._first = False
+            raw = raw.replace(b" ", b"")
+        if self._left and raw:
+            kept = raw.lstrip(b" ")
+            dropped = min(self._left, len(raw) - len(kept))
+            self._left = 0 if kept else self._left - dropped
+            raw = raw[dropped:]
+        return raw
+
+
+def spelling_of(definition: dict[str, Any]) -> Spelling:
+    """The spelling of a definition, checked by the library before; what is none of the known
+    kinds is not `joined`."""
+    steps = _steps(definition.get("decoder"))
+    kinds = [step.get("type") for step in steps]
+    match kinds:
+        case ["ByteLevel"]:
+            return Spelling(byte_level=True, joined=True)
+        case ["WordPiece"]:
+            return Spelling(continuing=steps[0].get("prefix") or "##")
+        case ["Metaspace"] | ["ByteFallback", "Metaspace"]:
+            step = steps[-1]
+            never = step.get("prepend_scheme") == "never" or step.get("add_prefix_space") is False
+            joined = step.get("replacement") == MARK
+            return Spelling(joined=joined, named_bytes=len(kinds) > 1, first_marks=not never)
+        case ["Replace", *rest] if steps[0] == _SPACES:
+            return _fallback(rest, steps)
+        case [] if definition["model"].get("type") == "WordPiece":
+            return Spelling(continuing=definition["model"].get("continuing_subword_prefix") or "##")
+    return Spelling()
+
+
+_SPACES = {"type": "Replace", "pattern": {"String": MARK}, "content": " "}
+
+
+def _fallback(rest: list[Any], steps: list[dict[str, Any]]) -> Spelling:
+    """Marks to spaces, named bytes to bytes, then perhaps spaces dropped at the beginning."""
+    named = rest[:1] == ["ByteFallback"]
+    match rest[named:]:
+        case [] | ["Fuse"]:
+            return Spelling(joined=True, named_bytes=named)
+        case ["Fuse", "Strip"]:
+            last = steps[-1]
+            plain = last.get("content") == " " and not last.get("stop")
+            start = last.get("start")
+            spaces = start if isinstance(start, int) else 0
+            return Spelling(joined=plain, named_bytes=named, spaces=spaces)
+    return Spelling()
+
+
+def _steps(decoder: Any) -> list[dict[str, Any]]:
+    if not isinstance(decoder, dict):
+        return []
+    if decoder.get("type") != "Sequence":
+        return [decoder]
+    return [step for one in decoder.get("decoders") or [] for step in _steps(one)]
