@@ -9,7 +9,7 @@ from glassformer.cli.train import demo as call
 from glassformer.data.parts import mixed
 from glassformer.demos import demo, shape_files
 from glassformer.demos import vqa as demo_vqa
-from glassformer.demos.baselines import most_frequent
+from glassformer.metrics.baselines import most_frequent
 from glassformer.recipe import read_recipe
 from glassformer.run import load
 

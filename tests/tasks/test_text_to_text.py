@@ -152,7 +152,9 @@ def test_the_mean_of_the_last_checkpoints_is_taken_if_it_is_better(tmp_path, mon
         name: value.tobytes() for name, value in best.items()
     }
     assert "mean of the checkpoints at 4, 6, 8: validation loss" in said
-    assert f"| loss | {min(mean, 1.0):.4f} |" in (run / "README.md").read_text()
+    card = (run / "README.md").read_text()
+    assert f"| loss | {min(mean, 1.0):.4f} |" in card
+    assert ("(mean of the weights of steps 4, 6, 8)" in card) == better
     assert (first.best, first.scores) == (min(mean, 1.0), {"loss": mean if better else 1.25})
     before = everything(run)
     monkeypatch.undo()

@@ -88,7 +88,8 @@ def train(
     if json:
         scores = {"steps": result.steps, f"best_{result.metric}": result.best}
         seconds = round(result.seconds, 2)
-        print_json({"run": str(result.run), **scores, "seconds": seconds, **result.scores})
+        found = {"baselines": result.baselines} if result.baselines else {}
+        print_json({"run": str(result.run), **scores, "seconds": seconds, **result.scores, **found})
         return
     best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
     print(f"trained {counted(result.steps, 'step')} in {clock(result.seconds)}{best}")

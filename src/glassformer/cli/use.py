@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""
+WIDTH = 14
+"""Letters of the name of a score."""
 DRAWN = "--to-image draws what a text says, always in the same size"
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
@@ -41,7 +43,7 @@ def evaluate(
     """Score a model on a whole split.
 
     Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of generated text;
-    accuracy and F1 of classes and tags, in all and for each.
+    accuracy and F1 of classes and tags, in all and for each, beside simple baselines.
 
     data: Other data in the run's format, scored as a whole (file, folder, glob, -).
     split: Split of the run's own data: train, validation, test.
@@ -64,11 +66,23 @@ def evaluate(
     for name, value in scores.items():
         if isinstance(value, float):
             signature = scores.get(f"{name}_signature", "")
-            print(f"  {name.replace('_', ' '):14} {value:.4f}  {signature}".rstrip())
+            print(f"  {name.replace('_', ' '):{WIDTH}} {value:.4f}  {signature}".rstrip())
     if "spans" in scores:
-        print(f"  {'spans':14} {scores['spans']:,}")
+        print(f"  {'spans':{WIDTH}} {scores['spans']:,}")
+    if "baselines" in scores:
+        _print_baselines(scores["baselines"], scores)
     _print_unseen(scores.get("unseen_classes", {}))
     _print_table(scores.get("table", []))
+
+
+def _print_baselines(learned: dict[str, Any], scores: dict[str, Any]) -> None:
+    """Print the scores of baselines on the same data, and whether the model is not better."""
+    from glassformer.metrics.comparison import compared, verdict
+
+    for name, value in compared(learned).items():
+        print(f"  {name:{WIDTH}} {value:.4f}  (baseline, {learned['metric'].replace('_', ' ')})")
+    if said := verdict(learned, scores):
+        print(f"  {said}")
 
 
 def _print_unseen(classes: dict[str, int]) -> None:
@@ -79,7 +93,7 @@ def _print_unseen(classes: dict[str, int]) -> None:
     shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
     more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
     print(
-        f"  {'unseen':14} {sum(classes.values()):,} of classes that the model does not know: "
+        f"  {'unseen':{WIDTH}} {sum(classes.values()):,} of classes that the model does not know: "
         f"{shown}{more}"
     )
 

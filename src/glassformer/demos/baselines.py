@@ -4,13 +4,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, count
 from typing import Any
 
 import numpy as np
 
-Pairs = Iterable[tuple[str, str]]
-"""An input (a word, a prompt, a text) and its label."""
+from glassformer.metrics.baselines import NaiveBayes, Pairs
 
 ROWS = 256
 """Rows whose distances are computed at once."""
@@ -27,56 +25,21 @@ def share(right: Iterable[bool]) -> float:
     return sum(found) / len(found) if found else math.nan
 
 
-def majority(train: Iterable[str], test: Iterable[str]) -> float:
-    """Accuracy of the most frequent label in training; NaN: there is none in `test`."""
-    guess = _commonest(Counter(train))
-    return share(label == guess for label in test)
-
-
-def most_frequent(train: Pairs, asked: Iterable[str], rare: bool = False) -> list[str | None]:
-    """The most frequent label of each input in training.
-
-    An unseen input gets the most frequent label of all, or, if `rare`, of the inputs seen once. A
-    tie goes to the label that came first. None: there is no training.
-    """
-    labels: dict[str, Counter[str]] = defaultdict(Counter)
-    for item, label in train:
-        labels[item][label] += 1
-    once = [counts for counts in labels.values() if rare and counts.total() == 1]
-    unseen = _commonest(sum(once or labels.values(), Counter[str]()))
-    best = {item: _commonest(counts) for item, counts in labels.items()}
-    return [best.get(item, unseen) for item in asked]
-
-
 def letters(text: str) -> list[str]:
     """All runs of 1, 2 and 3 characters, spaces included."""
     return [text[i : i + n] for n in (1, 2, 3) for i in range(len(text) - n + 1)]
 
 
-def naive_bayes(train: Pairs, test: Pairs, features: Callable[[str], list[str]] = letters) -> float:
-    """Accuracy of multinomial naive Bayes with add-one smoothing, for pairs of (text, label).
-
-    The label of a text is argmax_c log p(c) + sum_f n(f) log p(f | c), where p(f | c) = (N(f, c) +
-    1) / (N(c) + V): N are the training's counts of V features, and features that it lacks are
-    skipped. A tie goes to the label that sorts first. NaN: there is no pair in `test`. Source:
-    Manning, Raghavan and Schütze, Introduction to Information Retrieval, figure 13.2.
-    """
-    train = list(train)
-    if not train:
-        return share(False for _ in test)
-    labels, classes = np.unique([label for _, label in train], return_inverse=True)
-    numbers = defaultdict[str, int](count().__next__)  # of features
-    found = [[numbers[feature] for feature in features(text)] for text, _ in train]
-    owners = np.repeat(classes, [len(ids) for ids in found])
-    counts = np.ones((len(numbers), len(labels)))
-    np.add.at(counts, (np.fromiter(chain.from_iterable(found), int), owners), 1)
-    log_p, prior = np.log(counts / counts.sum(0)), np.log(np.bincount(classes) / len(classes))
-
-    def predicted(text: str) -> Any:
-        known = [numbers[feature] for feature in features(text) if feature in numbers]
-        return labels[(prior + log_p[known].sum(0)).argmax()]
-
-    return share(predicted(text) == label for text, label in test)
+def letters_bayes(train: Pairs, test: Pairs) -> float:
+    """Accuracy of naive Bayes on all short runs of letters, for pairs of (text, label); NaN: there
+    is no pair in `test`."""
+    train, test = list(train), list(test)
+    names = sorted({label for _, label in train})
+    number = {name: i for i, name in enumerate(names)}
+    rows = ((letters(text), [number[label]]) for text, label in train)
+    scores = NaiveBayes(rows, len(names), pairs=False).scores(letters(text) for text, _ in test)
+    found = (names[i] for part in scores for i in part.argmax(1).tolist())
+    return share(name == label for name, (_, label) in zip(found, test, strict=True))
 
 
 def nearest_neighbour(

@@ -1,7 +1,7 @@
 """`glassformer demo classify`: the language of a short string, among more than sixty."""
 
 from glassformer.data.labelled import labelled
-from glassformer.demos.baselines import majority, naive_bayes
+from glassformer.demos.baselines import letters_bayes
 from glassformer.demos.confusions import confused, confused_lines, confused_values
 from glassformer.demos.demo import Shown, table, train_and_test
 from glassformer.run import Run
@@ -20,10 +20,9 @@ def show(run: Run, terminal: bool) -> Shown:
     """Accuracy on held-out strings beside two baselines, the pairs it confuses, and sentences."""
     scores = run.evaluate("test")
     train, test = train_and_test(run, labelled, lambda row: (row.text, row.labels[0]))
-    labels, gold = ([label for _, label in rows] for rows in (train, test))
     accuracy = {
-        "the most frequent language": majority(labels, gold),
-        "naive Bayes on letters (1 to 3)": naive_bayes(train, test),
+        "the most frequent language": scores["baselines"]["scores"]["majority_class"]["accuracy"],
+        "naive Bayes on letters (1 to 3)": letters_bayes(train, test),
         "this model": scores["accuracy"],
     }
     pairs = confused(scores["confusion"])

@@ -1,17 +1,19 @@
 """`glassformer demo tag`: Python source highlighted by meaning, from the standard library's own
 files."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import eq
 from typing import Any
 
 from glassformer.data.tagged import tagged
-from glassformer.demos.baselines import majority, most_frequent, share
+from glassformer.demos.baselines import share
 from glassformer.demos.codetags import TAGS
 from glassformer.demos.codewords import split_code
 from glassformer.demos.demo import Shown, train_and_test
 from glassformer.files import write_text
+from glassformer.metrics.baselines import commonest, most_frequent
 from glassformer.pages.highlight import coloured, highlight_html, legend
 from glassformer.run import Run
 
@@ -62,7 +64,8 @@ def _scores(run: Run) -> dict[str, Any]:
         pairs = [pair for pair in known if pair[1] in chosen]
         rows = ((*pair, own) for pair, (_, own) in zip(asked, found, strict=True))
         words, gold, own = zip(*(row for row in rows if row[1] in chosen), strict=True)
-        accuracy[names[0]][what] = majority((tag for _, tag in pairs), gold)
+        common = commonest(Counter(tag for _, tag in pairs))
+        accuracy[names[0]][what] = share(tag == common for tag in gold)
         accuracy[names[1]][what] = share(map(eq, most_frequent(pairs, words, rare=True), gold))
         accuracy[names[2]][what] = share(map(eq, own, gold))
     pairs = ((tag, own) for (_, tag), (_, own) in zip(asked, found, strict=True))

@@ -9,11 +9,12 @@ import numpy as np
 
 from glassformer.data.parts import Mixed, mixed
 from glassformer.data.pictures import decode
-from glassformer.demos.baselines import most_frequent, share
+from glassformer.demos.baselines import share
 from glassformer.demos.demo import Shown, train_and_test
 from glassformer.demos.shape_files import DESCRIBE
 from glassformer.errors import counted
 from glassformer.files import write_text
+from glassformer.metrics.baselines import most_frequent
 from glassformer.pages.answers import Answer, answers_html
 from glassformer.run import Run, load
 

@@ -1,6 +1,6 @@
 """`report.html`: curves, scores and samples of a run.
 
-metrics.jsonl  ->  curves  scores  classes (see `class_report`)  samples  recipe
+metrics.jsonl  ->  curves  scores  baselines  classes (see `class_report`)  samples  recipe
 """
 
 import math
@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart
 from glassformer.pages.class_report import confusion, largest_losses, reliability
@@ -47,6 +48,7 @@ def report_html(
         paragraph(_headline(train, validation)),
         f'<div class="charts">{"".join(curves)}</div>',
         _scores(metrics),
+        _baselines(metrics),
         _newest(metrics, "table", _groups),
         _newest(metrics, "confusion", confusion),
         _newest(metrics, "reliability", reliability),
@@ -103,6 +105,21 @@ def _scores(metrics: Sequence[Record]) -> str:
     )
     caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
     return f"<h2>Validation</h2>{record_table(caption, rows[-LATEST:])}{signatures}"
+
+
+def _baselines(metrics: Sequence[Record]) -> str:
+    """Baselines beside the best validation by their metric; "" without any."""
+    learned = next((m["baselines"] for m in reversed(metrics) if m.get("baselines")), None)
+    if learned is None:
+        return ""
+    metric = learned["metric"]
+    best = max(points(metrics, f"validation_{metric}"), key=lambda point: point[1], default=None)
+    rows = [{"of": NAMES[name], **own} for name, own in learned["scores"].items()]
+    said = ""
+    if best is not None:
+        rows.insert(0, {"of": f"the model at step {best[0]:,.0f}", metric: best[1]})
+        said = paragraph(verdict(learned, {metric: best[1]}))
+    return f"<h2>Baselines</h2>{record_table('Scores of simple baselines', rows)}{said}"
 
 
 def _validations(metrics: Sequence[Record]) -> list[Record]:

@@ -96,9 +96,14 @@ class PartsProcessor(TokenProcessor):
         return cls(tokenizer, facts, readers, facts.modality_order or common_order(train))
 
     @staticmethod
+    def read_texts(record: Mixed) -> Sequence[str]:
+        """See `Processor`."""
+        return [value for kind, value in record.parts if kind == TEXT]
+
+    @staticmethod
     def texts(record: Mixed) -> Iterator[str]:
         """See `TokenProcessor`: the target too."""
-        yield from (value for kind, value in record.parts if kind == TEXT)
+        yield from PartsProcessor.read_texts(record)
         if record.target is not None:
             yield record.target
 

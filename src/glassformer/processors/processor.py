@@ -255,6 +255,11 @@ class Processor(ABC):
         """The processors of images and audio, by medium."""
         return {}
 
+    @staticmethod
+    def read_texts(record: Any) -> Sequence[str]:
+        """The texts that a model reads of a record; (): an image, or audio."""
+        return ()
+
     def request_of(self, record: Any) -> list[Any]:
         """A record as an input of a request: none, or one."""
         return []

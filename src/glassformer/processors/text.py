@@ -1,6 +1,6 @@
 """The processor of texts and of pairs of texts: sequences between <bos> and <eos>."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -41,9 +41,14 @@ class TextProcessor(PackedProcessor):
         return by_split(labelled(data))
 
     @staticmethod
+    def read_texts(record: Labelled) -> Sequence[str]:
+        """See `Processor`."""
+        return [side for side in (record.text, record.pair) if side]
+
+    @staticmethod
     def texts(record: Labelled) -> Iterator[str]:
         """See `PackedProcessor`."""
-        return (side for side in (record.text, record.pair) if side)
+        return iter(TextProcessor.read_texts(record))
 
     @staticmethod
     def given(record: Labelled) -> Text:

@@ -21,7 +21,7 @@ import numpy as np
 
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
-from glassformer.errors import ConfigError, suggest
+from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
 from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
@@ -32,12 +32,17 @@ from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
+from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights
+from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import SAMPLING, Recipe
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.checkpoint import Checkpoints
+
+Training = Callable[[], Sequence[Any]]
+"""The records of the training split, read when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,8 @@ class Run:
     ) -> dict[str, Any]:
         """Scores of a split of the run's own data, or of all of `data` (`-`: standard input).
 
+        Classes and tags also have `baselines`: the scores of the majority class and of naive Bayes
+        or the most frequent tag, learned from the run's training split, on the same inputs.
         `targets`: the targets of `data`'s sources, line by line. `changes`: how text is generated.
         """
         if split not in NAMES:
@@ -130,29 +137,40 @@ class Run:
             )
         with scratch_folder() as place:  # a run folder may be read-only
             if data is None:
-                task, of = self._own_data(split, place), split
+                (task, train), of = self._own_data(split, place), split
             else:
                 form = _other_data(self.task.recipe.data, data, targets)
-                task, of = self._opened(capture_stdin(form, place), place, "validation"), "all"
-            how = self.options(**{"overflow": "window", **changes})
-            scores = task.evaluate(
-                self.model, split if data is None else "validation", Evaluation(how=how)
-            )
-        return {"run": str(self.folder), "split": of, "data": data, **scores}
+                split, of, train = "validation", "all", self._training_records
+                task, _ = self._opened(capture_stdin(form, place), place, split)
+            how = Evaluation(how=self.options(**{"overflow": "window", **changes}))
+            scores = task.evaluate(self.model, split, how)
+            try:
+                found = task.baselines(split, how, train)
+            except GlassformerError as error:
+                found = {"missing": str(error)}
+        about = {"run": str(self.folder), "split": of, "data": data}
+        return about | scores | ({"baselines": judged(found, scores)} if found else {})
 
-    def _own_data(self, split: str, scratch: Path) -> Task:
+    def _own_data(self, split: str, scratch: Path) -> tuple[Task, Training]:
         recipe = self.task.recipe
         kept = self.task.stored()
         if kept is not None:
-            return type(self.task)(recipe, self.processor, self.folder, kept)
+            task = type(self.task)(recipe, self.processor, self.folder, kept)
+            return task, lambda: task.split("train").records
         return self._opened(recipe.data, scratch, split)
 
-    def _opened(self, data: DataConfig, scratch: Path, split: str) -> Task:
+    def _opened(self, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
         recipe = replace(self.task.recipe, data=data)
         records = self.processor.read(data)
         self.processor.check(records)
         kind = type(self.task)
-        return kind.open(recipe, self.processor, records, self.folder, [split], scratch)
+        task = kind.open(recipe, self.processor, records, self.folder, [split], scratch)
+        return task, lambda: split_of(records, "train")
+
+    def _training_records(self) -> Sequence[Any]:
+        if self.recipe is None:
+            raise DataError(f"{self.folder} has no recipe.yaml, which names its training data")
+        return split_of(self.processor.read(self.recipe.data), "train")
 
     @property
     def classes(self) -> tuple[str, ...]:

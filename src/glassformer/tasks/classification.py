@@ -19,6 +19,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.baselines import Labels, Scores, class_baselines
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.shown import shown
@@ -165,6 +166,30 @@ class Classification(LabelTask):
         reliability = {"reliability": score.reliability()}
         found = scores.result(score.result(), score.table(), confusion, **reliability)
         return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
+
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        said = "Macro F1 is the mean over the classes that occur."
+        if not self.recipe.model.multi_label:
+            return [said]
+        return [
+            "A class is predicted from a probability of 0.5; accuracy: all classes of an input are "
+            "right; micro F1 counts every class of every input alike.",
+            said,
+        ]
+
+    @property
+    def main_metric(self) -> str:
+        """See `LabelTask`."""
+        return "micro_f1" if self.recipe.model.multi_label else "accuracy"
+
+    def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
+        """See `LabelTask`."""
+        texts, several = self.processor.read_texts, self.recipe.model.multi_label
+        row = lambda one: Labels(texts(one), labels_of(one))
+        return class_baselines(
+            self.outcomes(), several, lambda: map(row, train), list(map(row, asked))
+        )
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
         """See `Task`."""

@@ -55,6 +55,11 @@ class FillMask(RunningText):
         whole = windows(self.split("train"), self.order.rows(step), self.length)
         return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        share = self.recipe.train.mask_fraction
+        return [f"A share of {share:g} of the tokens is masked, the same ones at every evaluation."]
+
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:

@@ -22,6 +22,10 @@ class GenerativeTask(RecordTask):
         """Examples with the tokens to be generated."""
         return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
 
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        return ["Loss and accuracy are of each target given those before it."]
+
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:

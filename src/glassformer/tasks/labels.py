@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,10 @@ from glassformer.errors import ConfigError, counted
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
+from glassformer.tasks.baselines import Scores
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.records import RecordTask
+from glassformer.tasks.task import Evaluation
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""
@@ -43,6 +45,31 @@ class LabelTask(RecordTask):
         """See `Task`: targets are weighted by their class."""
         weights = None if self.weights is None else self.weights.to(logits.device)
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
+
+    def scored(self, split: str, of: Evaluation) -> list[Any]:
+        """The records of a split that an evaluation scores."""
+        every = self.split(split).records
+        return [every[i] for i in of.records(len(every))]
+
+    def baselines(
+        self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
+    ) -> dict[str, Any]:
+        """See `Task`; compared by the score that chooses the best model, or if that is the loss, by
+        `main_metric`."""
+        best = self.recipe.train.evaluate.best
+        metric = self.main_metric if best == "loss" else best
+        return {"metric": metric, "scores": self.baseline_scores(train(), self.scored(split, of))}
+
+    @property
+    @abstractmethod
+    def main_metric(self) -> str:
+        """The score by which models are usually compared."""
+        ...
+
+    @abstractmethod
+    def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
+        """The scores of baselines that learn from the first records, on the others."""
+        ...
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""

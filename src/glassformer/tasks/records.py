@@ -104,17 +104,21 @@ class RecordTask(Task):
             seen.update(part + b"|")
         return seen.hexdigest()[:16]
 
+    @property
+    def extent(self) -> str:
+        """See `Task`."""
+        return f"{len(self.lengths):,} training {self.processor.noun}s, {super().extent}"
+
     def opening(self) -> list[str]:
         """See `Task`: how many training sequences there are, and how often they are seen."""
-        order, steps, n = self.order, self.recipe.train.steps, len(self.lengths)
-        units = plural(self.processor.unit)
+        order, steps = self.order, self.recipe.train.steps
         clipped = sum(of.clipped for of in self.data.values())
         long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
         padding = f" ({order.padding:.0%} padding)" if order.padding else ""
         return [
             *self.processor.description(),
-            f"{n:,} training {self.processor.noun}s, {self.elements:,} {units}, {order.batches:,} "
-            f"batches an epoch{padding}, {steps:,} steps = {steps / order.batches:.1f} epochs",
+            f"{self.extent}, {order.batches:,} batches an epoch{padding}, {steps:,} steps = "
+            f"{steps / order.batches:.1f} epochs",
             *([long] if clipped else []),
             *(
                 f"left out: {counted(len(of.skipped), 'file')} of {name} that cannot be read, the "

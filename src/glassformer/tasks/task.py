@@ -8,7 +8,7 @@ what an input holds: that is the processor's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +191,15 @@ class Task(ABC):
         """Hash of the training data, 16 hex digits."""
         return ""
 
+    @property
+    def extent(self) -> str:
+        """How much training data there is, in words."""
+        return f"{self.elements:,} {plural(self.processor.unit)}"
+
+    def measured(self) -> list[str]:
+        """How scores are measured, in sentences."""
+        return []
+
     def opening(self) -> list[str]:
         """Sentences on the data, logged when training begins."""
         return self.processor.description()
@@ -210,6 +219,13 @@ class Task(ABC):
         """Scores of a split, `loss` among them."""
         ...
 
+    def baselines(
+        self, split: str, of: Evaluation, train: Callable[[], Sequence[Any]]
+    ) -> dict[str, Any]:
+        """Scores of baselines on the same inputs as `evaluate`, learned from the records of the
+        training split, as `metrics.comparison.Learned`; {}: this task has none."""
+        return {}
+
     def check_folder(self) -> None:
         """Raise CheckpointError for a run folder whose files do not belong together."""
         return
@@ -222,9 +238,19 @@ class Task(ABC):
         """Scores of the validation split during training; None: there is none."""
         if not self.validated:
             return None
+        return self.evaluate(model, "validation", self.validation(precision))
+
+    def validation(self, precision: torch.dtype = torch.float32) -> Evaluation:
+        """How much of the validation split is scored during training."""
         train = self.recipe.train
         limits = train.evaluate.batches, train.evaluate.decode_lines, self.sequences
-        return self.evaluate(model, "validation", Evaluation(precision, None, *limits))
+        return Evaluation(precision, None, *limits)
+
+    def training_baselines(self) -> dict[str, Any]:
+        """`baselines` of what `scores` scores; {}: there is no validation split."""
+        if not self.validated:
+            return {}
+        return self.baselines("validation", self.validation(), lambda: self.split("train").records)
 
     def sample(self, model: Transformer) -> Sample | None:
         """Sample output at this step; None: none is asked for."""

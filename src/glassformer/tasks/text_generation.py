@@ -135,6 +135,11 @@ class TextGeneration(RunningText):
     summary = "continues a text"
     continues = True
 
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        longest = self.recipe.model.max_length
+        return [f"Each token is predicted from those before it in a window of at most {longest:,}."]
+
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:

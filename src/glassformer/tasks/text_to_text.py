@@ -87,6 +87,15 @@ class TextToText(GenerativeTask):
             return self.processor.collate(rows)
         return encoder_decoder([e for row in rows for e in row], self.begin)
 
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        lines, said = self.recipe.train.evaluate.decode_lines, super().measured()
+        if lines == 0:
+            return said
+        inputs = "every input" if lines is None else f"at most {lines:,} inputs"
+        longest = self.greedy.max_new_tokens
+        return [*said, f"Text is generated greedily for {inputs}, at most {longest:,} tokens each."]
+
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:

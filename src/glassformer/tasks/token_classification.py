@@ -15,6 +15,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.baselines import Scores, Tagged, tag_baselines
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.task import EVERYTHING, Evaluation, Sample
@@ -86,8 +87,7 @@ class TokenClassification(LabelTask):
 
         A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
         """
-        scores, every = LabelScores(model), self.split(split).records
-        records = [every[i] for i in of.records(len(every))]
+        scores, records = LabelScores(model), self.scored(split, of)
         for record in records:
             check_tags(self.processor, record)
         names, given = scores.names, map(self.processor.given, records)
@@ -105,6 +105,23 @@ class TokenClassification(LabelTask):
         by_span = {n: v for n, v in spans.result().items() if n != "macro_f1"} if marked else {}
         table = spans.table() if marked else score.table()
         return scores.result(score.result() | by_span, table, score.confusion())
+
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        said = ["Accuracy is of words; macro F1 is the mean over the tags that occur."]
+        spans = "F1, precision and recall are of spans, right in kind, beginning and end."
+        return [*said, spans] if mark_spans(self.outcomes()) else said
+
+    @property
+    def main_metric(self) -> str:
+        """See `LabelTask`."""
+        return "f1" if mark_spans(self.outcomes()) else "accuracy"
+
+    def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
+        """See `LabelTask`."""
+        names = self.outcomes()
+        row = lambda one: Tagged(self._words(one), one.tags)
+        return tag_baselines(names, mark_spans(names), map(row, train), list(map(row, asked)))
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs with their tags, wrong ones beside the right."""

@@ -9,7 +9,7 @@ The state is small: everything else is a function of (seed, step).
 
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -97,6 +97,21 @@ class Checkpoints:
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""
         sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
+
+    def first(self, resume: bool, data: str, say: Callable[[str], None]) -> State:
+        """Where the newest whole checkpoint stands, or the beginning; ConfigError: it is of other
+        data."""
+        if not (resume and self.steps()):
+            return State(0, data)
+        state, passed = self.newest()
+        for sentence in passed:
+            say(f"passed over: {sentence}")
+        if state.data != data:
+            raise ConfigError(
+                f"The content of data.train.path is not what {self.folder.parent} was trained on; "
+                "restore it or choose another --run."
+            )
+        return state
 
     def newest(self) -> tuple[State, list[str]]:
         """The newest whole checkpoint's state, and a sentence for each newer one that had to be

@@ -7,9 +7,9 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import (
     CheckpointError,
-    ConfigError,
     GlassformerError,
     TrainingError,
     printable,
@@ -31,10 +30,12 @@ from glassformer.models.weights import load_trunk
 from glassformer.recipe.recipe import Recipe
 from glassformer.signals import interruptions
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.baselines import recorded, told
+from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import History, Listener
-from glassformer.training.machine import choose_machine, platform
+from glassformer.training.machine import choose_machine, environment, platform
 from glassformer.training.memory import keep_freed_memory
+from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import cpu_threads, micro_batch_threads
@@ -57,7 +58,7 @@ REMEDY = (
 @dataclass(frozen=True)
 class Result:
     """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
-    use the model with, and whether it was interrupted (by which signal).
+    use the model with, whether it was interrupted (by which signal), and baselines.
     """
 
     run: Path
@@ -68,6 +69,7 @@ class Result:
     use: str
     seconds: float
     interrupted: int | None = None
+    baselines: Mapping[str, Any] = field(default_factory=dict)
 
 
 def train(
@@ -113,7 +115,7 @@ class _Training:
         config = task.recipe.train
         self.checkpoints = Checkpoints(run, config.save.keep_last)
         self.checkpoints.sweep()
-        self.state = self._first_state(resume, task.fingerprint)
+        self.state = self.checkpoints.first(resume, task.fingerprint, progress.message)
         keep_freed_memory()
         self.machine = choose_machine(config.device, config.precision)
         task.recipe = task.recipe.with_machine(self.machine.precision_name, torch.get_num_threads())
@@ -137,12 +139,15 @@ class _Training:
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
         if self.state.step < config.steps:
             save_inputs(task, run, self.resolved, platform(self.machine.device))
-        if self.state.step:
-            self._export_again()
 
     def go(self) -> Result:
         """Step after step to the end, or until a signal asks to stop."""
         self.announce()
+        self.progress.before("scoring baselines")
+        baselines = recorded(self.task, self.history, self.state.step)
+        self.origin = Origin(self.state.data, environment(self.machine), baselines)
+        if self.state.step:
+            self._export_again()
         config = self.config
         with (
             interruptions() as signals,
@@ -166,6 +171,7 @@ class _Training:
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
+        baselines = told(self.origin.baselines, self.history, state, self.progress.message)
         return Result(
             self.run,
             state.step,
@@ -175,6 +181,7 @@ class _Training:
             use,
             state.seconds,
             interrupted,
+            baselines,
         )
 
     def announce(self) -> None:
@@ -291,7 +298,8 @@ class _Training:
         if better:
             self.scores = scores or {}
             self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
-            export(mean, self.task, self.run, self.state.step, self.scores)
+            origin = replace(self.origin, averaged=tuple(steps))
+            export(mean, self.task, self.run, self.state.step, self.scores, origin)
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
@@ -344,25 +352,11 @@ class _Training:
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step
         if better or not self.task.validated:
-            export(self.model, self.task, self.run, self.state.step, self.scores)
+            export(self.model, self.task, self.run, self.state.step, self.scores, self.origin)
         self._report()
 
     def _report(self) -> None:
         write_report(self.run, self.task, self.history.lines, self.resolved)
-
-    def _first_state(self, resume: bool, data: str) -> State:
-        """Where the newest whole checkpoint stands, or the beginning."""
-        if not (resume and self.checkpoints.steps()):
-            return State(0, data)
-        state, passed = self.checkpoints.newest()
-        for sentence in passed:
-            self.progress.message(f"passed over: {sentence}")
-        if state.data != data:
-            raise ConfigError(
-                f"The content of data.train.path is not what {self.run} was trained on; restore it "
-                f"or choose another --run."
-            )
-        return state
 
     def _export_again(self) -> None:
         """Make sure that the run folder holds its best model: the run may have been killed before
@@ -383,7 +377,7 @@ class _Training:
         except CheckpointError as error:
             self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
             return
-        export(best, self.task, self.run, step, self.history.scores(step))
+        export(best, self.task, self.run, step, self.history.scores(step), self.origin)
 
     def _where_it_stood(self, batches: list[Batch], step: int) -> str:
         return (

@@ -7,6 +7,7 @@ tells.
 import time
 from dataclasses import dataclass, replace
 from functools import cache
+from platform import python_version
 from typing import Self
 
 import torch
@@ -60,6 +61,14 @@ def choose_machine(device: str, precision: str) -> Machine:
 def platform(device: torch.device) -> str:
     """What the last bits of results depend on beside the recipe, in words."""
     return f"torch {torch.__version__}, {described(device)}"
+
+
+def environment(machine: Machine) -> str:
+    """The software and the kind of machine that a model was trained with, in words."""
+    device = machine.device
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
+    on = f"{platform(device)}, {device}{threads}, {machine.precision_name}"
+    return f"Python {python_version()}, {on}"
 
 
 def find_device(device: str) -> torch.device:

@@ -9,7 +9,6 @@ RUN/README.md                                                  the model card, f
 from pathlib import Path
 from typing import Any
 
-from glassformer import __version__
 from glassformer.errors import CheckpointError
 from glassformer.files import write_json, write_text, writing
 from glassformer.manifest import NAME, difference, digest, replacing_files, write_manifest
@@ -18,6 +17,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_fit, config_json, read_config, save_weights
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
+from glassformer.training.model_card import Origin, card
 
 WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}
@@ -78,7 +78,9 @@ def check_there(run: Path) -> None:
         )
 
 
-def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
+def export(
+    model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any], origin: Origin
+) -> None:
     """Write the model itself into the run folder: weights, configuration, generation defaults,
     card."""
     with replacing_files(run) as new:
@@ -86,7 +88,7 @@ def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[st
         about = {"task": task.recipe.task, "input": task.recipe.processor.input}
         write_json(new / "config.json", config_json(model.config) | about)
         write_json(new / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
-    write_text(run / CARD, card(model, task, run, step, scores))
+    write_text(run / CARD, card(model, task, run, step, scores, origin))
 
 
 def is_exported(run: Path, checkpoint: Path) -> bool:
@@ -96,68 +98,3 @@ def is_exported(run: Path, checkpoint: Path) -> bool:
         return whole and digest(run / WEIGHTS) == digest(checkpoint / WEIGHTS)
     except OSError:
         return False
-
-
-def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> str:
-    """A model card: what it is, from what, how good, how to use it."""
-    config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
-    path = data.train.path
-    paths = path if isinstance(path, list) else [str(path)]
-    article = "A" if config.architecture == "decoder" else "An"
-    weights = (
-        "random weights"
-        if train.init_from is None
-        else f"the trunk of `{Path(train.init_from).name}`"
-    )
-    return f"""---
-library_name: glassformer
-pipeline_tag: {task.recipe.task}
-tags: [glassformer, transformer, {config.architecture}]
----
-
-# {run.name}
-
-{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
-({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
-
-- **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
-- **{of.reads}**: {of.tokenizer}
-- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer.kind}, \
-seed {train.seed}; every field is
-  in `recipe.yaml`
-- **Made with**: glassformer {__version__}
-
-## Evaluation on the validation split
-
-{_score_table(scores)}
-
-## Use
-
-```
-{of.use}
-```
-
-## Limits
-
-The model repeats the patterns of its training data, their errors and prejudices included; \
-what it says is not checked.
-"""
-
-
-def _score_table(scores: dict[str, Any]) -> str:
-    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
-    if not plain:
-        return "There was no validation split."
-    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
-    return "\n".join(["| score | value |", "| --- | --- |", *rows])
-
-
-def _shown(value: int | float | str) -> str:
-    return (
-        f"{value:,.4f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else f"`{value}`"
-    )
