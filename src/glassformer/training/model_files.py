@@ -1,6 +1,7 @@
 """The files of a run's model: written with a manifest, and checked before they are trusted.
 
 RUN/model.safetensors  config.json  generation_config.json     the model, the best yet
+RUN/adapter_model.safetensors  adapter_config.json             the same as adapters (method lora)
 RUN/recipe.yaml  tokenizer.json ...  palette.json              how its inputs are read
 RUN/manifest.json                                              SHA-256 of each of them
 RUN/README.md                                                  the model card, for anyone to edit
@@ -12,18 +13,26 @@ from typing import Any
 from glassformer import __version__
 from glassformer.errors import CheckpointError
 from glassformer.files import write_json, write_text, writing
+from glassformer.finetune.peft_files import CONFIG as ADAPTER_CONFIG
+from glassformer.finetune.peft_files import WEIGHTS as ADAPTER_WEIGHTS
+from glassformer.finetune.peft_files import save_adapter
+from glassformer.layers.lora import adapters, plain_parameters
 from glassformer.manifest import NAME, difference, digest, replacing_files, write_manifest
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_fit, config_json, read_config, save_weights
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
 
 WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}
+ADAPTER = {ADAPTER_WEIGHTS, ADAPTER_CONFIG}
 INPUTS = {
     *("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "image.json", "audio.json"),
     PALETTE,
 }
+BASE = "base.safetensors"
+"""The model before the first step, where not every weight is trained."""
 MANIFEST, CARD = NAME, "README.md"
 
 
@@ -57,7 +66,7 @@ def _check(folder: Path, found: str | None) -> None:
 def accept_changed(folder: Path) -> None:
     """Record the files of a folder's model as they are now."""
     with writing(folder):
-        write_manifest(folder, MODEL | INPUTS)
+        write_manifest(folder, MODEL | ADAPTER | INPUTS)
 
 
 def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
@@ -77,10 +86,12 @@ def check_there(run: Path) -> None:
 
 
 def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
-    """Write the model itself into the run folder: weights, configuration, generation defaults,
-    card."""
+    """Write the model itself into the run folder: weights, adapters merged into them, and apart;
+    configuration, generation defaults, card."""
     with replacing_files(run) as new:
         save_weights(model, new / WEIGHTS)
+        if adapters(model):
+            save_adapter(model, new, Path(task.recipe.train.init_from or "").name)
         about = {"task": task.recipe.task, "input": task.recipe.processor.input}
         write_json(new / "config.json", config_json(model.config) | about)
         write_json(new / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
@@ -102,11 +113,7 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     path = data.train.path
     paths = path if isinstance(path, list) else [str(path)]
     article = "A" if config.architecture == "decoder" else "An"
-    weights = (
-        "random weights"
-        if train.init_from is None
-        else f"the trunk of `{Path(train.init_from).name}`"
-    )
+    n = sum(value.numel() for _, value in plain_parameters(model))
     return f"""---
 library_name: glassformer
 pipeline_tag: {task.recipe.task}
@@ -115,9 +122,9 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
+{article} {config.architecture} Transformer with {n:,} parameters \
 ({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
+{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {_origin(train)}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
 - **{of.reads}**: {of.tokenizer}
@@ -141,6 +148,20 @@ seed {train.seed}; every field is
 The model repeats the patterns of its training data, their errors and prejudices included; \
 what it says is not checked.
 """
+
+
+def _origin(train: TrainConfig) -> str:
+    """The weights that training began with, and what of them it changed."""
+    if train.init_from is None:
+        return "random weights"
+    tuned = train.finetune
+    what = "model" if tuned.keep_head else "trunk"
+    how = {
+        "full": "",
+        "lora": f" by LoRA of rank {tuned.rank} on {', '.join(tuned.targets)}",
+        "frozen": ", which stayed as it was",
+    }
+    return f"the {what} of `{Path(train.init_from).name}`{how[tuned.method]}"
 
 
 def _score_table(scores: dict[str, Any]) -> str:
