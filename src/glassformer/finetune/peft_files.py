@@ -24,12 +24,14 @@ from glassformer.models.weights import load_tensors, save_tensors
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
-PLAIN = {"bias": "none"}
+PLAIN = {"bias": ("none",), "init_lora_weights": (True, "gaussian", "orthogonal")}
 UNKNOWN = (
     *("bias", "fan_in_fan_out", "use_dora", "lora_bias", "rank_pattern", "alpha_pattern"),
-    *("layer_replication", "trainable_token_indices"),
+    *("layer_replication", "trainable_token_indices", "target_parameters", "use_qalora"),
+    "init_lora_weights",
 )
-"""Fields with a meaning that is not known here, unless they are empty or `PLAIN`."""
+"""Fields with a meaning that is not known here, unless they are empty or `PLAIN`; other
+initializations change the base too."""
 
 
 def save_adapter(model: Transformer, folder: Path | str, base: str | None = None) -> None:
@@ -122,7 +124,7 @@ def _config(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("peft_type") != "LORA":
         raise CheckpointError(f"{path} does not describe LoRA adapters; give a folder that does.")
     for name in UNKNOWN:
-        if values.get(name) and values[name] != PLAIN.get(name):
+        if values.get(name) and values[name] not in PLAIN.get(name, ()):
             raise CheckpointError(
                 f"{path}: {name}={values[name]!r} is not known here; merge the adapters with the "
                 "program that made them."

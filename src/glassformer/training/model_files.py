@@ -124,7 +124,8 @@ tags: [glassformer, transformer, {config.architecture}]
 
 {article} {config.architecture} Transformer with {n:,} parameters \
 ({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {_origin(train)}.
+{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from \
+{_origin(train)}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
 - **{of.reads}**: {of.tokenizer}
