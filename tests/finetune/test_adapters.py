@@ -226,9 +226,3 @@ def test_looks_and_ledgers_of_adapters_are_those_of_the_merged_weights(variant):
     assert [e.value for e in mine.entries] == pytest.approx(
         [e.value for e in theirs.entries], abs=1e-9
     )
-
-
-def test_a_compiled_model_has_its_adapters():
-    model, batch = adapted("causal rotary")
-    compiled = torch.compile(model, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10)

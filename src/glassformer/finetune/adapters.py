@@ -9,7 +9,7 @@ from glassformer.errors import ConfigError
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.linear import Linear
-from glassformer.layers.lora import LoRALinear, adapters, is_factor
+from glassformer.layers.lora import FACTORS, LoRALinear, adapters, is_factor
 from glassformer.models.transformer import Transformer
 
 ALL = "all"
@@ -26,8 +26,9 @@ def add_adapters(
     """Put an adapter into each linear map that `targets` chooses; returns their names.
 
     A target is a map's own name, a pattern of its path, or `all`: every map of the blocks. The
-    adapters change no output; their A is a function of (seed, name). ConfigError: a target that
-    chooses nothing.
+    adapters change no output; their A is a function of (seed, name). They alone need a gradient
+    then: set `requires_grad` of what else is to be trained. ConfigError: a target that chooses
+    nothing.
     """
     config = FinetuneConfig.parse(
         {"method": "lora", "rank": rank, "alpha": alpha, "dropout": dropout}
@@ -37,7 +38,10 @@ def add_adapters(
     for name in names:
         substitute(model, name, config.rank, config.alpha, config.dropout)
     sizes = Sizes(model.config.n_layers, model.config.head_width)
-    initialize(model, model.config.init, sizes, seed, only=is_factor)
+    new = {f"{name}.{factor}" for name in names for factor in FACTORS}
+    initialize(model, model.config.init, sizes, seed, only=new.__contains__)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(is_factor(name))
     return names
 
 

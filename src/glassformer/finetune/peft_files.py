@@ -63,7 +63,7 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         "lora_alpha": alpha,
         "lora_dropout": dropout,
         "target_modules": sorted(own),
-        "modules_to_save": list(dict.fromkeys(modules)) or None,
+        "modules_to_save": [one for one in dict.fromkeys(modules) if one not in own] or None,
         "bias": "none",
         "inference_mode": True,
     }
