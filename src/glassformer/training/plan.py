@@ -206,7 +206,7 @@ def step_seconds(
 
 def _trained(recipe: Recipe) -> int:
     """Parameters that are trained, adapters included."""
-    model = Transformer(recipe.model, None, "cpu")
+    model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
