@@ -66,6 +66,7 @@ def test_the_public_names_are_these():
         "Run",
         "__version__",
         "edits",
+        "finetune",
         "load",
         "look",
         "models",

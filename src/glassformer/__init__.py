@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from glassformer import finetune as finetune
     from glassformer import models as models
     from glassformer.errors import GlassformerError as GlassformerError
     from glassformer.inspect import edits as edits
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from glassformer.serve.explorer.notebook import view as view
 
 _PUBLIC = {
+    "finetune": "glassformer.finetune",
     "models": "glassformer.models",
     "train": "glassformer.run:train",
     "load": "glassformer.run:load",
@@ -37,6 +39,7 @@ __all__ = [
     "Run",
     "__version__",
     "edits",
+    "finetune",
     "load",
     "look",
     "models",

@@ -61,3 +61,14 @@ def test_rms_norm_under_autocast_has_exact_scales_and_gradients(dtype):
     for plain, under in zip(*found, strict=True):
         assert plain.dtype == under.dtype
         assert torch.equal(plain, under)
+
+
+def test_a_frozen_rms_norm_passes_the_same_gradient_on_and_has_none():
+    found = []
+    for trained in (True, False):
+        norm, x = RMSNorm(6), torch.linspace(-1, 2, 12).view(2, 6).requires_grad_()
+        norm.weight.data.copy_(torch.linspace(0.5, 2, 6))
+        norm.requires_grad_(trained)(x).square().sum().backward()
+        assert (norm.weight.grad is not None) == trained
+        found.append(x.grad)
+    assert torch.equal(*found)

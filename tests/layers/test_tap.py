@@ -337,6 +337,7 @@ import torch, tiny, variants
 from glassformer.batch import Batch, Positions
 from glassformer.layers.tap import Tape, recording
 from glassformer.errors import ConfigError
+from small_adapters import adapted
 
 for position in ("learned", "rotary", "relative"):
     torch._dynamo.reset()
@@ -355,6 +356,10 @@ for variant in (
     other, row = variants.made(variant, torch.float64)
     found = torch.compile(other, fullgraph=True, backend="eager")(row)
     torch.testing.assert_close(found.logits, other(row).logits, rtol=1e-10, atol=1e-10)
+torch._dynamo.reset()
+other, row = adapted("causal rotary")
+found = torch.compile(other, fullgraph=True, backend="eager")(row)
+torch.testing.assert_close(found.logits, other(row).logits, rtol=1e-10, atol=1e-10)
 torch._dynamo.reset()
 try:
     with recording(Tape(model, ("*.q",))):

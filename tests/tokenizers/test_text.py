@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tokenizers
-from glassformer.errors import CheckpointError, DataError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import ROLES
 from glassformer.tokenizers.library import chunks
@@ -330,3 +330,27 @@ def test_interrupts_pass_the_guard():
     for kind in (KeyboardInterrupt, SystemExit):
         with pytest.raises(kind), guarded("do something"):
             raise kind
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "library"])
+def test_new_symbols_follow_all_others_and_change_no_text(tmp_path, kind):
+    """Also in a published tokenizer of no kind of ours; the tokenizers library reads the file."""
+    old = TOKENIZERS["bpe" if kind == "library" else kind]
+    if kind == "library":
+        old = Tokenizer(old._definition | {"normalizer": {"type": "NFC"}})
+    new = old.with_symbols(["<|user|>", "<|end|>"])
+    assert (old.kind, new.kind, new.vocab_size) == (kind, kind, old.vocab_size + 2)
+    assert new.specials == old.specials | {
+        "<|user|>": old.vocab_size,
+        "<|end|>": old.vocab_size + 1,
+    }
+    assert old.with_symbols([]) is old
+    for text in (TEXT, "a <|user|> b"):
+        assert np.array_equal(new.encode(text), old.encode(text))
+    new.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path).specials == new.specials
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert theirs.token_to_id("<|end|>") == old.vocab_size + 1
+    for symbols in (["<eos>"], [""], ["<x>", "<x>"]):
+        with pytest.raises(ConfigError, match=r"^processor\.tokenizer\.new_tokens adds "):
+            old.with_symbols(symbols)

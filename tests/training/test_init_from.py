@@ -106,7 +106,11 @@ def test_the_recipe_of_the_run_says_what_it_was_made_from(tmp_path, pretrained, 
 def test_a_frozen_trunk_keeps_its_bits_while_the_head_learns(tmp_path, pretrained):
     made = tag_recipe(
         tmp_path,
-        train={"init_from": str(pretrained), "freeze_trunk": True, "optimizer.weight_decay": 0.5},
+        train={
+            "init_from": str(pretrained),
+            "finetune.method": "frozen",
+            "optimizer.weight_decay": 0.5,
+        },
     )
     before = {
         name: p.detach().clone()
@@ -132,7 +136,7 @@ def test_a_frozen_trunk_keeps_its_bits_while_the_head_learns(tmp_path, pretraine
 
 @pytest.mark.parametrize(
     ("train", "own"),
-    [({"freeze_trunk": True}, True), ({"optimizer.layer_decay": 0.5}, False)],
+    [({"finetune.method": "frozen"}, True), ({"optimizer.layer_decay": 0.5}, False)],
     ids=["by its own", "as it began"],
 )
 def test_a_run_goes_on_when_the_folder_it_began_with_is_gone(tmp_path, pretrained, train, own):
@@ -199,9 +203,9 @@ def test_another_start_is_another_run(tmp_path, pretrained):
             r"nowhere holds no config\.json; give the folder",
         ),
         (
-            {"train": {"freeze_trunk": True, "init_from": None}},
+            {"train": {"finetune.method": "frozen", "init_from": None}},
             ConfigError,
-            "freeze_trunk leaves a random trunk",
+            "finetune says what is trained of the model of init_from, which is not set",
         ),
         (
             {"model": {"max_length": 32}, "train": {"length": 24}},
@@ -282,9 +286,13 @@ def test_a_language_model_begins_with_another(tmp_path):
     assert all(
         torch.equal(p, q) for p, q in zip(model.parameters(), theirs.parameters(), strict=True)
     )
-    with pytest.raises(ConfigError, match="freeze_trunk leaves nothing to learn: the head is tied"):
+    with pytest.raises(
+        ConfigError, match="method=frozen leaves nothing to learn: the head is tied"
+    ):
         go(
-            recipe(tmp_path, train={"init_from": str(tmp_path / "one"), "freeze_trunk": True}),
+            recipe(
+                tmp_path, train={"init_from": str(tmp_path / "one"), "finetune.method": "frozen"}
+            ),
             tmp_path / "three",
         )
 

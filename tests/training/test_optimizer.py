@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.finetune.adapters import adapt
+from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import (
@@ -334,7 +336,8 @@ def test_slower_layers_move_less():
 def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     made = model(architecture="encoder", **head)
     before = {name: p.detach().clone() for name, p in made.named_parameters()}
-    optimizer = Optimizer(made, OptimizerConfig(kind=kind, layer_decay=0.5), freeze_trunk=True)
+    adapt(made, FinetuneConfig(method="frozen"), seed=0)
+    optimizer = Optimizer(made, OptimizerConfig(kind=kind, layer_decay=0.5))
     assert len(optimizer.parameters) == sum(name.startswith("head.") for name in before)
     assert {name for name, p in made.named_parameters() if p.requires_grad} == {
         n for n in before if n.startswith("head.")
@@ -343,14 +346,14 @@ def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     optimizer.step(1.0)
     for name, p in made.named_parameters():
         assert torch.equal(p, before[name]) != name.startswith("head."), name
-    restored = Optimizer(copy.deepcopy(made), OptimizerConfig(kind=kind), freeze_trunk=True)
+    restored = Optimizer(copy.deepcopy(made), OptimizerConfig(kind=kind))
     restored.restore({name: value.clone() for name, value in optimizer.state().items()})
     assert restored.state().keys() == optimizer.state().keys()
-    thawed = Optimizer(made, OptimizerConfig(kind=kind))
+    adapt(made, FinetuneConfig(), seed=0)
     assert all(p.requires_grad for p in made.parameters())
-    assert len(thawed.parameters) == len(before)
+    assert len(Optimizer(made, OptimizerConfig(kind=kind)).parameters) == len(before)
 
 
 def test_a_head_that_is_all_trunk_cannot_be_trained_alone():
-    with pytest.raises(ConfigError, match="freeze_trunk leaves nothing to learn"):
-        Optimizer(model(), OptimizerConfig(), freeze_trunk=True)
+    with pytest.raises(ConfigError, match="method=frozen leaves nothing to learn"):
+        adapt(model(), FinetuneConfig(method="frozen"), seed=0)

@@ -207,7 +207,7 @@ class _Walk:
 
     def mapped(self, linear: Linear, x: Tensor) -> Tensor:
         """x Wᵀ + b, the bias a part."""
-        return self.biased(F.linear(x, on_cpu(linear.weight)), linear.bias)
+        return self.biased(F.linear(x, on_cpu(linear.matrix)), linear.bias)
 
     def normed(self, norm: Norm, x: Tensor) -> Tensor:
         """The norm with its scale frozen, its bias a part."""

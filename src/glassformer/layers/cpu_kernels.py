@@ -75,14 +75,16 @@ class _RMSNorm(torch.autograd.Function):
         return (x * scale).mul_(weight)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:
         (gradient,) = gradients
         x, scale, weight = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives: the scale depends on x
             scale = _inverse_rms(x, ctx.epsilon)
         inner = gradient * weight
         along = torch.linalg.vecdot(inner, x)[..., None] * scale.square() / x.shape[-1]
-        of_weight = scale.flatten() @ (gradient * x).flatten(0, -2)
+        of_weight = None
+        if ctx.needs_input_grad[1]:  # not of a frozen one
+            of_weight = scale.flatten() @ (gradient * x).flatten(0, -2)
         return torch.addcmul(inner, x, along, value=-1).mul_(scale), of_weight, None
 
 

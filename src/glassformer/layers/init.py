@@ -38,6 +38,12 @@ def normal_fan_in(gain: float = 1.0) -> Rule:
     return lambda p, g, s: p.normal_(0.0, gain * p.shape[-1] ** -0.5, generator=g)
 
 
+def uniform_fan_in(p: torch.Tensor, g: torch.Generator, s: Sizes) -> object:
+    """U(-a, a) with a = 1 / √fan-in."""
+    a = p.shape[-1] ** -0.5
+    return p.uniform_(-a, a, generator=g)
+
+
 def xavier(p: torch.Tensor, g: torch.Generator, s: Sizes) -> object:
     """U(-a, a) with a = √(6 / (fan-in + fan-out)) (Glorot & Bengio 2010)."""
     a = (6 / (p.shape[0] + p.shape[-1])) ** 0.5
@@ -60,6 +66,9 @@ FIRST: list[tuple[str, Rule]] = [
     # He et al. 2015, for GELU: a stem has no norms that would rescale its output.
     (r"\.convolutions\.\d+\.weight$", normal_fan_in(1.6)),
     (r"\.bias$", constant(0.0)),
+    # Hu et al. 2021: an adapter is 0 at first; A as the authors' code draws it.
+    (r"\.lora_a$", uniform_fan_in),
+    (r"\.lora_b$", constant(0.0)),
 ]
 
 TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
@@ -96,11 +105,19 @@ def generator(seed: int, *key: int | str) -> torch.Generator:
 
 
 @torch.no_grad()
-def initialize(model: nn.Module, kind: InitKind, sizes: Sizes, seed: int) -> None:
-    """Fill every parameter of `model` by the table of `kind`; the values depend on `seed` and names
-    only, not on the default device."""
+def initialize(
+    model: nn.Module,
+    kind: InitKind,
+    sizes: Sizes,
+    seed: int,
+    only: Callable[[str], bool] = lambda name: True,
+) -> None:
+    """Fill every parameter of `model` (or `only` those of some names) by the table of `kind`; the
+    values depend on `seed` and names only, not on the default device."""
     rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
+        if not only(name):
+            continue
         rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)
         assert rule is not None, f"no initialization fits {name}"
         values = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")

@@ -104,21 +104,31 @@ def head_flops(config: ModelConfig) -> float:
             return 0.0
 
 
-def training_flops(config: ModelConfig, length: int, selected: float = 1.0) -> float:
-    """Operations of a training step for each element: the backward pass costs twice the forward."""
-    return 3 * forward_flops(config, length, selected)
+def training_flops(
+    config: ModelConfig, length: int, selected: float = 1.0, passes: int = 3
+) -> float:
+    """Operations of a training step for each element: the backward pass costs twice the forward,
+    once for activations and once for weights; fewer `passes` where weights are frozen."""
+    return passes * forward_flops(config, length, selected)
 
 
 def training_bytes(
-    config: ModelConfig, rows: int, length: int, optimizer: str, parallel_micro_batches: int = 1
+    config: ModelConfig,
+    rows: int,
+    length: int,
+    optimizer: str,
+    parallel_micro_batches: int = 1,
+    trained: int | None = None,
 ) -> dict[str, int]:
     """Memory of training in float32 by part: weights, gradients, optimizer, activations (an
     estimate), logits.
 
     Each of the `parallel_micro_batches` has its own gradients and its activations of `rows` ·
-    `length` elements: about 8 D + 3 F (5 F gated) + 5 H d_head numbers in each block.
+    `length` elements: about 8 D + 3 F (5 F gated) + 5 H d_head numbers in each block. `trained`:
+    parameters that are, where not all are; then the optimizer is taken for AdamW.
     """
-    n = sum(matrix.numbers for matrix in matrices(config))
+    every = sum(matrix.numbers for matrix in matrices(config))
+    n = every if trained is None else trained
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
     per_block = (
         8 * config.d_model
@@ -128,9 +138,9 @@ def training_bytes(
     blocks = config.n_layers * (2 if config.architecture == "encoder_decoder" else 1)
     elements = parallel_micro_batches * rows * length
     return {
-        "weights": 4 * n,
+        "weights": 4 * every,
         "gradients": parallel_micro_batches * 4 * n,
-        "optimizer": 8 * n - (4 * inside if optimizer == "muon" else 0),
+        "optimizer": 8 * n - (4 * inside if optimizer == "muon" and trained is None else 0),
         "activations": 4 * elements * per_block * blocks,
         "logits": 3 * 4 * elements * config.vocab_size if config.predicts_words else 0,
     }

@@ -4,6 +4,7 @@ import torch
 
 from glassformer.errors import ConfigError
 from glassformer.layers.interpolation import interpolated
+from glassformer.layers.lora import plain_parameters
 from glassformer.layers.position import LearnedPosition
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -35,7 +36,7 @@ def at_grid(model: Transformer, grid: tuple[int, int]) -> Transformer:
         ModelConfig.parse(model.config.model_dump() | changed), seed=None, device=first.device
     )
     made.to(first.dtype).train(model.training)
-    weights = dict(model.named_parameters())
+    weights = dict(plain_parameters(model))
     learned = "embed.position.weight" if isinstance(model.embed.position, LearnedPosition) else None
     with torch.no_grad():
         for name, parameter in made.named_parameters():

@@ -14,19 +14,32 @@ from torch import Tensor
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json, replacing
 from glassformer.layers.interpolation import interpolated
+from glassformer.layers.lora import plain_parameters
 from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
 
 ABOUT_A_RUN = ("task", "input", "processor")
 """Keys of `config.json` that stand beside the fields of the model."""
+OF_TOKENS = {
+    "embed.element.weight",
+    *("head.weight", "head.bias", "head.unembed.weight", "head.unembed.bias"),
+}
+"""Parameters with a row for each token."""
+TRUNK = "its trunk is another one"
 LARGEST_HEADER = 16 << 20
 """Bytes of the names and shapes of a file's tensors; a block has about 2,000."""
 
 
 def save_weights(model: Transformer, path: Path) -> None:
-    """Write every parameter once (a tied head as the embedding) and replace `path` atomically."""
-    save_tensors({name: p.detach() for name, p in model.named_parameters()}, path)
+    """Write every parameter once (a tied head as the embedding), adapters merged, and replace
+    `path` atomically."""
+    save_tensors(dict(plain_parameters(model)), path)
+
+
+def save_trained(model: Transformer, path: Path) -> None:
+    """Write the parameters that need a gradient and replace `path` atomically."""
+    save_tensors({name: p.detach() for name, p in _trained(model).items()}, path)
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -130,19 +143,42 @@ def load_weights(model: Transformer, path: Path) -> None:
     _fill(dict(model.named_parameters()), load_tensors(path), path, "it is of another model")
 
 
-def load_trunk(model: Transformer, path: Path) -> None:
-    """Fill every parameter except the head's from another model's file; CheckpointError: a trunk
-    that does not fit.
+def load_trained(model: Transformer, path: Path) -> None:
+    """Fill the parameters that need a gradient from the file; CheckpointError: names or shapes
+    differ from theirs."""
+    _fill(_trained(model), load_tensors(path), path, "it is of another model")
+
+
+def _trained(model: Transformer) -> dict[str, Tensor]:
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def load_trunk(
+    model: Transformer, path: Path, keep_head: bool = False, first_new: int | None = None
+) -> None:
+    """Fill every parameter except the head's from another model's file, or with `keep_head` all;
+    CheckpointError: a trunk that does not fit.
 
     Learned positions of another grid of patches (by the `config.json` beside it) are interpolated.
+    The rows of tokens from `first_new` on are the mean of those before it (Hewitt 2021).
     """
     wanted, tensors = (
-        {name: one for name, one in named if not name.startswith("head.")}
+        {name: one for name, one in named if keep_head or not name.startswith("head.")}
         for named in (model.named_parameters(), load_tensors(path).items())
     )
     if model.config.grid is not None:
         _regrid(tensors, path, model.config)
-    _fill(wanted, tensors, path, "its trunk is another one")
+    if first_new is not None:
+        for name in tensors.keys() & OF_TOKENS:
+            tensors[name] = _with_new_rows(tensors[name], first_new, model.config.vocab_size)
+    _fill(wanted, tensors, path, "its head or trunk is another one" if keep_head else TRUNK)
+
+
+def _with_new_rows(rows: Tensor, first: int, count: int) -> Tensor:
+    """The rows before `first`, then their mean up to `count` rows."""
+    old = rows[:first]
+    mean = old.double().mean(0, keepdim=True).to(rows.dtype)
+    return torch.cat([old, mean.expand(count - first, *rows.shape[1:])])
 
 
 def _fill(

@@ -133,7 +133,7 @@ class PairsProcessor(TokenProcessor):
                 )
             both = train_tokenizer(own, training_texts(data, ("source", "target")))
             return cls(PairTokenizer(both, both, data.prefix), facts)
-        first = own.model_copy(update={"path": own.source_path})
+        first = own.model_copy(update={"path": own.source_path, "new_tokens": []})
         source = train_tokenizer(first, training_texts(data, ("source",)))
         target = train_tokenizer(own, training_texts(data, ("target",)))
         return cls(PairTokenizer(source, target, data.prefix), facts)

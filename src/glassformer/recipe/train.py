@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from glassformer.finetune.config import FinetuneConfig
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.record import Record
 
@@ -183,7 +184,9 @@ class TrainConfig(Record):
         default=None,
         description="A run whose tokenizer and weights training starts from; the head is new.",
     )
-    freeze_trunk: bool = Field(default=False, description="Train the head alone.")
+    finetune: FinetuneConfig = Field(
+        default=FinetuneConfig(), description="What is trained of the model of init_from."
+    )
     label_smoothing: float = Field(
         default=0.0,
         ge=0,
@@ -231,9 +234,10 @@ class TrainConfig(Record):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.freeze_trunk and self.init_from is None:
+        if self.init_from is None and self.finetune != FinetuneConfig():
             raise ValueError(
-                "freeze_trunk leaves a random trunk as it is; set init_from to a trained run"
+                "finetune says what is trained of the model of init_from, which is not set; set it "
+                "to a trained run"
             )
         if self.batch_tokens is None and self.batch_size % self.micro_batches:
             raise ValueError(

@@ -34,12 +34,11 @@ from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
 from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_weights
 from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import SAMPLING, Recipe
 from glassformer.tasks.task import Evaluation, Task
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.start import model_at
 
 Training = Callable[[], Sequence[Any]]
 """The records of the training split, read when they are asked for."""
@@ -82,11 +81,9 @@ class Run:
 
         ConfigError: there is no checkpoint of that step; CheckpointError: it is damaged.
         """
-        weights = Checkpoints(self.folder).weights(checkpoint)
         device = next(self.model.parameters()).device
-        model = Transformer(self.model.config, seed=None, device=device)
-        load_weights(model, weights)
-        return replace(self, model=model.eval())
+        model = model_at(self.folder, checkpoint, self.recipe, self.model.config, device)
+        return replace(self, model=model)
 
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are

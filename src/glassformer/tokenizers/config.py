@@ -56,6 +56,12 @@ class TokenizerConfig(Record):
         default_factory=list,
         description="Special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>.",
     )
+    new_tokens: list[str] = Field(
+        default_factory=list,
+        description="Special symbols added to the tokenizer of path, such as <|user|>; with "
+        "train.init_from, their embeddings begin at the mean of the others. Of pairs with one "
+        "vocabulary each, the target's.",
+    )
     sample_bytes: int = Field(
         default=100_000_000,
         ge=1,

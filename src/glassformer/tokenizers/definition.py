@@ -83,10 +83,14 @@ def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[
                 f"the special symbol {symbol!r} is also an ordinary token; write it like "
                 f"'<{symbol}>'"
             )
-        token = {"id": vocab.get(symbol, following), "content": symbol, **_PLAIN, "special": True}
-        definition["added_tokens"].append(token)
+        definition["added_tokens"].append(symbol_entry(vocab.get(symbol, following), symbol))
         following += symbol not in vocab
     return definition
+
+
+def symbol_entry(index: int, symbol: str) -> dict[str, Any]:
+    """A special symbol as it stands among the added tokens."""
+    return {"id": index, "content": symbol, **_PLAIN, "special": True}
 
 
 def kind_of(definition: dict[str, Any]) -> Kind:

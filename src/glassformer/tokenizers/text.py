@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_in, read_bytes, write_text, writing
 from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.decoding import Beginning, Spelling, spelling_of
@@ -25,6 +25,7 @@ from glassformer.tokenizers.definition import (
     Kind,
     checked,
     kind_of,
+    symbol_entry,
 )
 from glassformer.tokenizers.frame import Frame, read_frame, template_of
 from glassformer.tokenizers.roles import (
@@ -124,6 +125,31 @@ class Tokenizer:
     def symbol(self, index: int) -> str:
         """The name of a special symbol."""
         return self._known(index)
+
+    def with_symbols(self, symbols: Sequence[str]) -> Self:
+        """This tokenizer with further special symbols, their ids after all others; ConfigError: an
+        empty one, or one that it has already."""
+        if not symbols:
+            return self
+        known = {*self._spelling.values()}
+        added = [*self._added]
+        for index, symbol in enumerate(symbols, self.vocab_size):
+            if not symbol or symbol in known:
+                what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
+                raise ConfigError(
+                    f"processor.tokenizer.new_tokens adds {what}; give each new symbol once."
+                )
+            known.add(symbol)
+            added.append(symbol_entry(index, symbol))
+        made = type(self)(self._definition | {"added_tokens": added}, self._name)
+        if [made.specials.get(symbol) for symbol in symbols] != [
+            *range(self.vocab_size, made.vocab_size)
+        ]:
+            raise ConfigError(
+                f"{self._name} numbers its tokens in a way to which processor.tokenizer.new_tokens "
+                "cannot be added; leave them out."
+            )
+        return made
 
     @cached_property
     def fingerprint(self) -> str:

@@ -46,7 +46,12 @@ def train_tokenizer(
     no text.
     """
     if config.path is not None:
-        return Tokenizer.load(config.path)
+        return Tokenizer.load(config.path).with_symbols(config.new_tokens)
+    if config.new_tokens:
+        raise ConfigError(
+            "processor.tokenizer.new_tokens are added to the tokenizer of "
+            "processor.tokenizer.path or train.init_from, and there is none; use specials."
+        )
     counted, extra = _counted(texts, progress), config.specials
     match config.kind:
         case "byte":

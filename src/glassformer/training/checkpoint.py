@@ -4,6 +4,9 @@
                                      manifest.json
     RUN/checkpoints/best.json        which step has the best validation score (a hint)
 
+The weights are those that are trained. Where others are not, the run keeps them once, in
+RUN/base.safetensors, and each state has the SHA-256 of that file.
+
 The state is small: everything else is a function of (seed, step).
 """
 
@@ -19,7 +22,7 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json, sweep, write_json
 from glassformer.manifest import difference, new_folder
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
+from glassformer.models.weights import load_tensors, load_trained, save_tensors, save_trained
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 BEST = "best.json"
@@ -29,7 +32,7 @@ FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 @dataclass(frozen=True)
 class State:
     """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens
-    trained on."""
+    trained on, `base` the SHA-256 of RUN/base.safetensors."""
 
     step: int
     data: str
@@ -37,6 +40,7 @@ class State:
     seconds: float = 0.0
     best_step: int | None = None
     best_score: float | None = None
+    base: str | None = None
 
 
 class Checkpoints:
@@ -79,7 +83,7 @@ class Checkpoints:
         """Write a checkpoint as one step, then let go of those that are neither best nor among the
         last."""
         with new_folder(self.path(state.step)) as folder:
-            save_weights(model, folder / "model.safetensors")
+            save_trained(model, folder / "model.safetensors")
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
         if state.best_step is not None:
@@ -144,18 +148,20 @@ class Checkpoints:
         return state
 
     def load(self, step: int, model: Transformer) -> dict[str, Tensor]:
-        """Fill the model from a step's checkpoint; returns the optimizer's tensors."""
-        load_weights(model, self.path(step) / "model.safetensors")
+        """Fill what is trained of the model from a step's checkpoint; returns the optimizer's
+        tensors."""
+        load_trained(model, self.path(step) / "model.safetensors")
         return load_tensors(self.path(step) / "optimizer.safetensors")
 
     def load_mean(self, steps: list[int], model: Transformer) -> None:
-        """Fill the model with the mean of the weights of several steps, added up in float64."""
+        """Fill what is trained of the model with the mean of several steps, added up in float64."""
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         totals: dict[str, Tensor] = {}
         for step in steps:
-            load_weights(model, self.path(step) / "model.safetensors")
-            for name, parameter in model.named_parameters():
+            load_trained(model, self.path(step) / "model.safetensors")
+            for name, parameter in trained.items():
                 value = parameter.detach().cpu().double()
                 totals[name] = totals[name].add_(value) if name in totals else value.clone()
         with no_grad():
-            for name, parameter in model.named_parameters():
+            for name, parameter in trained.items():
                 parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))

@@ -1,4 +1,4 @@
-"""Start from another run: its trunk's configuration and its processor; a head is always new."""
+"""Start from another run: its trunk's configuration and its processor, and its head if asked."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,10 @@ from glassformer.media.palette import Palette
 from glassformer.models.config import HEAD_FIELDS, ModelConfig
 from glassformer.models.weights import read_config
 from glassformer.processors.config import ProcessorConfig
+from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.record import Record
+from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import check_model
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
@@ -29,7 +31,7 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     The image size may differ where the model reads nothing but images. A run that has `begun`, with
     that recipe, keeps what it took over then, whatever became of that folder. CheckpointError: the
     folder holds no model, or one that was changed. ConfigError: another architecture, other inputs
-    or other readers.
+    or other readers; a head to keep of another task or with other classes.
     """
     if recipe.train.init_from is None:
         return recipe
@@ -55,7 +57,7 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
             f"{recipe.model.elements}; make them "
             "alike."
         )
-    recipe = recipe.with_model({k: v for k, v in trunk.model_dump().items() if k not in OWN})
+    recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
     train = recipe.train.model_copy(update={"init_from": str(folder)})
     own = recipe.processor
     changed: dict[str, Any] = _readers(own, trunk, folder, begun)
@@ -64,6 +66,42 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         changed["tokenizer"] = own.tokenizer.model_copy(update=update)
     processor = own.model_copy(update=changed)
     return replace(recipe, processor=processor, train=train)
+
+
+def _taken_fields(
+    recipe: Recipe, trunk: ModelConfig, folder: Path, begun: Recipe | None
+) -> dict[str, Any]:
+    """The fields of the folder's model that the recipe's model has too."""
+    own = OWN
+    if recipe.train.finetune.keep_head:
+        _check_head(recipe, trunk, folder)
+        own = OWN - {*HEAD_FIELDS}
+    taken = {k: v for k, v in trunk.model_dump().items() if k not in own}
+    if begun is None and (new := recipe.processor.tokenizer.new_tokens):
+        if recipe.processor.palette is not None:
+            raise ConfigError(
+                "processor.tokenizer.new_tokens would move the ids of colours, which follow those "
+                "of the tokenizer; leave them out."
+            )
+        size = Tokenizer.load(folder).vocab_size + len(new)
+        taken["vocab_size"] = max(trunk.vocab_size, size)
+    return taken
+
+
+def _check_head(recipe: Recipe, trunk: ModelConfig, folder: Path) -> None:
+    """Raise ConfigError unless the head of a folder's model is one for the recipe."""
+    heads, asked = PIPELINES[recipe.task].heads, recipe.model
+    if trunk.head not in heads:
+        raise ConfigError(
+            f"train.finetune.keep_head keeps the head of {folder}, which is {trunk.head!r}, and "
+            f"task={recipe.task!r} has {' or '.join(map(repr, heads))}; leave it out."
+        )
+    for name, value in (("classes", asked.classes), ("n_classes", asked.n_classes)):
+        if value and value != getattr(trunk, name):
+            raise ConfigError(
+                f"model.{name} is {value}, and train.finetune.keep_head keeps the head of "
+                f"{folder}, which has {getattr(trunk, name)}; leave out one of the two."
+            )
 
 
 def _readers(

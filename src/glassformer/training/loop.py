@@ -1,5 +1,4 @@
-"""The run: recipe to tokenizer, token store, model; then steps, evaluations, checkpoints, samples,
-report.
+"""The run: recipe to processor and model; then steps, evaluations, checkpoints, samples, report.
 
 Everything that is random is a function of (seed, step), so a run that was killed and resumed ends
 in the same bits as one that was not.
@@ -26,7 +25,6 @@ from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_trunk
 from glassformer.recipe.recipe import Recipe
 from glassformer.signals import interruptions
 from glassformer.tasks.task import Task
@@ -37,6 +35,7 @@ from glassformer.training.machine import choose_machine, environment, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export, is_exported, save_inputs
+from glassformer.training.opening import opening
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import cpu_threads, micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
@@ -44,6 +43,7 @@ from glassformer.training.progress import Moment, Progress
 from glassformer.training.report import write_report
 from glassformer.training.run_folder import held, prepare, unchanged
 from glassformer.training.schedule import rate
+from glassformer.training.start import first_model, model_to_fill
 from glassformer.training.step import StepResult, training_step
 from glassformer.training.tensorboard import tensorboard
 
@@ -120,17 +120,23 @@ class _Training:
         self.machine = choose_machine(config.device, config.precision)
         task.recipe = task.recipe.with_machine(self.machine.precision_name, torch.get_num_threads())
         self.config = config = task.recipe.train
-        self.model = Transformer(task.recipe.model, config.seed, self.machine.device)
-        self.optimizer = Optimizer(self.model, config.optimizer, config.freeze_trunk)
+        if self.state.step:
+            self.model = self._model_to_fill(self.machine.device)
+        else:
+            self.model, base = first_model(task, run, self.machine.device)
+            self.state = replace(self.state, base=base)
+        self.optimizer = Optimizer(self.model, config.optimizer)
         if self.state.step:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
         elif config.init_from is not None:
-            load_trunk(self.model, Path(config.init_from) / "model.safetensors")
-            progress.message(f"beginning with the trunk of {config.init_from}")
+            what = "model" if config.finetune.keep_head else "trunk"
+            progress.message(f"beginning with the {what} of {config.init_from}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = training_flops(task.recipe.model, task.length, task.recipe.predicted_fraction)
+        self.flops = training_flops(
+            task.recipe.model, task.length, task.recipe.predicted_fraction, config.finetune.passes
+        )
         self.history = History(run, self.state.step, listeners)
         self.scores = self.history.scores()
         self.saved = self.state.step
@@ -192,17 +198,8 @@ class _Training:
                 "give more train.steps to go on"
             )
             return
-        self.progress.message(f"computing on {self.machine.reason}")
-        self.progress.message(f"{self.model.n_parameters:,} parameters")
-        for sentence in self.task.opening():
+        for sentence in opening(self.task, self.machine.reason, self.model):
             self.progress.message(sentence)
-        if self.config.schedule.warmup_steps >= self.config.steps:
-            self.progress.message(
-                f"the warm-up of {self.config.schedule.warmup_steps} steps does not end within "
-                f"{self.config.steps} steps, so "
-                "the peak learning rate is never reached; consider a smaller "
-                "train.schedule.warmup_steps"
-            )
 
     def advance(self) -> None:
         """One step; a loss that is not finite stops the run, its batch named."""
@@ -291,7 +288,7 @@ class _Training:
         if self.history.since(self.state.step, "averaged"):
             return  # done before this run was resumed
         steps = self.checkpoints.steps()[-self.config.save.average_checkpoints :]
-        mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
+        mean = self._model_to_fill(self.machine.device)
         self.checkpoints.load_mean(steps, mean)
         scores = self.task.scores(mean, self.machine.precision)
         better = scores is None or self._is_better(scores)
@@ -358,6 +355,9 @@ class _Training:
     def _report(self) -> None:
         write_report(self.run, self.task, self.history.lines, self.resolved)
 
+    def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
+        return model_to_fill(self.task.recipe, self.run, self.state.base, device)
+
     def _export_again(self) -> None:
         """Make sure that the run folder holds its best model: the run may have been killed before
         it was written."""
@@ -369,10 +369,10 @@ class _Training:
                 self.state, best_score=means[-1].get(f"validation_{self.config.evaluate.best}")
             )
             return
-        if is_exported(self.run, self.checkpoints.path(step)):
+        if not self.config.finetune.partial and is_exported(self.run, self.checkpoints.path(step)):
             return
-        best = Transformer(self.task.recipe.model, seed=None)
         try:
+            best = self._model_to_fill()
             self.checkpoints.load(step, best)
         except CheckpointError as error:
             self.progress.message(f"the best model, of step {step}, cannot be read: {error}")

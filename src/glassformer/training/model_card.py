@@ -8,8 +8,10 @@ from typing import Any
 from glassformer import __version__
 from glassformer.data.config import DataConfig
 from glassformer.errors import counted, plural
+from glassformer.layers.lora import plain_parameters
 from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
 
 
@@ -31,11 +33,7 @@ def card(
     """The card in Markdown, with the metadata of the ecosystem."""
     config, train, of = model.config, task.recipe.train, task.card()
     article = "A" if config.architecture == "decoder" else "An"
-    weights = (
-        "random weights"
-        if train.init_from is None
-        else f"the trunk of `{Path(train.init_from).name}`"
-    )
+    n = sum(value.numel() for _, value in plain_parameters(model))
     mean = f" (mean of the weights of steps {', '.join(map(str, origin.averaged))})"
     return f"""---
 library_name: glassformer
@@ -45,10 +43,10 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture.replace("_", "-")} Transformer with {model.n_parameters:,} \
+{article} {config.architecture.replace("_", "-")} Transformer with {n:,} \
 parameters ({counted(config.n_layers, "layer")},
 {config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
-trained from {weights}.
+trained from {_weights(train)}.
 
 - **Data**: {_files(task.recipe.data.train.path)}: {task.extent}; fingerprint \
 of the encoded data `{origin.data}`
@@ -75,6 +73,20 @@ what it says is not checked.
 The scores hold for data like these: on others, measure them with `glassformer evaluate RUN --data`.
 It reads at most {config.max_length:,} {plural(task.processor.unit)} at once.
 """
+
+
+def _weights(train: TrainConfig) -> str:
+    """The weights that training began with, and what of them it changed."""
+    if train.init_from is None:
+        return "random weights"
+    tuned = train.finetune
+    what = "model" if tuned.keep_head else "trunk"
+    how = {
+        "full": "",
+        "lora": f" by LoRA of rank {tuned.rank} on {', '.join(tuned.targets)}",
+        "frozen": ", which stayed as it was",
+    }
+    return f"the {what} of `{Path(train.init_from).name}`{how[tuned.method]}"
 
 
 def _files(path: str | list[str] | None) -> str:

@@ -1,6 +1,7 @@
 """The files of a run's model: written with a manifest, and checked before they are trusted.
 
 RUN/model.safetensors  config.json  generation_config.json     the model, the best yet
+RUN/adapter_model.safetensors  adapter_config.json             the same as adapters (method lora)
 RUN/recipe.yaml  tokenizer.json ...  palette.json              how its inputs are read
 RUN/manifest.json                                              SHA-256 of each of them
 RUN/README.md                                                  the model card, for anyone to edit
@@ -11,6 +12,10 @@ from typing import Any
 
 from glassformer.errors import CheckpointError
 from glassformer.files import write_json, write_text, writing
+from glassformer.finetune.peft_files import CONFIG as ADAPTER_CONFIG
+from glassformer.finetune.peft_files import WEIGHTS as ADAPTER_WEIGHTS
+from glassformer.finetune.peft_files import save_adapter
+from glassformer.layers.lora import adapters
 from glassformer.manifest import NAME, difference, digest, replacing_files, write_manifest
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
@@ -21,11 +26,14 @@ from glassformer.training.model_card import Origin, card
 
 WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}
+ADAPTER = {ADAPTER_WEIGHTS, ADAPTER_CONFIG}
 INPUTS = {
     *("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "image.json", "audio.json"),
     *(ROLES_FILE, f"source_{ROLES_FILE}"),
     PALETTE,
 }
+BASE = "base.safetensors"
+"""The model before the first step, where not every weight is trained."""
 MANIFEST, CARD = NAME, "README.md"
 
 
@@ -59,7 +67,7 @@ def _check(folder: Path, found: str | None) -> None:
 def accept_changed(folder: Path) -> None:
     """Record the files of a folder's model as they are now."""
     with writing(folder):
-        write_manifest(folder, MODEL | INPUTS)
+        write_manifest(folder, MODEL | ADAPTER | INPUTS)
 
 
 def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
@@ -81,10 +89,12 @@ def check_there(run: Path) -> None:
 def export(
     model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any], origin: Origin
 ) -> None:
-    """Write the model itself into the run folder: weights, configuration, generation defaults,
-    card."""
+    """Write the model itself into the run folder: weights, adapters merged into them, and apart;
+    configuration, generation defaults, card."""
     with replacing_files(run) as new:
         save_weights(model, new / WEIGHTS)
+        if adapters(model):
+            save_adapter(model, new, Path(task.recipe.train.init_from or "").name)
         about = {"task": task.recipe.task, "input": task.recipe.processor.input}
         write_json(new / "config.json", config_json(model.config) | about)
         write_json(new / "generation_config.json", task.recipe.generate.model_dump(mode="json"))

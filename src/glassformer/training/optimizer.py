@@ -13,23 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.axes import Float
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
 
 
 class Optimizer:
-    """One or two torch optimizers over the named parameters of a model, with one rate for both.
+    """One or two torch optimizers over the parameters of a model that need a gradient, with one
+    rate for both."""
 
-    ConfigError: with `freeze_trunk`, a head without parameters of its own.
-    """
-
-    def __init__(self, model: nn.Module, config: OptimizerConfig, freeze_trunk: bool = False):
-        self._names = trained = _trained(model, freeze_trunk)
+    def __init__(self, model: nn.Module, config: OptimizerConfig):
+        trained = {p: name for name, p in model.named_parameters() if p.requires_grad}
+        self._names: dict[Tensor, str] = {**trained}
         self.parameters = [*trained]
         """What is trained."""
-        depth = 1 + max(
-            (int(found[1]) for n in trained.values() if (found := BLOCK.search(n))), default=-1
-        )
+        blocks = (BLOCK.search(name) for name, _ in model.named_parameters())
+        depth = 1 + max((int(found[1]) for found in blocks if found), default=-1)
         adamw: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
         muon: dict[float, list[Tensor]] = defaultdict(list)
         for parameter, name in trained.items():
@@ -116,19 +114,6 @@ def layer_share(name: str, depth: int, decay: float) -> float:
     if found := BLOCK.search(name):
         return decay ** (depth - int(found[1]))
     return decay ** (depth + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
-
-
-def _trained(model: nn.Module, head_alone: bool) -> dict[Tensor, str]:
-    """The names of what is trained; the rest is frozen."""
-    named = model.named_parameters()
-    trained: dict[Tensor, str] = {p: n for n, p in named if not head_alone or n.startswith("head.")}
-    if not trained:
-        raise ConfigError(
-            "train.freeze_trunk leaves nothing to learn: the head is tied to the trunk's embedding."
-        )
-    for parameter in model.parameters():
-        parameter.requires_grad_(parameter in trained)
-    return trained
 
 
 def is_block_matrix(name: str, parameter: Tensor) -> bool:

@@ -11,6 +11,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, plural
+from glassformer.finetune.adapters import adapt
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
@@ -144,17 +145,18 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     machine = choose_machine(train.device, train.precision)
     seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
     listed, share_of = matrices(config), recipe.predicted_fraction
-    flops = training_flops(config, length, share_of)
+    flops = training_flops(config, length, share_of, train.finetune.passes)
     share = flops * per_step / seconds / machine.peak
     if share > 1:
         machine = machine.again()
         share = flops * per_step / seconds / machine.peak
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = max(1, costs.sequences // train.micro_batches)
-    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel)
-    kept = (train.save.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory[
-        "weights"
-    ]
+    trained = _trained(recipe) if train.finetune.partial else None
+    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
+    saved = memory["weights"] if trained is None else 4 * trained
+    whole = memory["weights"] * (1 if trained is None else 2)
+    kept = (train.save.keep_last + 1) * (saved + memory["optimizer"]) + whole
     return Plan(
         listed,
         sum(m.numbers for m in listed),
@@ -179,7 +181,8 @@ def step_seconds(
     """The median time of three training steps, after one to warm up."""
     train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
-    optimizer, times = Optimizer(model, train.optimizer, train.freeze_trunk), []
+    adapt(model, train.finetune, train.seed)
+    optimizer, times = Optimizer(model, train.optimizer), []
     with micro_batch_threads(train.parallel_micro_batches, device) as threads:
         for step in range(4):
             parts = batches(step)
@@ -199,6 +202,13 @@ def step_seconds(
             )
             times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]
+
+
+def _trained(recipe: Recipe) -> int:
+    """Parameters that are trained, adapters included."""
+    model = Transformer(recipe.model, None, "meta")
+    adapt(model, recipe.train.finetune, recipe.train.seed)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:

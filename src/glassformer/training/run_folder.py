@@ -30,13 +30,24 @@ from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.init_from import with_init_from
 from glassformer.training.machine import find_device
-from glassformer.training.model_files import CARD, INPUTS, MANIFEST, MODEL, check_inputs
+from glassformer.training.model_files import (
+    ADAPTER,
+    BASE,
+    CARD,
+    INPUTS,
+    MANIFEST,
+    MODEL,
+    check_inputs,
+)
 
-FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
+FIXED = (
+    *("task", "processor", "model", "data"),
+    *("train.optimizer.kind", "train.seed", "train.finetune"),
+)
 """What a run keeps when it is resumed; the other fields may change."""
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
-    *("run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
+    *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
     *("data", "stdin.txt", "stdin.jsonl", "tokens", "pixels", "clips"),
 }
 """Every file and folder that training and the demos' data write into a run folder."""

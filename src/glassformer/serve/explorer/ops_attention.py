@@ -124,7 +124,7 @@ def step(
     block = cast(Block, look.stack(side).blocks[layer])
     x, normed, norm = _query_input(look, place, block, site, query)
     own = {"x": x, "norm": normed, "q": q[head, query], "k": k[group], "v": v[group], "z": z}
-    own["out"] = z @ module.out_proj.weight[:, head * width : (head + 1) * width].mT
+    own["out"] = z @ module.out_proj.matrix[:, head * width : (head + 1) * width].mT
     if (bias := look.context(side, site).bias) is not None:
         own["bias"] = bias[0, head, query]
     header = {

@@ -1,0 +1,147 @@
+"""Adapters put into a model in the place of linear maps, merged, and what remains trainable."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.finetune.config import FinetuneConfig
+from glassformer.layers.init import Sizes, initialize
+from glassformer.layers.linear import Linear
+from glassformer.layers.lora import FACTORS, LoRALinear, adapters, is_factor
+from glassformer.models.transformer import Transformer
+
+ALL = "all"
+
+
+def add_adapters(
+    model: Transformer,
+    rank: int = 8,
+    alpha: float = 16.0,
+    dropout: float = 0.0,
+    targets: Sequence[str] = ("q_proj", "v_proj"),
+    seed: int = 0,
+) -> list[str]:
+    """Put an adapter into each linear map that `targets` chooses; returns their names.
+
+    A target is a map's own name, a pattern of its path, or `all`: every map of the blocks. The
+    adapters change no output; their A is a function of (seed, name). They alone need a gradient
+    then: set `requires_grad` of what else is to be trained. ConfigError: a target that chooses
+    nothing.
+    """
+    config = FinetuneConfig.parse(
+        {"method": "lora", "rank": rank, "alpha": alpha, "dropout": dropout}
+        | {"targets": list(targets)}
+    )
+    names = chosen(model, config.targets)
+    for name in names:
+        substitute(model, name, config.rank, config.alpha, config.dropout)
+    sizes = Sizes(model.config.n_layers, model.config.head_width)
+    new = {f"{name}.{factor}" for name in names for factor in FACTORS}
+    initialize(model, model.config.init, sizes, seed, only=new.__contains__)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(is_factor(name))
+    return names
+
+
+def chosen(model: Transformer, targets: Iterable[str]) -> list[str]:
+    """Names of the linear maps, outside the head, that `targets` chooses."""
+    maps = [
+        name
+        for name, module in model.named_modules()
+        if type(module) in (Linear, LoRALinear) and not name.startswith("head.")
+    ]
+    found: set[str] = set()
+    for target in targets:
+        own = {
+            name
+            for name in maps
+            if (".blocks." in name if target == ALL else _fits(name, target))
+            or name.rpartition(".")[2] == target
+        }
+        if not own:
+            known = sorted({name.rpartition(".")[2] for name in maps})
+            raise ConfigError(
+                f"train.finetune.targets: {target!r} is no linear map of this model; it has "
+                f"{', '.join(known)}."
+            )
+        found |= own
+    if there := sorted(found & adapters(model).keys()):
+        raise ConfigError(f"{there[0]} has an adapter already; merge it by `fold` first.")
+    return [name for name in maps if name in found]
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a pattern is a name, or that of a module around it."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
+
+
+def substitute(
+    model: nn.Module, name: str, rank: int, alpha: float, dropout: float = 0.0
+) -> LoRALinear:
+    """Put an adapter, its weights unset, into the linear map of this name."""
+    parent, _, own = name.rpartition(".")
+    base = model.get_submodule(name)
+    assert isinstance(base, Linear)
+    adapted = LoRALinear(base, rank, alpha, dropout)
+    setattr(model.get_submodule(parent), own, adapted)
+    return adapted
+
+
+def merge(model: nn.Module) -> None:
+    """Add every adapter to its weight, which is kept beside it: the model computes as fast as
+    without adapters and takes the memory of both."""
+    for adapted in adapters(model).values():
+        adapted.merge()
+
+
+def unmerge(model: nn.Module) -> None:
+    """Put back the weights as they were before `merge`, bit for bit."""
+    for adapted in adapters(model).values():
+        adapted.unmerge()
+
+
+def fold(model: nn.Module) -> None:
+    """Merge every adapter for good: the model has plain linear maps again."""
+    for name, adapted in adapters(model).items():
+        parent, _, own = name.rpartition(".")
+        plain = Linear(adapted.in_features, adapted.out_features, bias=False, device="meta")
+        adapted.merge()
+        plain.weight, plain.bias = adapted.weight, adapted.bias
+        plain.weight.requires_grad_(True)
+        setattr(model.get_submodule(parent), own, plain.train(adapted.training))
+
+
+def adapt(model: Transformer, config: FinetuneConfig, seed: int) -> None:
+    """Make a model ready to be trained by `config`: adapters in place, gradients where it is
+    trained.
+
+    ConfigError: a target or a pattern that fits nothing, or nothing is left to train.
+    """
+    if config.method == "lora":
+        values = config.model_dump(include={"rank", "alpha", "dropout", "targets"})
+        add_adapters(model, **values, seed=seed)
+    names = dict(model.named_parameters())
+    for pattern in config.train_also:
+        if not any(_fits(name, pattern) for name in names):
+            tops = ", ".join(dict.fromkeys(name.partition(".")[0] for name in names))
+            raise ConfigError(
+                f"train.finetune.train_also: {pattern!r} fits no weight; give a name that begins "
+                f"with one of {tops}, or a pattern such as *norm*."
+            )
+    trained = {
+        name
+        for name in names
+        if not config.partial
+        or name.startswith("head.")
+        or is_factor(name)
+        or any(_fits(name, pattern) for pattern in config.train_also)
+    }
+    if not trained:
+        raise ConfigError(
+            f"train.finetune.method={config.method} leaves nothing to learn: the head is tied to "
+            "the trunk's embedding; add train.finetune.train_also=[embed] or use method=lora."
+        )
+    for name, parameter in names.items():
+        parameter.requires_grad_(name in trained)

@@ -1,0 +1,70 @@
+"""What of a model that was trained before is trained on: the section `train.finetune`."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from glassformer.record import Record
+
+LORA = ("rank", "alpha", "dropout", "targets")
+"""The fields of adapters."""
+
+
+class FinetuneConfig(Record):
+    """What is trained of the model of train.init_from."""
+
+    section = "train.finetune"
+
+    method: Literal["full", "lora", "frozen"] = Field(
+        default="full",
+        description="full: every weight; lora: adapters and the head; frozen: the head alone.",
+    )
+    rank: int = Field(
+        default=8, ge=1, le=1 << 16, description="lora: rows of A, columns of B, of each adapter."
+    )
+    alpha: float = Field(
+        default=16.0, gt=0, description="lora: an adapter adds alpha/rank times B A to a weight."
+    )
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="lora: dropout on the input of adapters."
+    )
+    targets: list[str] = Field(
+        default=["q_proj", "v_proj"],
+        min_length=1,
+        description="lora: names of the linear maps that get an adapter (q_proj, k_proj, v_proj, "
+        "out_proj, up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the "
+        "blocks.",
+    )
+    train_also: list[str] = Field(
+        default_factory=list,
+        description="lora and frozen: names or patterns of further weights to train, as embed or "
+        "*norm*.",
+    )
+    keep_head: bool = Field(
+        default=False,
+        description="Keep the head of train.init_from, and its classes; false: a new head.",
+    )
+
+    @property
+    def partial(self) -> bool:
+        """Whether weights are left as they are."""
+        return self.method != "full"
+
+    @property
+    def passes(self) -> int:
+        """Cost of a training step in forward passes: gradients of activations and of weights cost
+        one each."""
+        return {"full": 3, "lora": 2, "frozen": 1}[self.method]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        fields = type(self).model_fields
+        for name in LORA if self.method != "lora" else ():
+            if (value := getattr(self, name)) != fields[name].get_default():
+                raise ValueError(f"{name}={value} is for method=lora; set it or leave {name} out")
+        if self.train_also and not self.partial:
+            raise ValueError(
+                f"train_also={self.train_also} adds to method=lora or frozen, and method=full "
+                "trains everything; leave it out"
+            )
+        return self
