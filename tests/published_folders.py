@@ -31,9 +31,7 @@ def _word_pieces() -> list[str]:
     made = Library(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        special_tokens=[*BERT], vocab_size=240, show_progress=False
-    )
+    trainer = trainers.WordPieceTrainer(special_tokens=[*BERT], vocab_size=240, show_progress=False)
     made.train_from_iterator(TEXT, trainer)
     vocab = made.get_vocab()
     return sorted(vocab, key=vocab.__getitem__)
@@ -112,8 +110,17 @@ def marian_folder(folder: Path) -> Path:
     sentencepiece(folder, "t5", "source.spm")
     sentencepiece(folder, "xlm-roberta", "target.spm")
     write(folder, "nothing.json", {})
-    pieces = {p.text for side in ("source", "target") for p in read_sentencepiece(
-        folder / f"{side}.spm").pieces}
-    names = ["</s>", "<unk>", *sorted(pieces - {"</s>", "<unk>", "<s>", "<pad>"}), ">>de<<", "<pad>"]
+    pieces = {
+        p.text
+        for side in ("source", "target")
+        for p in read_sentencepiece(folder / f"{side}.spm").pieces
+    }
+    names = [
+        "</s>",
+        "<unk>",
+        *sorted(pieces - {"</s>", "<unk>", "<s>", "<pad>"}),
+        ">>de<<",
+        "<pad>",
+    ]
     write(folder, "vocab.json", {name: i for i, name in enumerate(names)})
     return folder

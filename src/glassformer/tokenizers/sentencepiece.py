@@ -100,10 +100,10 @@ def _model(raw: memoryview) -> SentencePieceModel:
             "before words"
         )
     _check(pieces)
-    charsmap = _message(normalizer.get(2, memoryview(b"")))
+    charsmap = _charsmap(_message(normalizer.get(2, memoryview(b""))))
     flags = [bool(value) for value in (trainer.get(35, 0), normalizer.get(3, 1))]
     return SentencePieceModel(
-        tuple(pieces), kind == 1, flags[0], bytes(charsmap), flags[1], bool(normalizer.get(4, 1))
+        tuple(pieces), kind == 1, flags[0], charsmap, flags[1], bool(normalizer.get(4, 1))
     )
 
 
@@ -112,6 +112,16 @@ def _check(pieces: list[Piece]) -> None:
         raise ValueError("a piece occurs twice")
     if [piece.type for piece in pieces].count(Type.UNKNOWN) != 1:
         raise ValueError("not one unknown piece")
+
+
+def _charsmap(raw: memoryview) -> bytes:
+    """A trie after its size in bytes, and texts: checked as far as no search is needed."""
+    if raw:
+        size = int.from_bytes(raw[:4], "little")
+        if len(raw) < 4 or size % 4 or size > len(raw) - 4:
+            raise ValueError("a charsmap that is cut short")
+        str(raw[4 + size :], "utf-8")
+    return bytes(raw)
 
 
 def _piece(fields: "dict[int, Value]") -> Piece:
