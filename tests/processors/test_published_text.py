@@ -194,7 +194,7 @@ def test_a_run_with_a_llama_tokenizer_does_what_any_run_does(tokenizers, tmp_pat
     scored = run.score("the cat")
     assert len(scored) == len(run.tokenizer.encode("the cat"))
     assert all(isinstance(one.log_prob, float) for one in scored)
-    assert run.generate("the cat", max_new_tokens=3).ids
+    assert isinstance(run.generate("the cat", max_new_tokens=3), str)
     assert run.evaluate()["loss"] > 0
 
 

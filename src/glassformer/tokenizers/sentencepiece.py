@@ -18,9 +18,9 @@ from pathlib import Path
 from glassformer.errors import DataError
 from glassformer.files import read_bytes
 
-LARGEST = 32 << 20
+LARGEST = 16 << 20
 """Bytes of a model; the largest published ones have about 5 MB."""
-MOST_PIECES, LONGEST_PIECE = 1 << 20, 256
+MOST_PIECES, LONGEST_PIECE = 1 << 20, 128
 """Most pieces, and most characters of one: a damaged file must not take minutes."""
 
 
