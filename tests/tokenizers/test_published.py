@@ -4,6 +4,7 @@ have them, roles that survive saving, and one sentence for what is missing or da
 import json
 import random
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -317,6 +318,53 @@ def test_what_is_missing_or_not_read_is_one_sentence(folders, tmp_path):
     (tmp_path / "gpt2" / "merges.txt").write_text("a b c\n", encoding="utf-8")
     with pytest.raises(DataError, match="a line that is not two pieces"):
         published_tokenizer(tmp_path / "gpt2", "gpt2")
+
+
+def message(number: int, raw: bytes) -> bytes:
+    """A field of a protobuf message."""
+    size, length = len(raw), b""
+    while size > 127:
+        size, length = size >> 7, length + bytes([size & 127 | 128])
+    return bytes([number << 3 | 2]) + length + bytes([size]) + raw
+
+
+def piece(text: str, kind: int = 1, score: float = -1.0) -> bytes:
+    return message(
+        1, message(1, text.encode()) + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
+    )
+
+
+UNKNOWN = piece("<unk>", 2)
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        (b"", "not one unknown piece"),
+        (UNKNOWN + piece("a") + piece("a"), "a piece occurs twice"),
+        (UNKNOWN + piece("a" * 129), "a piece of 129 characters"),
+        (UNKNOWN + piece("a", 9), "9 is not a valid Type"),
+        (UNKNOWN + piece("a", score=float("nan")), "a score that is no number"),
+        (UNKNOWN + b"\x0a\xff\xff\xff\xff\x0f", "cut short"),
+        (UNKNOWN + b"\x08" + b"\xff" * 11, "a number of over ten bytes"),
+        (UNKNOWN + b"\x0b", "a field of type 3"),
+        (UNKNOWN + b"\x08\x01", "a number in place of a message"),
+        (UNKNOWN + message(3, message(2, b"\x08\x00\x00\x00")), "a charsmap that is cut short"),
+        (UNKNOWN + message(2, b"\x18\x03"), "a SentencePiece model of words or characters"),
+        (UNKNOWN + message(3, b"\x28\x00"), "does not mark spaces"),
+    ],
+)
+def test_a_damaged_sentencepiece_model_is_one_sentence(raw, sentence, tmp_path):
+    (tmp_path / "tokenizer.model").write_bytes(raw)
+    with pytest.raises(DataError, match=sentence):
+        published_tokenizer(tmp_path, "llama")
+
+
+def test_a_small_sentencepiece_model_is_read(tmp_path):
+    pieces = (piece("▁"), piece("a"), piece("▁a", score=-0.5), piece("b", score=-2.0))
+    (tmp_path / "tokenizer.model").write_bytes(UNKNOWN + b"".join(pieces))
+    found = published_tokenizer(tmp_path, "llama")
+    assert [found.piece(int(i)) for i in found.encode(" a  ba ")] == [" a", " ", "b", "a"]
 
 
 DEEP = b"[" * 100_000

@@ -22,6 +22,9 @@ LARGEST = 16 << 20
 """Bytes of a model; the largest published ones have about 5 MB."""
 MOST_PIECES, LONGEST_PIECE = 1 << 20, 128
 """Most pieces, and most characters of one: a damaged file must not take minutes."""
+MOST_CHARACTERS = 4 << 20
+"""Most characters of all pieces, which the tokenizer library needs 300 bytes of memory for each of;
+the largest published models have about 2 million."""
 
 
 class Type(IntEnum):
@@ -108,6 +111,8 @@ def _model(raw: memoryview) -> SentencePieceModel:
 
 
 def _check(pieces: list[Piece]) -> None:
+    if sum(len(piece.text) for piece in pieces) > MOST_CHARACTERS:
+        raise ValueError(f"pieces of over {MOST_CHARACTERS:,} characters")
     if len({piece.text for piece in pieces}) < len(pieces):
         raise ValueError("a piece occurs twice")
     if [piece.type for piece in pieces].count(Type.UNKNOWN) != 1:
