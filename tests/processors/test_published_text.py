@@ -17,13 +17,14 @@ from glassformer.generate import GenerateConfig, generate
 from glassformer.generate.score import score
 from glassformer.models import Transformer
 from glassformer.processors.documents import DocumentsProcessor
+from glassformer.processors.elements import words_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.text import TextProcessor
-from glassformer.processors.word_spans import token_words, word_spans
+from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
 from glassformer.tokenizers.published import published_tokenizer
@@ -144,6 +145,9 @@ def test_sources_and_targets_stand_in_the_frame_and_decoders_begin_as_published(
     assert other.target_ids("a").tolist() == [*t5.encode("a"), t5.specials["eos"]]
     assert other.bos == t5.specials["pad"]
     assert PartsTokenizer(bart).begin == 2
+    side = read_side(bart, "the cat", pair.source_ids("the cat"), before=1)
+    assert side.word_of == (None, *words_of(bart, "the cat"), None)
+    assert set(side.word_of) == {None, 0, 1}
     found = PairsProcessor(pair, FACTS).encode(("the cat", "sat"))
     assert [element.id for element in found.source] == [0, *ids, 2]
     assert found.source[0].word is None

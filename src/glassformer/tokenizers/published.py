@@ -64,12 +64,11 @@ GPT = Family()
 BERT = Family("bert")
 ROBERTA = Family("roberta", _ENDS)
 QWEN = Family(qwen=True)
-T5 = Family("end", ((START, "<pad>"),), sentinels=100)
+T5 = Family("end", sentinels=100)
 LLAMA = Family("begin")
 BYTE_PAIRS = {
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj"), GPT),
-    **dict.fromkeys(("roberta", "longformer"), ROBERTA),
-    "bart": Family("roberta", (*_ENDS, (START, "</s>"))),
+    **dict.fromkeys(("roberta", "longformer", "bart"), ROBERTA),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), QWEN),
 }
 WORD_PIECES: dict[str, Family] = dict.fromkeys(
@@ -77,15 +76,14 @@ WORD_PIECES: dict[str, Family] = dict.fromkeys(
 )
 SENTENCE_PIECES = {
     **dict.fromkeys(("t5", "longt5"), T5),
-    **dict.fromkeys(("mt5", "umt5"), Family("end", ((START, "<pad>"),))),
+    **dict.fromkeys(("mt5", "umt5"), Family("end")),
     **dict.fromkeys(
         ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3", "gemma3_text"), LLAMA
     ),
     "xlm-roberta": Family("roberta", _ENDS, fairseq=True),
 }
-MARIAN = Family("marian", ((START, "<pad>"),))
-STARTS = {"t5": "<pad>", "mt5": "<pad>", "umt5": "<pad>", "longt5": "<pad>", "marian": "<pad>"}
-STARTS |= {"bart": "</s>", "mbart": "</s>"}
+MARIAN = Family("marian")
+STARTS = dict.fromkeys(("t5", "mt5", "umt5", "longt5", "marian"), "<pad>") | {"bart": "</s>"}
 """What a decoder begins with, if config.json does not say it."""
 FRAMED = {*WORD_PIECES, *STARTS, "roberta", "xlm-roberta", "longformer"}
 """Types whose frame add_bos_token and add_eos_token of tokenizer_config.json do not change."""
