@@ -19,7 +19,7 @@ from typing import Literal
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_bytes
-from glassformer.tokenizers.definition import LARGEST_ID, checked
+from glassformer.tokenizers.definition import LARGEST_ID
 from glassformer.tokenizers.frame import read_frame
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.pieces import (
@@ -36,7 +36,7 @@ from glassformer.tokenizers.pieces import (
 from glassformer.tokenizers.published_settings import Settings, ids_of, index_in, with_added
 from glassformer.tokenizers.roles import ROLES, START, read_object
 from glassformer.tokenizers.sentencepiece import Type, read_sentencepiece
-from glassformer.tokenizers.text import LARGEST_FILE, Tokenizer
+from glassformer.tokenizers.text import Tokenizer, read_definition
 
 LARGEST = 64 << 20
 """Bytes of a vocab.json, merges.txt or vocab.txt."""
@@ -126,10 +126,7 @@ Found = tuple[Definition, Family]
 
 def _whole(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
     """A tokenizer.json as it is."""
-    file = folder / "tokenizer.json"
-    found = json.loads(read_bytes(file, LARGEST_FILE, "a tokenizer.json"))
-    json.dumps(found, ensure_ascii=False).encode("utf-8")
-    return checked(found, str(file)), Family()
+    return read_definition(folder / "tokenizer.json"), Family()
 
 
 def _byte_level(folder: Path, model_type: str, side: str, settings: Settings) -> Found:

@@ -89,13 +89,9 @@ class Tokenizer:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
         the `special_tokens_map.json` beside it; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
-        raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
-        with library.guarded(f"read {file} as JSON"):
-            definition = json.loads(raw)
-            if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
-                json.dumps(definition, ensure_ascii=False).encode("utf-8")
+        definition = read_definition(file)
         roles = named_roles(read_object(beside := roles_file(file)), str(beside))
-        tokenizer = cls(checked(definition, str(file)), str(file), roles)
+        tokenizer = cls(definition, str(file), roles)
         tokenizer.check()
         return tokenizer
 
@@ -332,6 +328,16 @@ class Tokenizer:
     @property
     def _added(self) -> list[dict[str, Any]]:
         return self._definition.get("added_tokens") or []
+
+
+def read_definition(file: Path) -> dict[str, Any]:
+    """The content of a `tokenizer.json`; DataError: missing or damaged."""
+    raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
+    with library.guarded(f"read {file} as JSON"):
+        definition = json.loads(raw)
+        if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
+            json.dumps(definition, ensure_ascii=False).encode("utf-8")
+    return checked(definition, str(file))
 
 
 def spaced(words: Sequence[str]) -> str:
