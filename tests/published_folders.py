@@ -109,7 +109,6 @@ def marian_folder(folder: Path) -> Path:
 
     sentencepiece(folder, "t5", "source.spm")
     sentencepiece(folder, "xlm-roberta", "target.spm")
-    write(folder, "nothing.json", {})
     pieces = {
         p.text
         for side in ("source", "target")

@@ -10,9 +10,11 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
+from published_folders import FAMILIES, published_folder
 
 TEXT = "the theatre then, isn't it? Über 你好 the " * 10
 VALUES = [
@@ -70,10 +72,16 @@ def damaged_value(definition: dict, chance: random.Random) -> bytes:
     return json.dumps(definition).encode()
 
 
-@pytest.mark.parametrize("kind", ["byte", "character", "word", "bpe"])
-def test_mutated_files_raise_only_our_errors(kind, tmp_path):
+def made(kind: str, folder: Path) -> Tokenizer:
+    if kind in FAMILIES:
+        return published_tokenizer(published_folder(folder, kind), kind)
     size = {"vocab_size": 300} if kind == "bpe" else {}
-    good = train_tokenizer(TokenizerConfig.model_validate({"kind": kind, **size}), [TEXT])
+    return train_tokenizer(TokenizerConfig.model_validate({"kind": kind, **size}), [TEXT])
+
+
+@pytest.mark.parametrize("kind", ["byte", "character", "word", "bpe", "bert", "llama", "t5"])
+def test_mutated_files_raise_only_our_errors(kind, tmp_path):
+    good = made(kind, tmp_path / "published")
     file = tmp_path / "tokenizer.json"
     good.save(file)
     raw, chance = file.read_bytes(), random.Random(kind)
@@ -96,6 +104,7 @@ def use(file: Path) -> None:
     tokenizer = Tokenizer.load(file)
     ids = tokenizer.encode(TEXT)
     tokenizer.decode(ids)
+    tokenizer.frame_or("bos", "eos").pair(ids, tokenizer.encode_word("the"))
     decoder = StreamDecoder(tokenizer)
     for index in ids[:20].tolist():
         decoder.push(index)

@@ -54,7 +54,7 @@ def test_without_dropout_the_pieces_are_the_tokenizers_own(words):
     st.lists(st.text(min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=8),
     st.integers(0, 99),
 )
-def test_the_last_piece_of_each_word_is_found_again(words, step):
+def test_the_last_and_the_first_piece_of_each_word_are_found_again(words, step):
     (window,) = WordTokenizer(BPE, 4096).windows(words)
     new = PieceDropout(BPE, 0.5, 0)(window.example.ids, step, 0)
     ends = new.places(window.example.at)
@@ -63,6 +63,8 @@ def test_the_last_piece_of_each_word_is_found_again(words, step):
         spelled(new.ids[begin : end + 1]).decode() for begin, end in zip(begins, ends, strict=True)
     ]
     assert found == [f" {word}" for word in words]
+    (first,) = WordTokenizer(BPE, 4096, tag_piece="first").windows(words)
+    assert new.places(first.example.at, "first").tolist() == begins
 
 
 def test_what_is_said_of_a_word_is_said_of_its_new_pieces():

@@ -1,5 +1,8 @@
 """Streaming: pieces join to the whole decode and never end inside a character."""
 
+import json
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +11,7 @@ from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
+from tokenizers import decoders
 
 TEXT = "the theatre then — Straße 你好 😀 isn't " * 10
 TOKENIZERS = [
@@ -46,6 +50,49 @@ def test_an_incomplete_character_is_held_back_until_flush():
     assert [decoder.push(b) for b in "😀".encode()[:3]] == ["", "", ""]
     assert decoder.flush() == "\ufffd"
     assert decoder.push(ord("a")) == "a"  # and it can be used again
+
+
+SPACES = decoders.Replace("▁", " ")
+BYTES, FUSE = decoders.ByteFallback(), decoders.Fuse()
+DECODERS = {
+    "metaspace": decoders.Metaspace(),
+    "metaspace-first": decoders.Metaspace(prepend_scheme="first"),
+    "metaspace-never": decoders.Metaspace(prepend_scheme="never"),
+    "bytes-metaspace": decoders.Sequence([BYTES, decoders.Metaspace()]),
+    "llama": decoders.Sequence([SPACES, BYTES, FUSE, decoders.Strip(" ", 1, 0)]),
+    "gemma": decoders.Sequence([SPACES, BYTES, FUSE]),
+    "no-bytes": decoders.Sequence([SPACES, FUSE, decoders.Strip(" ", 2, 0)]),
+    "other-mark": decoders.Metaspace(replacement="_"),
+    "wordpiece": decoders.WordPiece(prefix="b"),
+    "bpe": decoders.BPEDecoder(),
+    "none": None,
+}
+PIECES = ["▁", "▁a", "b▁c", "▁▁", "x", "<0x41>", "<s>", "n't", "."]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(ids=st.lists(st.integers(0, len(PIECES) - 1), max_size=40), skip=st.booleans())
+def test_the_decoders_of_others_decode_as_in_their_library_and_stream(name, ids, skip):
+    vocab = {piece: index for index, piece in enumerate(PIECES)}
+    other = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+    other.add_special_tokens(["<s>"])
+    if DECODERS[name] is not None:
+        other.decoder = DECODERS[name]
+    tokenizer = Tokenizer(json.loads(other.to_str()))
+    assert tokenizer.decode(ids, skip) == other.decode(ids, skip_special_tokens=skip)
+    assert "".join(streamed(tokenizer, ids, skip)) == tokenizer.decode(ids, skip)
+
+
+@given(st.integers(0, 70), st.sampled_from(["", "x"]))
+def test_a_long_run_of_named_bytes_streams_as_it_is_decoded(n, after):
+    vocab = {f"<0x{b:02X}>": b for b in range(256)} | {"x": 256}
+    other = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, [], byte_fallback=True))
+    other.decoder = DECODERS["gemma"]
+    tokenizer = Tokenizer(json.loads(other.to_str()))
+    ids = [*("你" * n).encode(), *([256] if after else [])]
+    pieces = streamed(tokenizer, ids, True)
+    assert "".join(pieces) == other.decode(ids) == "你" * n + after
+    assert max(map(len, pieces)) <= 1  # nothing is held back for long
 
 
 def test_a_tokenizer_of_others_streams_too(tmp_path):

@@ -83,7 +83,9 @@ def token_words(
     parts = [tokenizer.token_bytes(int(index)) for index in tokenizer.encode(whole)]
     if b"".join(parts) == utf8(whole):
         return _by_bytes(text, spans, prefix, [len(part) for part in parts])
-    return _by_spans(text, spans, prefix, tokenizer.encode_spans(whole)[1])
+    owners = _by_spans(text, spans, prefix, tokenizer.encode_spans(whole)[1])
+    # the library gives a space that it puts before a text the place of the first character
+    return [None if part.isspace() else word for part, word in zip(parts, owners, strict=True)]
 
 
 def _by_bytes(

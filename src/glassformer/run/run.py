@@ -46,7 +46,8 @@ Training = Callable[[], Sequence[Any]]
 
 @dataclass(frozen=True)
 class TokenScore:
-    """One token of a scored text: its piece and log p in nats (None for the first)."""
+    """One token of a scored text: its piece and log p in nats (None for the first, unless the
+    tokenizer begins a text with a symbol)."""
 
     piece: str
     log_prob: float | None

@@ -98,7 +98,7 @@ def read_frame(definition: dict[str, Any], known: Collection[int], name: str) ->
     """
     try:
         frame = _read(definition.get("post_processor"))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         raise DataError(
             f"{name} has a post_processor that cannot be read; restore the file, or set its "
             f"post_processor to null"

@@ -99,9 +99,17 @@ def encode_chunks(library: "Library", text: str) -> np.ndarray:
     return np.concatenate(ids)
 
 
+def encode_whole(library: "Library", text: str) -> np.ndarray:
+    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are
+    unknown."""
+    with guarded("encode the text"):
+        (found,) = library.encode_batch_fast([text], add_special_tokens=False)
+        return np.array(found.ids, np.int32)
+
+
 def encode_spans(library: "Library", text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are unknown,
-    and the characters that each came from, int64 [n, 2]."""
+    """The ids of the text in one piece, int32 [n], and the characters that each came from, int64
+    [n, 2]."""
     with guarded("encode the text"):
         found = library.encode(text, add_special_tokens=False)
         return np.array(found.ids, np.int32), np.array(found.offsets, np.int64).reshape(-1, 2)

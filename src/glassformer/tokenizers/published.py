@@ -19,7 +19,7 @@ from typing import Literal
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_bytes
-from glassformer.tokenizers.definition import LARGEST_ID, checked
+from glassformer.tokenizers.definition import LARGEST_ID
 from glassformer.tokenizers.frame import read_frame
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.pieces import (
@@ -36,7 +36,7 @@ from glassformer.tokenizers.pieces import (
 from glassformer.tokenizers.published_settings import Settings, ids_of, index_in, with_added
 from glassformer.tokenizers.roles import ROLES, START, read_object
 from glassformer.tokenizers.sentencepiece import Type, read_sentencepiece
-from glassformer.tokenizers.text import LARGEST_FILE, Tokenizer
+from glassformer.tokenizers.text import Tokenizer, read_definition
 
 LARGEST = 64 << 20
 """Bytes of a vocab.json, merges.txt or vocab.txt."""
@@ -64,12 +64,11 @@ GPT = Family()
 BERT = Family("bert")
 ROBERTA = Family("roberta", _ENDS)
 QWEN = Family(qwen=True)
-T5 = Family("end", ((START, "<pad>"),), sentinels=100)
+T5 = Family("end", sentinels=100)
 LLAMA = Family("begin")
 BYTE_PAIRS = {
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj"), GPT),
-    **dict.fromkeys(("roberta", "longformer"), ROBERTA),
-    "bart": Family("roberta", (*_ENDS, (START, "</s>"))),
+    **dict.fromkeys(("roberta", "longformer", "bart"), ROBERTA),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), QWEN),
 }
 WORD_PIECES: dict[str, Family] = dict.fromkeys(
@@ -77,15 +76,14 @@ WORD_PIECES: dict[str, Family] = dict.fromkeys(
 )
 SENTENCE_PIECES = {
     **dict.fromkeys(("t5", "longt5"), T5),
-    **dict.fromkeys(("mt5", "umt5"), Family("end", ((START, "<pad>"),))),
+    **dict.fromkeys(("mt5", "umt5"), Family("end")),
     **dict.fromkeys(
         ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3", "gemma3_text"), LLAMA
     ),
     "xlm-roberta": Family("roberta", _ENDS, fairseq=True),
 }
-MARIAN = Family("marian", ((START, "<pad>"),))
-STARTS = {"t5": "<pad>", "mt5": "<pad>", "umt5": "<pad>", "longt5": "<pad>", "marian": "<pad>"}
-STARTS |= {"bart": "</s>", "mbart": "</s>"}
+MARIAN = Family("marian")
+STARTS = dict.fromkeys(("t5", "mt5", "umt5", "longt5", "marian"), "<pad>") | {"bart": "</s>"}
 """What a decoder begins with, if config.json does not say it."""
 FRAMED = {*WORD_PIECES, *STARTS, "roberta", "xlm-roberta", "longformer"}
 """Types whose frame add_bos_token and add_eos_token of tokenizer_config.json do not change."""
@@ -128,10 +126,7 @@ Found = tuple[Definition, Family]
 
 def _whole(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
     """A tokenizer.json as it is."""
-    file = folder / "tokenizer.json"
-    found = json.loads(read_bytes(file, LARGEST_FILE, "a tokenizer.json"))
-    json.dumps(found, ensure_ascii=False).encode("utf-8")
-    return checked(found, str(file)), Family()
+    return read_definition(folder / "tokenizer.json"), Family()
 
 
 def _byte_level(folder: Path, model_type: str, side: str, settings: Settings) -> Found:

@@ -18,10 +18,13 @@ from pathlib import Path
 from glassformer.errors import DataError
 from glassformer.files import read_bytes
 
-LARGEST = 32 << 20
+LARGEST = 16 << 20
 """Bytes of a model; the largest published ones have about 5 MB."""
-MOST_PIECES, LONGEST_PIECE = 1 << 20, 256
+MOST_PIECES, LONGEST_PIECE = 1 << 20, 128
 """Most pieces, and most characters of one: a damaged file must not take minutes."""
+MOST_CHARACTERS = 4 << 20
+"""Most characters of all pieces, which the tokenizer library needs 300 bytes of memory for each of;
+the largest published models have about 2 million."""
 
 
 class Type(IntEnum):
@@ -100,18 +103,30 @@ def _model(raw: memoryview) -> SentencePieceModel:
             "before words"
         )
     _check(pieces)
-    charsmap = _message(normalizer.get(2, memoryview(b"")))
+    charsmap = _charsmap(_message(normalizer.get(2, memoryview(b""))))
     flags = [bool(value) for value in (trainer.get(35, 0), normalizer.get(3, 1))]
     return SentencePieceModel(
-        tuple(pieces), kind == 1, flags[0], bytes(charsmap), flags[1], bool(normalizer.get(4, 1))
+        tuple(pieces), kind == 1, flags[0], charsmap, flags[1], bool(normalizer.get(4, 1))
     )
 
 
 def _check(pieces: list[Piece]) -> None:
+    if sum(len(piece.text) for piece in pieces) > MOST_CHARACTERS:
+        raise ValueError(f"pieces of over {MOST_CHARACTERS:,} characters")
     if len({piece.text for piece in pieces}) < len(pieces):
         raise ValueError("a piece occurs twice")
     if [piece.type for piece in pieces].count(Type.UNKNOWN) != 1:
         raise ValueError("not one unknown piece")
+
+
+def _charsmap(raw: memoryview) -> bytes:
+    """A trie after its size in bytes, and texts: checked as far as no search is needed."""
+    if raw:
+        size = int.from_bytes(raw[:4], "little")
+        if len(raw) < 4 or size % 4 or size > len(raw) - 4:
+            raise ValueError("a charsmap that is cut short")
+        str(raw[4 + size :], "utf-8")
+    return bytes(raw)
 
 
 def _piece(fields: "dict[int, Value]") -> Piece:

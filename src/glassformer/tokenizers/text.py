@@ -90,13 +90,9 @@ class Tokenizer:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
         the `special_tokens_map.json` beside it; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
-        raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
-        with library.guarded(f"read {file} as JSON"):
-            definition = json.loads(raw)
-            if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
-                json.dumps(definition, ensure_ascii=False).encode("utf-8")
+        definition = read_definition(file)
         roles = named_roles(read_object(beside := roles_file(file)), str(beside))
-        tokenizer = cls(checked(definition, str(file)), str(file), roles)
+        tokenizer = cls(definition, str(file), roles)
         tokenizer.check()
         return tokenizer
 
@@ -194,16 +190,17 @@ class Tokenizer:
             case "bpe" | "word":
                 encode = library.encode_chunks
             case "library":
-                return self.encode_spans(text)[0]
+                encode = library.encode_whole
         lookup.utf8(text)
-        return encode(self._library, text)
+        ids = encode(self._library, text)
+        return self.encode_spans(text)[0] if self._has_symbols(ids) else ids
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
         and end. Not of kinds byte and character, where they follow from the bytes."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._library, text)
-        if self.kind != "library" or not np.isin(ids, self._unwritten).any():
+        if not self._has_symbols(ids):
             return ids, spans
         spelled = [self._spelled_out.get(i, [i]) for i in ids.tolist()]
         whole = np.array([index for own in spelled for index in own], np.int32)
@@ -211,6 +208,10 @@ class Tokenizer:
         # an unknown piece reaches as far as the text is unknown
         kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self.specials.get("unk")))
         return whole[kept[: len(whole)]], places[kept[: len(whole)]]
+
+    def _has_symbols(self, ids: np.ndarray) -> bool:
+        """Whether a text became special symbols, as only foreign tokenizers make of it."""
+        return self.kind == "library" and bool(np.isin(ids, self._unwritten).any())
 
     @cached_property
     def _unwritten(self) -> np.ndarray:
@@ -363,6 +364,16 @@ class Tokenizer:
     @property
     def _added(self) -> list[dict[str, Any]]:
         return self._definition.get("added_tokens") or []
+
+
+def read_definition(file: Path) -> dict[str, Any]:
+    """The content of a `tokenizer.json`; DataError: missing or damaged."""
+    raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
+    with library.guarded(f"read {file} as JSON"):
+        definition = json.loads(raw)
+        if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
+            json.dumps(definition, ensure_ascii=False).encode("utf-8")
+    return checked(definition, str(file))
 
 
 def spaced(words: Sequence[str]) -> str:
