@@ -40,6 +40,7 @@ class DocumentsProcessor(PackedProcessor):
     """Running text; nothing is put around it."""
 
     name, noun = "documents", "text"
+    columns = ("text_field",)
     frame = ("", "")
 
     @classmethod

@@ -84,6 +84,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
     unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
+    columns = ("file_field", "label_field")
     kind: ClassVar[Any]
     """The class of the reader."""
     array: ClassVar[str]

@@ -116,6 +116,8 @@ class Processor(ABC):
     """What a model with these inputs does, where that says more than its task."""
     suffixes: ClassVar[Collection[str]] = TEXT_SUFFIXES
     """Suffixes of the files that are read in a folder."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Settings of data that name the columns of a table of its records, its inputs first."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128

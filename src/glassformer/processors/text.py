@@ -34,6 +34,7 @@ class TextProcessor(PackedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
+    columns = ("text_field", "pair_field", "label_field")
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Labelled]]:

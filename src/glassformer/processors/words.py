@@ -25,6 +25,7 @@ class WordsProcessor(PackedProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
     name, noun, prefix = "words", "sentence", " "
+    columns = ("word_field", "tag_field")
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:

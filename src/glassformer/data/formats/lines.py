@@ -105,12 +105,18 @@ def _binary(name: str, at: int) -> DataError:
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
+    for line, where, _ in ended_lines(source, config):
+        yield line.rstrip("\r\n"), where
+
+
+def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, bytes]]:
+    """Each line with its end, its origin, and its bytes (empty if a newline has several)."""
     name, encoding = source.path, config.encoding
     with opened(source) as file:
         if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
             text = io.StringIO(decoded(file.read(), encoding, name), newline="\n")
             for number, line in enumerate(text, 1):
-                yield line.rstrip("\r\n"), f"{name}, line {number}"
+                yield line, f"{name}, line {number}", b""
             return
         offset = 0
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
@@ -119,7 +125,7 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
                     f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most of one "
                     f"line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset).rstrip("\r\n"), f"{name}, line {number}"
+            yield decoded(raw, encoding, name, offset), f"{name}, line {number}", raw
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
