@@ -89,6 +89,16 @@ def columns_of(line: ColumnLine, source: Source, config: DataConfig) -> tuple[in
     )
 
 
+def is_column(field: str | None, kind: str) -> bool:
+    """Whether a setting may name a column in this format: any, unless it is a column file."""
+    match kind:
+        case "conllu":
+            return field in (None, *COLUMNS, *_NUMBERS)
+        case "conll":
+            return field is None or field.isdecimal()
+    return True
+
+
 def _universal(field: str, setting: str) -> int:
     if field in COLUMNS:
         return COLUMNS.index(field)

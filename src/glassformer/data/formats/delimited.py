@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
+from typing import Any
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.headers import looks_like_header
@@ -16,7 +17,12 @@ LONGEST_CELL = (1 << 31) - 1
 
 def is_default(config: DataConfig, setting: str) -> bool:
     """Whether a setting has its default."""
-    return getattr(config, setting) == DataConfig.model_fields[setting].default
+    return getattr(config, setting) == default_of(setting)
+
+
+def default_of(setting: str) -> Any:
+    """The default of a setting."""
+    return DataConfig.model_fields[setting].default
 
 
 def column_place(field: str, n: int, where: str, setting: str) -> int:

@@ -7,7 +7,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from glassformer import headway
@@ -131,12 +131,17 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
             offset += len(raw)
 
 
-def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
-    """The JSON value of each line that is not blank, and its origin; DataError: invalid JSON."""
+def objects(
+    source: Source, config: DataConfig, made: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Iterator[tuple[Any, str]]:
+    """The JSON value of each line that is not blank, and its origin; `made`: of an object's pairs.
+
+    DataError: invalid JSON.
+    """
     for line, where in lines(source, config):
         if line.strip():
             try:
-                value = json.loads(line)
+                value = json.loads(line, object_pairs_hook=made)
             except (ValueError, RecursionError) as problem:
                 raise DataError(
                     f"{where} is not JSON ({problem}); give one JSON object per line"

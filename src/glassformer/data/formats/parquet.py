@@ -25,9 +25,9 @@ BYTES = "bytes"
 
 
 def arrow() -> Any:
-    """The module pyarrow with its Parquet reader; ConfigError: the extra is not installed."""
+    """The module pyarrow; ConfigError: the extra is not installed."""
     try:
-        import pyarrow.parquet
+        import pyarrow
     except ImportError:
         raise ConfigError(
             "Parquet files need pyarrow; run pip install 'glassformer[parquet]', or convert them "
@@ -61,7 +61,9 @@ def opened_table(source: Source) -> Iterator[Any]:
     DataError: damaged, in a zip archive, two columns of one name, or implausibly large.
     ConfigError: no pyarrow.
     """
-    pyarrow = arrow()
+    arrow()
+    from pyarrow.parquet import ParquetFile
+
     if source.archive is not None:
         raise DataError(
             f"{source.path} lies in a zip archive, where Parquet cannot be read; unpack it"
@@ -70,7 +72,7 @@ def opened_table(source: Source) -> Iterator[Any]:
         reading(source.path),
         open(source.path, "rb") as raw,
         decoding(source.path),
-        pyarrow.parquet.ParquetFile(raw) as file,
+        ParquetFile(raw) as file,
     ):
         _check(file, source, source.size)
         yield file
