@@ -288,16 +288,61 @@ def test_a_killed_process_is_continued_to_the_same_bytes(
     assert said.err == f"{out}: 1,100 rows (512 of them by an earlier process)\n"
     assert out.read_bytes() == (tmp_path / f"whole.{form}").read_bytes()
     assert not folder.exists()
-    if form == "parquet":
-        return
-    subprocess.run(
-        [*command[:-1], str(tmp_path / "b.jsonl")], capture_output=True, timeout=120, check=False
-    )
+
+
+def test_work_that_ends_in_an_error_is_kept_and_never_mixed_with_other_input(
+    cli, classifier, tmp_path, monkeypatch
+):
+    from glassformer.data import table_output
+    from glassformer.data.table_forms import Form
+
+    monkeypatch.setattr(table_output, "PART_ROWS", 256)
+    rows = [{"text": f"word {i % 9}"} for i in range(600)]
+    source = written(tmp_path / "in.jsonl", rows)
+    arguments = ("classify", classifier, "--in", source, "--out", tmp_path / "out.jsonl")
+    before = Form.taken
+
+    def full(self, path):
+        if path.name.startswith("000000256"):
+            raise OSError(28, "No space left on device")
+        before(self, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Form, "taken", full)
+        assert cli(*arguments).code == 1
+    assert (tmp_path / ".tmp-out.jsonl").is_dir()
     with source.open("a") as file:
-        file.write('{"id": 1100, "text": "new"}\n')
-    assert "was begun with another input" in cli(*arguments, tmp_path / "b.jsonl", "--resume").err
-    assert cli(*arguments, tmp_path / "b.jsonl", "--force").code == 0
-    assert len(read(tmp_path / "b.jsonl")) == 1101
+        file.write('{"text": "new"}\n')
+    assert "was begun with another input" in cli(*arguments, "--resume").err
+    assert cli(*arguments, "--force").code == 0
+    assert len(read(tmp_path / "out.jsonl")) == 601
+
+
+def test_images_in_cells_and_beside_a_table(cli, tmp_path):
+    from PIL import Image
+
+    from glassformer.run import load
+    from small_kinds import run_of
+
+    run = run_of("pictures", tmp_path / "run")
+    for i in range(3):
+        Image.new("L", (8, 8), 80 * i).save(tmp_path / f"{i}.png")
+    names = [str(tmp_path / f"{i}.png") for i in range(3)]
+    expected = load(run).classify(names)
+    cells = [{"bytes": Path(name).read_bytes(), "path": None} for name in names]
+    written(tmp_path / "in.parquet", [{"image": one, "id": i} for i, one in enumerate(cells)])
+    written(tmp_path / "in.csv", [{"file_name": f"{i}.png"} for i in range(3)])
+    for form in ("parquet", "csv"):
+        out = tmp_path / f"out.{form}"
+        assert cli("classify", run, "--in", tmp_path / f"in.{form}", "--out", out).code == 0
+        assert [row["label"] for row in read(out)] == expected
+    assert [row["image"] for row in read(tmp_path / "out.parquet")] == cells
+    (tmp_path / "1.png").write_bytes(b"no image")
+    said = cli(
+        "classify", run, "--in", tmp_path / "in.csv", "--out", tmp_path / "s.csv", "--skip-bad"
+    )
+    assert said.err.endswith("left out: 1 file that cannot be read\n")
+    assert [row["label"] for row in read(tmp_path / "s.csv")] == [expected[0], "", expected[2]]
 
 
 BAD = {
