@@ -1,6 +1,7 @@
 """Tables with the usual columns are read without settings; the resolved recipe has them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.errors import DataError
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.training.run_folder import prepare
-from small_runs import data_config, go, pair_recipe
+from small_runs import data_config, go, losses, pair_recipe
 from small_tasks import class_recipe, tag_recipe
 
 TEXT, WORDS = ("text_field", "pair_field", "label_field"), ("word_field", "tag_field")
@@ -38,7 +39,11 @@ def test_usual_columns(tmp_path, settings, row, expected, kind):
         pa = pytest.importorskip("pyarrow")
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.Table.from_pylist([row]), path)
+        kinds = {
+            name: pa.struct([(own, pa.string()) for own in of]) if isinstance(of, dict) else None
+            for name, of in row.items()
+        }
+        pq.write_table(pa.table({n: pa.array([of], kinds[n]) for n, of in row.items()}), path)
     elif kind == "jsonl":
         path.write_text(json.dumps(row) + "\n")
     elif any(isinstance(value, dict) for value in row.values()):
@@ -128,3 +133,31 @@ def test_pairs_of_texts_and_of_sides(tmp_path):
     found, said = prepared(pair_recipe(tmp_path, data=data), tmp_path)
     assert found.recipe.data.target_field == "translation.de"
     assert "'translation.en' (data.source_field)" in said[0]
+
+
+def test_images_in_the_cells_of_a_folder_of_tables(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    from small_senses import picture_folder, picture_recipe
+
+    folder = picture_folder(tmp_path)
+    files = sorted(Path(folder).rglob("*.png"))
+    rows = [
+        {"image": {"bytes": file.read_bytes(), "path": file.name}, "label": file.parent.name}
+        for file in files
+    ]
+    (tmp_path / "tables").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "tables" / "train-0.parquet")
+    made = picture_recipe(tmp_path, data={"train.path": str(tmp_path / "tables")})
+    found, said = prepared(made, tmp_path)
+    assert found.recipe.data.file_field == "image"
+    assert [sentence for sentence in said if "left out" in sentence] == []
+    go(made, tmp_path / "run")
+    plain = picture_recipe(tmp_path, data={"train.path": str(folder)})
+    go(plain, tmp_path / "plain")
+    of = [
+        [line.get("loss", line.get("validation_loss")) for line in losses(tmp_path / run)]
+        for run in ("run", "plain")
+    ]
+    assert of[0] == of[1]

@@ -17,7 +17,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import Block, blocks, columns_of
 from glassformer.data.formats.delimited import cells_of, column_place, is_number
 from glassformer.data.formats.lines import found, lines, objects
-from glassformer.data.formats.parquet import class_names, named, opened_table
+from glassformer.data.formats.parquet import batches, class_names, named, opened_table
 from glassformer.data.sources import Source
 from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
@@ -151,7 +151,7 @@ class InputTable:
             classes = class_names(file.schema_arrow)
             names = {*self.fields, *(field.partition(".")[0] for field in self.fields)}
             read = names & {*file.schema_arrow.names}
-            for batch in file.iter_batches(CHUNK, use_threads=False):
+            for batch in batches(file):
                 values = {
                     name: named(batch.column(name).to_pylist(), classes.get(name), "")
                     for name in read

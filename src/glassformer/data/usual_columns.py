@@ -59,7 +59,8 @@ def with_usual_columns(
     `settings`: fields of DataConfig that name columns. Nothing changes if one of them is set, or if
     the table has the default columns or none of the usual. DataError: columns that fit in two ways.
     """
-    if config.train.path is None or not all(is_default(config, name) for name in settings):
+    known = any({*names} <= {*settings} for names in USUAL)
+    if not (known and config.train.path and all(is_default(config, name) for name in settings)):
         return config, None
     try:
         first = resolve(config.train.path, config.root)[0]
@@ -68,10 +69,9 @@ def with_usual_columns(
     files = "file_field" in settings
     own = config.model_copy(update={"format": "auto"}) if files else config
     columns = columns_of(first, own)
-    known = [*_known(columns)]
-    if any(one.items() <= _DEFAULT.items() for one in _fitting(known, columns, settings)):
-        return config, None
-    fields = _only(_fitting(known, columns, settings), first.path)
+    found = _fitting([*_known(columns)], columns, settings)
+    default = any(one.items() <= _DEFAULT.items() for one in found)
+    fields = {} if default else _only(found, first.path)
     if not fields:
         return config, None
     listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
@@ -81,6 +81,7 @@ def with_usual_columns(
 _DEFAULT = {
     name: field for names, rows in USUAL.items() for name, field in zip(names, rows[0], strict=True)
 } | {"text_field": "text"}
+"""The default columns."""
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:

@@ -6,7 +6,7 @@
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,8 @@ from glassformer.errors import ConfigError, DataError, suggest
 
 BATCH = 256
 """Rows that are decoded at once."""
+BUFFER = 1 << 16
+"""Bytes of a column that are read ahead; without them, a row group's column is read as a whole."""
 METADATA = b"huggingface"
 """Key of the schema's metadata with the features that the `datasets` library wrote."""
 BYTES = "bytes"
@@ -72,7 +74,7 @@ def opened_table(source: Source) -> Iterator[Any]:
         reading(source.path),
         open(source.path, "rb") as raw,
         decoding(source.path),
-        ParquetFile(raw) as file,
+        ParquetFile(raw, buffer_size=BUFFER) as file,
     ):
         _check(file, source, source.size)
         yield file
@@ -102,6 +104,13 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(inside) if arrow().types.is_struct(kind) else ()
 
 
+def batches(file: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of an open table, `BATCH` at a time, one row group after another: an iterator over
+    all groups keeps the pages of those before."""
+    for group in range(file.metadata.num_row_groups):
+        yield from file.iter_batches(BATCH, [group], columns, use_threads=False)
+
+
 def parquet_rows(
     source: Source, wanted: Collection[str] | None = None
 ) -> Iterator[tuple[dict[str, Any], str]]:
@@ -120,7 +129,7 @@ def parquet_rows(
         classes = class_names(schema)
         held = {name for name in names if holds_files(schema.field(name).type)}
         number, total = 0, file.metadata.num_rows
-        for batch in file.iter_batches(BATCH, columns=names, use_threads=False):
+        for batch in batches(file, names):
             columns = {
                 name: _references(batch.column(name), source, name, number)
                 if name in held
@@ -184,7 +193,7 @@ def _groups(path: str, stamp: str) -> list[tuple[int, int, int]]:
         return found
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _group_cells(path: str, stamp: str, name: str, group: int) -> list[bytes | None]:
     """The bytes of a column in one row group: cells are asked for in their order."""
     with opened_table(Source(path)) as file:
