@@ -4,6 +4,7 @@ import io
 import json
 import random
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +210,17 @@ def test_an_implausible_size_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "LARGEST_UNASKED", 1 << 20)
     with pytest.raises(DataError, match="an implausible ratio"):
         list(labelled(config(path)))
+
+
+def test_memory_does_not_grow_with_the_row_groups(tmp_path):
+    """The bytes of one row group are held, not those of all before."""
+    draw = random.Random(0)
+    columns = {"text": [draw.randbytes(500).hex() for _ in range(8000)], "label": ["a"] * 8000}
+    path = write(tmp_path / "t.parquet", columns, row_group_size=500, use_dictionary=False)
+    tracemalloc.start()
+    for _ in parquet_rows(Source(path)):
+        pass
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert Path(path).stat().st_size > 8e6
+    assert most < 4e6

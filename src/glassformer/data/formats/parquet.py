@@ -18,8 +18,6 @@ from glassformer.errors import ConfigError, DataError, suggest
 
 BATCH = 256
 """Rows that are decoded at once."""
-BUFFER = 1 << 16
-"""Bytes of a column that are read ahead; without them, a row group's column is read as a whole."""
 METADATA = b"huggingface"
 """Key of the schema's metadata with the features that the `datasets` library wrote."""
 BYTES = "bytes"
@@ -74,7 +72,7 @@ def opened_table(source: Source) -> Iterator[Any]:
         reading(source.path),
         open(source.path, "rb") as raw,
         decoding(source.path),
-        ParquetFile(raw, buffer_size=BUFFER) as file,
+        ParquetFile(raw) as file,
     ):
         _check(file, source, source.size)
         yield file
