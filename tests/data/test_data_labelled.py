@@ -283,7 +283,7 @@ BAD = {
     "plain.txt": (
         "a b",
         {},
-        "is read as text, where texts have no classes; set data.format to csv, tsv, jsonl or",
+        "is read as text, where texts have no classes; set data.format to csv, tsv, jsonl,",
     ),
     "words.conll": ("a O", {}, "is read as conll, where texts have no classes"),
 }

@@ -283,9 +283,9 @@ BAD = {
         "no field 'words'; known are tokens (set data.word_field)",
     ),
     "number.jsonl": (
-        '{"words": ["a"], "tags": [1]}',
+        '{"words": ["a"], "tags": [1.5]}',
         {},
-        "has 'tags' that is not a string but 1; give a list of str",
+        "has 'tags' that is not a string but 1.5; give a list of str",
     ),
     "text.jsonl": ('{"words": "a", "tags": []}', {}, "has 'words' that is not a list but 'a'"),
     "null.jsonl": (
@@ -313,7 +313,7 @@ BAD = {
     "plain.txt": (
         "a b",
         {},
-        "is read as text, where words have no tags; set data.format to conllu, conll, slash or",
+        "is read as text, where words have no tags; set data.format to conllu, conll, slash,",
     ),
     "table.csv": ("text,label\n", {}, "is read as csv, where words have no tags"),
 }

@@ -4,24 +4,29 @@ empty.
 name                             by default; of files, a TAB and the file behind it
 probability <TAB> name           with --scores
 name <TAB> name ...              with --top-k: likeliest first, with --scores after its probability
+--in FILE --out FILE             rows of a file, with columns `label` and `score`
 name,name                        of a model with any number of classes: those that reach --threshold
 """
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
 from glassformer.cli.lines import chunks, numbered, one_line
-from glassformer.cli.options import Count, Device, Json, OptionalCount, RunFolder, Share
+from glassformer.cli.options import Count, Device, Json, OptionalCount, RunFolder, Share, refuse
+from glassformer.cli.outputs import Force
+from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError, counted
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from glassformer.data.table_forms import Predicted
     from glassformer.run import Run
 
 FILES = "Images or audio files, also in archives: a.zip/b.png."
@@ -29,7 +34,12 @@ FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 def classify(
     run: RunFolder,
-    files: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None,
+    names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None,
+    inp: In = None,
+    out: Out = None,
+    field: Field = None,
+    resume: Resume = False,
+    force: Force = False,
     scores: bool = False,
     top_k: OptionalCount = None,
     threshold: Share = None,
@@ -38,13 +48,13 @@ def classify(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Print the class of each line or file, in order.
+    """Print the class of each line or file, or write those of the rows of --in, in order.
 
     A line of standard input is a text; two texts and a TAB for a model of pairs; the name of a file
     for a model of images or audio; a JSON list of parts for a multimodal model, [{"image":
     "a.png"}, {"text": "What is it?"}].
 
-    scores: Print the probability before each class.
+    scores: Print the probability before each class; in --out, add those of all classes.
     top_k: Print the K likeliest classes, or all, as columns.
     threshold: For models of several classes: print those of at least this probability; default 0.5.
     skip_bad: Skip files that cannot be read, and count them.
@@ -52,27 +62,59 @@ def classify(
     """
     from glassformer.run import load
 
-    if top_k and threshold is not None and not json:
-        raise ConfigError(
-            "--top-k lists classes whatever their probability; leave it out or leave out "
-            "--threshold."
-        )
+    if files := Files.checked(inp, out, field, resume, force):
+        refuse({"top_k": top_k, "json": json}, "--out has a form of its own")
+    _check_options(files, names, top_k, None if json else threshold)
     opened = load(run, device)
     opened.classified([])  # a model that does not classify is refused before a line is waited for
-    _check(opened, files or [], threshold, skip_bad)
-    names = [one_line(name) for name in opened.classes]
-    show = _Shown(opened, names, scores, top_k, 0.5 if threshold is None else threshold, json)
-    groups = [files[i : i + batch_size] for i in range(0, len(files), batch_size)] if files else ()
-    bad = 0
-    for number, lines in numbered(groups or chunks(batch_size)):
+    _check(opened, names or [], threshold, skip_bad)
+    classes = [one_line(name) for name in opened.classes]
+    show = _Shown(opened, classes, scores, top_k, 0.5 if threshold is None else threshold, json)
+    if files:
+        _tell(_classify_file(show, files, skip_bad))
+        return
+    groups = [names[i : i + batch_size] for i in range(0, len(names), batch_size)] if names else ()
+    _tell(_print_classes(show, groups or chunks(batch_size), skip_bad))
+
+
+def _print_classes(show: "_Shown", groups: Iterable[Sequence[str]], skip: bool) -> int:
+    """Print the classes of groups of lines or files; the number of files that were skipped."""
+    opened, bad = show.run, 0
+    for number, lines in numbered(groups):
         inputs = [opened.processor.from_line(line, n) for n, line in enumerate(lines, number)]
-        rows = _probabilities(opened, inputs, skip_bad)
+        rows = _probabilities(opened, inputs, skip)
         for line, given, row in zip(lines, inputs, rows, strict=True):
             if isinstance(row, DataError):
                 bad += 1
                 print(row, file=sys.stderr)
             else:
                 show.print(line, given, row)
+    return bad
+
+
+def _classify_file(show: "_Shown", files: Files, skip: bool) -> int:
+    """Write the rows of a file with their classes; the number of files that were skipped."""
+    table = files.table(show.run, show.run.processor.input_columns)
+    rows = _Rows(show, table.source.file, skip)
+    options = {"scores": show.scores, "threshold": show.threshold}
+    predict_file(show.run, table, files, options, rows.read, rows.predicted)
+    return rows.bad
+
+
+def _check_options(
+    files: Files | None, names: Sequence[str] | None, top_k: int | None, threshold: float | None
+) -> None:
+    """ConfigError: options that do not fit each other."""
+    if files and names:
+        raise ConfigError(f"--in reads a file of rows, so {names[0]} has no use; leave it out.")
+    if top_k and threshold is not None:
+        raise ConfigError(
+            "--top-k lists classes whatever their probability; leave it out or leave out "
+            "--threshold."
+        )
+
+
+def _tell(bad: int) -> None:
     if bad:
         print(f"left out: {counted(bad, 'file')} that cannot be read", file=sys.stderr)
 
@@ -159,6 +201,52 @@ class _Shown:
     def labels(self, row: list[float]) -> list[int]:
         """The classes that reach the threshold, in the model's order."""
         return [i for i, p in enumerate(row) if p >= self.threshold]
+
+
+class _Rows:
+    """The classes of rows of a file, as columns: label (or labels) and score."""
+
+    def __init__(self, show: _Shown, file: str, skip: bool):
+        self.show, self.skip, self.bad = show, skip, 0
+        self.processor, self.folder = show.run.processor, os.path.dirname(file)
+
+    def read(self, values: Sequence[Any], where: str) -> Any:
+        """The input of a row; the name of a file is beside the table's."""
+        given = self.processor.from_values(values, where)
+        if self.processor.reads_files and isinstance(given, str):
+            return os.path.join(self.folder, os.path.expanduser(given))
+        return given
+
+    def predicted(self, inputs: Sequence[Any]) -> "Predicted":
+        """The columns of some rows; null for an empty one, and for a file that is skipped."""
+        from glassformer.data.table_forms import Predicted
+
+        rows = []
+        for row in _probabilities(self.show.run, inputs, self.skip):
+            self.bad += isinstance(row, DataError)
+            rows.append([] if row is None or isinstance(row, DataError) else row.tolist())
+        names = self.show.run.classes
+        found: dict[str, list[Any]]
+        if self.show.run.model.config.multi_label:
+            chosen = [self.show.labels(row) for row in rows]
+            both = list(zip(rows, chosen, strict=True))
+            found = {
+                "labels": [[names[i] for i in own] if row else None for row, own in both],
+                "scores": [[round(row[i], 6) for i in own] if row else None for row, own in both],
+            }
+        else:
+            best = [_likeliest(row)[0] if row else None for row in rows]
+            pairs = list(zip(rows, best, strict=True))
+            found = {
+                "label": [None if i is None else names[i] for i in best],
+                "score": [None if i is None else round(row[i], 6) for row, i in pairs],
+            }
+        if self.show.scores:
+            found["probabilities"] = [
+                {name: round(p, 6) for name, p in zip(names, row, strict=True)} if row else None
+                for row in rows
+            ]
+        return Predicted(found, lines=["\t".join(self.show.columns(row)) for row in rows])
 
 
 def _likeliest(row: list[float]) -> list[int]:

@@ -18,12 +18,14 @@ from typer import Argument
 from glassformer.cli.lines import chunks, numbered, one_line
 from glassformer.cli.options import Device, Json, OptionalCount, given
 from glassformer.cli.outputs import Force, check_output
+from glassformer.cli.predictions import Field, Files, In, Resume, predict_file
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError, counted
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from glassformer.data.table_forms import Predicted
     from glassformer.inspect.contextual import Contexts
     from glassformer.run import Run
 
@@ -39,7 +41,7 @@ MODES = {
     "near": {"pool", "layer", "top_k", "json"},
     "analogy": {"vectors", "top_k", "json"},
     "word": {"html", "force", "json"},
-    "": {"pool", "no_normalize", "layer", "out", "force", "json"},
+    "": {"pool", "no_normalize", "layer", "in", "field", "out", "resume", "force", "json"},
 }
 """Options of each mode; the one without a name writes vectors."""
 
@@ -49,7 +51,10 @@ def embed(
     pool: str | None = None,
     no_normalize: bool = False,
     layer: int | None = None,
+    inp: In = None,
     out: Path | None = None,
+    field: Field = None,
+    resume: Resume = False,
     near: Path | None = None,
     analogy: bool = False,
     vectors: Path | None = None,
@@ -60,13 +65,13 @@ def embed(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Embed each line of standard input. Or find nearest texts, solve analogies, compare one word's
-    vectors in context.
+    """Embed lines of standard input, or rows of --in. Or find nearest texts, solve analogies,
+    compare one word's vectors in context.
 
     pool: mean, first, or last (for decoders); default: the model's own, or mean.
     no_normalize: Do not scale vectors to length 1.
     layer: Layer of the vectors; 0: the static embedding; default: the last.
-    out: Write the vectors to this .npy file instead.
+    out: Write the vectors to this .npy file instead, or the rows of --in with them to a table.
     near: Find the nearest lines of this file: texts, or the output of embed.
     analogy: Solve lines such as: king - man + woman.
     vectors: Words with vectors for --analogy, instead of a RUN's own.
@@ -74,23 +79,29 @@ def embed(
     html: Also draw the comparison of --word in this .html file.
     top_k: Number of results; default 10.
     """
-    from glassformer.run import load
-
-    options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "out": out}
+    options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "in": inp}
     options |= {"near": near, "analogy": analogy, "vectors": vectors, "word": word, "html": html}
-    _check(given({**options, "top_k": top_k, "json": json}))
-    _check_files(out, html, force, json)
-    opened = None if run is None else load(run, device)
+    options |= {"field": field, "out": out, "resume": resume, "top_k": top_k, "json": json}
+    _check(given(options))
+    files = _files(inp, out, html, field, resume, force, json)
+    opened = None if run is None else _opened(run, device)
     if opened is None or analogy:
         _print_near(_analogies(opened, vectors, top_k or 10), json)
     elif word is not None:
         _word(opened, word, html, json)
     else:
-        of = partial(_vectors, opened, pool, layer, not no_normalize)
-        if near is None:
-            _print_vectors(of, out)
-        else:
+        how = {"pool": pool or opened.task.pool, "layer": layer, "normalize": not no_normalize}
+        of = partial(_vectors, opened, *how.values())
+        if near is not None:
             _print_near(_near(opened, of, near, top_k or 10), json)
+        else:
+            _write_vectors(opened, of, how, files, out)
+
+
+def _opened(run: Path, device: str) -> "Run":
+    from glassformer.run import load
+
+    return load(run, device)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -115,22 +126,60 @@ def _check(options: dict[str, Any]) -> None:
         )
 
 
-def _check_files(out: Path | None, html: Path | None, force: bool, as_json: bool) -> None:
+def _write_vectors(
+    run: "Run", of: "Vectors", how: dict[str, Any], files: Files | None, out: Path | None
+) -> None:
+    """Write the rows of a file with their vectors, or the vectors of lines."""
+    if files is None:
+        _print_vectors(of, out)
+        return
+    if files.out.suffix == ".txt":
+        raise ConfigError(f"--out {files.out} cannot hold vectors; write .npy or .jsonl.")
+    predict = partial(_predicted, of, zeros=files.out.suffix == ".npy")
+    predict_file(run, files.table(run, ("text_field",)), files, how, _read_text, predict)
+
+
+def _read_text(values: Sequence[Any], where: str) -> str:
+    from glassformer.processors.processor import cell_text
+
+    return "" if values[0] is None else cell_text(values[0], where)
+
+
+def _predicted(of: "Vectors", texts: Sequence[str], zeros: bool) -> "Predicted":
+    """The vectors of rows; of an empty text null, or zeros."""
+    from glassformer.data.table_forms import Predicted
+
+    vectors = of(texts)
+    return Predicted({"vector": [row if zeros or row.any() else None for row in vectors]})
+
+
+def _files(
+    inp: Path | None,
+    out: Path | None,
+    html: Path | None,
+    fields: Sequence[str] | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+) -> Files | None:
+    """The files of --in and --out; None without --in, when --out is an array of the lines."""
     if out is not None and as_json:
         raise ConfigError(
             "--out writes a table and nothing is printed, so --json has no use; leave one of them "
             "out."
         )
-    check_output("--out", out, (".npy",), force)
     check_output("--html", html, (".html",), force)
+    if inp is not None or fields or resume:
+        return Files.checked(inp, out, fields, resume, force, more=(".npy",))
+    check_output("--out", out, (".npy",), force)
+    return None
 
 
 def _vectors(
-    run: "Run", pool: str | None, layer: int | None, normalize: bool, texts: Sequence[str]
+    run: "Run", how: str, layer: int | None, normalize: bool, texts: Sequence[str]
 ) -> "np.ndarray":
     from glassformer.generate.embed import embed as vectors_of
 
-    how = pool or run.task.pool
     return vectors_of(run.model, run.reader, texts, how, layer, normalize, empty="zeros")
 
 

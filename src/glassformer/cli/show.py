@@ -80,10 +80,12 @@ def _check_reads_text(where: str) -> None:
 
 def _training_texts(recipe: Any) -> Iterator[str]:
     """The texts that the recipe's tokenizer is made from; of two, that of the targets."""
+    from glassformer.data.usual_columns import with_usual_columns
     from glassformer.tasks.catalogue import kinds_of
 
     _, inputs = kinds_of(recipe)
-    return inputs.training_texts(recipe.processor, recipe.data)
+    data, _ = with_usual_columns(recipe.data, inputs.columns)
+    return inputs.training_texts(recipe.processor, data)
 
 
 def _recipe_of(where: str, overrides: list[str] | None) -> Any:

@@ -3,32 +3,46 @@
 The/DET cats/NOUN          by default; the tag stands behind the last slash
 The <TAB> DET              with --columns: a line for each word, an empty one behind each sentence
 {"words": ..., "tags": ...}  with --json: probabilities too, and the spans that tags mark
+--in FILE --out FILE         rows of a file: CoNLL-U with other tags, tables with a column of tags
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import chunks, numbered, one_line
-from glassformer.cli.options import Count, Device, Json, RunFolder
+from glassformer.cli.options import Count, Device, Json, RunFolder, refuse
+from glassformer.cli.outputs import Force
+from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.data.table_forms import Predicted
     from glassformer.generate.tag import Tags
+    from glassformer.run import Run
 
 TOGETHER = 1 << 10
 """Lines that are tagged together, if they are there already."""
+TAGS = "tags"
+"""Column of the tags, where the run names none."""
 
 
 def tag(
     run: RunFolder,
+    inp: In = None,
+    out: Out = None,
+    field: Field = None,
+    resume: Resume = False,
+    force: Force = False,
     columns: bool = False,
     top_k: Count = 1,
     punctuation: bool = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Tag the words of each line of standard input. Words are separated by spaces; a line may have
-    any length.
+    """Tag the words of each line of standard input, or of each row of --in. Words are separated by
+    spaces; a line may have any length.
 
     columns: Print a line for each word: word, TAB, tag (CoNLL).
     top_k: With --json: print the K likeliest tags, or all.
@@ -37,13 +51,10 @@ def tag(
     from glassformer.processors.word_tokenizer import split_punctuation
     from glassformer.run import load
 
-    if columns and json:
-        raise ConfigError("--columns and --json are two forms of the same; leave one of them out.")
-    if top_k > 1 and not json:
-        raise ConfigError(
-            f"--top-k={top_k} lists several tags of each word, which only --json can hold; add "
-            "--json."
-        )
+    if files := Files.checked(inp, out, field, resume, force):
+        options = {"columns": columns, "json": json, "punctuation": punctuation}
+        refuse({**options, "top_k": top_k > 1}, "--out has a form of its own")
+    _check(columns, top_k, json)
     opened = load(run, device)
     processor, names = opened.processor, [one_line(name) for name in opened.classes]
     if punctuation and "parts" in processor.capabilities:
@@ -51,6 +62,9 @@ def tag(
             "--punctuation cuts lines of words, and this model reads lists of parts; leave it out."
         )
     opened.tagged([])  # a model that does not tag is refused before a line is waited for
+    if files:
+        _tag_file(opened, files)
+        return
     for number, lines in numbered(chunks(TOGETHER)):
         inputs = [
             split_punctuation(line) if punctuation else processor.from_line(line, n) or []
@@ -58,6 +72,48 @@ def tag(
         ]
         for given, tags in zip(inputs, opened.tagged(inputs, top_k), strict=True):
             _print(processor.words(given), tags, names, columns, json)
+
+
+def _check(columns: bool, top_k: int, as_json: bool) -> None:
+    """ConfigError: options that do not fit each other."""
+    if columns and as_json:
+        raise ConfigError("--columns and --json are two forms of the same; leave one of them out.")
+    if top_k > 1 and not as_json:
+        raise ConfigError(
+            f"--top-k={top_k} lists several tags of each word, which only --json can hold; add "
+            "--json."
+        )
+
+
+def _tag_file(run: "Run", files: Files) -> None:
+    """Write the rows of a file with the tags of their words, in the column of the training data."""
+    from glassformer.data.formats.column_lines import is_column
+
+    table = files.table(run, run.processor.input_columns)
+    own = run.task.recipe.data.tag_field
+    if not is_column(own, table.kind) and files.out.suffix == ".conllu":
+        raise ConfigError(
+            f"{run.folder} was trained on tags in {own!r}, which is no column of CoNLL-U; write "
+            "--out as .jsonl or .parquet."
+        )
+    name = TAGS if own is None or own.isdecimal() else own
+    predict = partial(_predicted, run, name, run.classes)
+    predict_file(run, table, files, {}, run.processor.from_values, predict)
+
+
+def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[Any]) -> "Predicted":
+    """The tags of rows: a list for each."""
+    from glassformer.data.table_forms import Predicted
+
+    given = [[] if one is None else one for one in inputs]
+    tags = [found.labels(classes) for found in run.tagged(given)]
+    words = (run.processor.words(one) for one in given)
+    lines = [_line(own, found) for own, found in zip(words, tags, strict=True)]
+    return Predicted({name: tags}, per_word=name, lines=lines)
+
+
+def _line(words: Sequence[str], tags: Sequence[str]) -> str:
+    return " ".join(f"{word}/{one_line(tag)}" for word, tag in zip(words, tags, strict=True))
 
 
 def _print(words: list[str], tags: "Tags", names: list[str], columns: bool, as_json: bool) -> None:
@@ -71,4 +127,4 @@ def _print(words: list[str], tags: "Tags", names: list[str], columns: bool, as_j
     if columns:
         print("".join(f"{word}\t{name}\n" for word, name in rows))
     else:
-        print(" ".join(f"{word}/{name}" for word, name in rows))
+        print(_line(words, [name for _, name in rows]))

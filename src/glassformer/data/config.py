@@ -15,6 +15,7 @@ Format = Literal[
     "jsonl",
     "csv",
     "tsv",
+    "parquet",
     "conllu",
     "conll",
     "slash",
@@ -90,10 +91,10 @@ class DataConfig(Record):
     format: Format = Field(
         default="auto",
         description="text: a document a file (of pairs: one side, a line a record); jsonl: a "
-        "record a line; csv, tsv: a record a row; conllu: Universal Dependencies; conll: columns, "
-        "a word a line; slash: word/tag, a sentence a line; label_first: the first word of a line "
-        "is its class; images, audio: files in a folder for each class, or with their class in "
-        "the name; idx, numpy: arrays of images; auto: by the file's name.",
+        "record a line; csv, tsv, parquet: a record a row; conllu: Universal Dependencies; conll: "
+        "columns, a word a line; slash: word/tag, a sentence a line; label_first: the first "
+        "word of a line is its class; images, audio: files in a folder for each class, or with "
+        "their class in the name; idx, numpy: arrays of images; auto: by the file's name.",
     )
     encoding: str = Field(
         default="utf-8", description="Encoding of text files, for instance latin-1."
@@ -143,9 +144,12 @@ class DataConfig(Record):
     )
     class_names: tuple[str, ...] = Field(
         default=(),
-        description="Names of classes that the files number 0, 1, 2, ...",
+        description="Names of classes or tags that the files number 0, 1, 2, ...",
         json_schema_extra={
-            "tasks": [f"{kind}-classification" for kind in ("text", "image", "audio", "image-text")]
+            "tasks": [
+                f"{kind}-classification"
+                for kind in ("text", "token", "image", "audio", "image-text")
+            ]
         },
     )
     label_pattern: str | None = Field(
@@ -156,7 +160,8 @@ class DataConfig(Record):
     )
     file_field: str = Field(
         default="file_name",
-        description="Column of the files, where a table lists images or audio.",
+        description="Column of the files, where a table lists images or audio; in Parquet also of "
+        "their bytes.",
         json_schema_extra={"inputs": ["image", "audio"]},
     )
     bad_files: Literal["stop", "skip"] = Field(
@@ -166,14 +171,15 @@ class DataConfig(Record):
     )
     word_field: str = Field(
         default="words",
-        description="Field of a JSONL line with the list of words; column of conllu (default: "
+        description="Field of a JSONL line or column of Parquet with the list of words; column of "
+        "conllu (default: "
         "form) or conll (a number; default: the first).",
         json_schema_extra={"inputs": ["words"]},
     )
     tag_field: str | None = Field(
         default=None,
-        description="The same for tags, also in rows of parts; null: tags in JSONL, upos in "
-        "conllu, the last column in conll.",
+        description="The same for tags, also in rows of parts; null: tags in JSONL and "
+        "Parquet, upos in conllu, the last column in conll.",
         json_schema_extra={"inputs": ["words", "parts"]},
     )
     source_field: str = Field(

@@ -68,11 +68,11 @@ def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
     kind = source.format(config)
     if kind == "label_first":
         return _lines(source, config)
-    if kind in ("jsonl", "csv", "tsv"):
+    if kind in ("jsonl", "csv", "tsv", "parquet"):
         return _fields(source, config)
     raise DataError(
         f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, "
-        f"tsv, jsonl or label_first"
+        f"tsv, jsonl, parquet or label_first"
     )
 
 

@@ -1,4 +1,4 @@
-"""Pairs of a source and a target text: two parallel files, TSV, CSV, JSONL.
+"""Pairs of a source and a target text: two parallel files, TSV, CSV, JSONL, Parquet.
 
 Errors name the file and the line.
 """
@@ -97,7 +97,7 @@ def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
         return
     settings = ("source_field", "target_field", "group_field")
     for source in sources:
-        if source.format(config) not in ("jsonl", "csv", "tsv"):
+        if source.format(config) not in ("jsonl", "csv", "tsv", "parquet"):
             raise DataError(
                 f"{source.path} is a text file with one side only; set `targets` beside its path "
                 f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"

@@ -19,13 +19,13 @@ from typing import Any
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside, members
 from glassformer.data.formats.contents import source_at
+from glassformer.data.formats.delimited import is_default
 from glassformer.data.formats.lines import checked_text, found
 from glassformer.data.formats.records import (
     FIELD,
     classes_at,
     field_of,
     filled,
-    is_default,
     named_class,
     records,
     written,

@@ -129,10 +129,10 @@ def _too_large(where: str, size: str) -> DataError:
 
 def _in_arrays(config: DataConfig) -> bool:
     """Whether the images are arrays, not files."""
-    if config.format not in ("auto", "idx", "numpy", "images", "csv", "tsv", "jsonl"):
+    if config.format not in ("auto", "idx", "numpy", "images", "csv", "tsv", "jsonl", "parquet"):
         raise ConfigError(
             f"data.format is {config.format}, which holds no images; set it to images, idx, numpy, "
-            f"csv, tsv or jsonl."
+            f"csv, tsv, jsonl or parquet."
         )
     path = config.train.path
     names = [path] if isinstance(path, str) else path or []

@@ -26,7 +26,7 @@ STDIN = "-"
 FORMATS = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
-    **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu"},
+    **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu", ".parquet": "parquet"},
 }
 """Formats by suffix; every other file is text."""
 TEXT_SUFFIXES = FORMATS.keys() | {
@@ -64,7 +64,9 @@ class Source:
 
     path: str
     archive: str | None = None
-    """The zip file of which `path` is a member."""
+    """The zip file of which `path` is a member, or the Parquet table of which it is a cell."""
+    row: int | None = None
+    """Of a cell, the number of its row from 0."""
 
     @property
     def file(self) -> str:

@@ -41,6 +41,7 @@ class DocumentsProcessor(PackedProcessor):
     """Running text; nothing is put around it, but the frame that a tokenizer defines."""
 
     name, noun = "documents", "text"
+    columns = ("text_field",)
     frame = ("", "")
 
     @classmethod

@@ -84,6 +84,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
     unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
+    columns = ("file_field", "label_field")
     kind: ClassVar[Any]
     """The class of the reader."""
     array: ClassVar[str]
@@ -244,6 +245,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def given_patches(self, given: Any) -> np.ndarray:
         """Patches, float32 [T, P], of a file, of pixels, or of (samples, rate)."""
+        given = self.from_file(given) if isinstance(given, bytes) else given
         return self.patches(self.decode(given)[None], np.zeros(1, np.int64), None)[0].numpy()
 
     def windows(self, given: Any) -> list[Window]:
@@ -278,6 +280,18 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             "required": [self.name],
             "additionalProperties": False,
         }
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """See `Processor`: the name of a file, or its bytes, alone or as `datasets` has them."""
+        (value,) = values
+        held = value.get("bytes") if isinstance(value, dict) else value
+        if held is None and value is not None:
+            raise DataError(
+                f"{where} only names a file, whose bytes are not there; write them into the table"
+            )
+        if held is not None and not isinstance(held, str | bytes):
+            raise DataError(f"{where} has {held!r:.40} where a file is read; give its name")
+        return held or None
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""

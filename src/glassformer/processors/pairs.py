@@ -108,6 +108,7 @@ class PairsProcessor(TokenProcessor):
     """Sources and targets with a tokenizer each, or one for both."""
 
     name, noun = "pairs", "pair"
+    columns = ("source_field", "target_field")
     capabilities = frozenset({"pair"})
 
     def __init__(self, pair: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):

@@ -38,6 +38,7 @@ from glassformer.processors.processor import (
     check_hopeless,
     check_length,
     ids_of,
+    row_number,
 )
 from glassformer.processors.tokenized import TokenProcessor, load_tokenizer
 from glassformer.tokenizers.text import Tokenizer
@@ -134,6 +135,18 @@ class PartsProcessor(TokenProcessor):
                 f"Line {number} is not JSON ({problem}); write a list of parts."
             ) from None
         return [{kind: value} for kind, value in parts_of(listed, f"Line {number}")]
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """See `Processor`."""
+        return ("input_field",)
+
+    def from_values(self, values: Sequence[Any], where: str) -> list[Given] | None:
+        """See `Processor`: a list of parts, also as JSON."""
+        (value,) = values
+        if isinstance(value, str):
+            return self.from_line(value, row_number(where))
+        return [{kind: own} for kind, own in parts_of(value, where)] if value else None
 
     def line_of(self, file: str) -> str:
         """See `Processor`."""

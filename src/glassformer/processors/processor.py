@@ -18,7 +18,7 @@ from glassformer.batch import Batch
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.sources import TEXT_SUFFIXES
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element
@@ -120,6 +120,8 @@ class Processor(ABC):
     """What a model with these inputs does, where that says more than its task."""
     suffixes: ClassVar[Collection[str]] = TEXT_SUFFIXES
     """Suffixes of the files that are read in a folder."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Settings of data that name the columns of a table of its records, its inputs first."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128
@@ -212,6 +214,17 @@ class Processor(ABC):
         """The input that a line of text holds; None: the line is empty. DataError: no input."""
         return line if line.strip() else None
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Settings of data that name the columns of an input in a table; none: tables have none."""
+        return self.columns[:1]
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """The input in these columns of a row; None: they are empty. DataError: no input."""
+        if values[0] is None:
+            return None
+        return self.from_line(cell_text(values[0], where), row_number(where))
+
     def line_of(self, file: str) -> str:
         """Advice for a processor that reads lines and is given a file."""
         return f"lines: < {file}"
@@ -275,6 +288,20 @@ class Processor(ABC):
     def neutral_inputs(self) -> list[Any]:
         """Inputs for a model whose folder keeps none, as `encode` takes them."""
         return list(SENTENCES)
+
+
+def row_number(where: str) -> int:
+    """The number at the end of an origin such as `data.csv, line 3`."""
+    return int(where.rpartition(" ")[2])
+
+
+def cell_text(value: Any, where: str) -> str:
+    """A cell as text, a list of words with spaces between; DataError: it is something else."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return " ".join(value)
+    if not isinstance(value, str):
+        raise DataError(f"{where} has {value!r:.40} where a text is read; give a string")
+    return value
 
 
 def check_length(length: int, longest: int, what: str = "The input", least: str = "") -> None:

@@ -19,8 +19,10 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
+    cell_text,
     check_hopeless,
     check_length,
+    row_number,
 )
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.tokenized import PackedProcessor
@@ -34,6 +36,7 @@ class TextProcessor(PackedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
+    columns = ("text_field", "pair_field", "label_field")
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Labelled]]:
@@ -78,6 +81,20 @@ class TextProcessor(PackedProcessor):
             f"Line {number} has {len(texts) - 1} TABs and this model classifies pairs; write two "
             "texts with one TAB between them."
         )
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """See `Processor`: of a model of pairs, two."""
+        return self.columns[: 2 if self.facts.paired else 1]
+
+    def from_values(self, values: Sequence[Any], where: str) -> Text | None:
+        """See `Processor`."""
+        if len(values) < len(self.input_columns):  # a line, which holds both texts
+            return self.from_line(cell_text(values[0], where), row_number(where))
+        texts = tuple("" if value is None else cell_text(value, where) for value in values)
+        if not any(text.strip() for text in texts):
+            return None
+        return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
     def to_values(self, given: Text) -> dict[str, Any]:
         """See `Processor`."""

@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.tagged import Tagged, tagged
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.processors.inputs import by_split
 from glassformer.processors.processor import (
     EncodedInput,
@@ -25,6 +25,7 @@ class WordsProcessor(PackedProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
     name, noun = "words", "sentence"
+    columns = ("word_field", "tag_field")
 
     @property
     def prefix(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -66,6 +67,18 @@ class WordsProcessor(PackedProcessor):
         if not all(isinstance(word, str) for word in words):
             raise ConfigError(NO_WORDS)
         return words
+
+    def from_values(self, values: Sequence[Any], where: str) -> list[str] | None:
+        """See `Processor`: a list of words, or a text cut at spaces."""
+        (value,) = values
+        if value is None or isinstance(value, str):
+            return (value or "").split() or None
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise DataError(
+                f"{where} has {value!r:.40} where words are read; give a list of strings that are "
+                "not empty, or a text"
+            )
+        return value or None
 
     def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
         """See `Processor`: a text or a list of words, or a list of such lists."""

@@ -5,14 +5,16 @@ RUN/recipe.yaml  tokenizer.json  model.safetensors ...     see `model_files`
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import DataConfig
+from glassformer.data.formats.delimited import is_default
 from glassformer.data.sources import capture_stdin, is_gone, left_out
+from glassformer.data.usual_columns import with_usual_columns
 from glassformer.errors import ConfigError
 from glassformer.files import (
     BEFORE,
@@ -103,6 +105,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
     for sentence in left_out(recipe.data, inputs.suffixes):
         say(sentence)
+    recipe = _with_columns(recipe, begun, inputs.columns, say)
     records = inputs.read(recipe.data)
     if begun is None:
         processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
@@ -123,6 +126,21 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         if kept is not None:
             say("the data are not where they were; going on with what the run keeps of them")
     return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
+
+
+def _with_columns(
+    recipe: Recipe, begun: Recipe | None, settings: Sequence[str], say: Callable[[str], None]
+) -> Recipe:
+    """The recipe with the columns that its run reads, or with the usual ones of its data."""
+    if begun is not None:
+        own = {
+            name: getattr(begun.data, name) for name in settings if is_default(recipe.data, name)
+        }
+        return replace(recipe, data=recipe.data.model_copy(update=own))
+    data, sentence = with_usual_columns(recipe.data, settings)
+    if sentence is not None:
+        say(sentence)
+    return replace(recipe, data=data)
 
 
 def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Recipe:

@@ -1,4 +1,5 @@
-"""The bytes of a source: a file on disk or in a zip archive, without gzip compression."""
+"""The bytes of a source: a file on disk, in a zip archive or in a cell of a Parquet table, without
+gzip compression."""
 
 import gzip
 import io
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
+from glassformer.data.formats.parquet import cell_bytes
 from glassformer.data.sources import Source, reading, slashed
 from glassformer.errors import DataError
 
@@ -70,6 +72,8 @@ class _Bounded(io.RawIOBase):
 def _raw(source: Source) -> io.BufferedIOBase:
     if source.archive is None:
         return open(source.path, "rb")
+    if source.row is not None:
+        return io.BytesIO(cell_bytes(source))
     return member(source.archive, source.member)
 
 

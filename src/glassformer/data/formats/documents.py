@@ -1,4 +1,4 @@
-"""Documents of running text: text files, JSONL, tables, the words of tagged files.
+"""Documents of running text: text files, JSONL, Parquet, tables, the words of tagged files.
 
 A text file is one document, and so is a row of a table. A long text file comes in pieces, one in
 memory at a time.
@@ -50,7 +50,9 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
             text = "".join(words_text(words) for words, _, _ in sentences(source, config))
             yield Document(text, source.path)
         # a table is text like any other, unless the settings say otherwise
-        case "jsonl" | "csv" | "tsv" as kind if kind == "jsonl" or config.format != "auto":
+        case "jsonl" | "parquet" | "csv" | "tsv" as kind if (
+            kind not in ("csv", "tsv") or config.format != "auto"
+        ):
             for (text,), where in values(source, config, ["text_field"], "a text and more"):
                 yield Document(text, where)
         case _:

@@ -10,7 +10,7 @@ message post title headline abstract summary description subject query passage p
 context utterance phrase word words token tokens premise hypothesis string input output
 label labels class classes category categories sentiment topic intent emotion tag tags rating
 stars score polarity genre language lang target source src tgt reference translation original
-question answer response prompt completion instruction
+question answer response prompt completion instruction highlights dialogue article upos
 file files filename path image images img picture photo audio clip recording url link
 split set fold date time year author user username name gender age speaker group
 english german french spanish italian portuguese dutch danish swedish norwegian finnish polish

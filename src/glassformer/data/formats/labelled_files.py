@@ -24,7 +24,10 @@ SPLITS: dict[str, SplitName] = {
     "test": "test",
 }
 """Names of folders that stand for a split."""
-TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+TABLES = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **{".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
+}
 METADATA = "metadata"
 """Name of a table in a folder of files that lists their classes."""
 Row = tuple[Source, tuple[str, ...], str]
@@ -220,7 +223,8 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     settings = ("file_field", "label_field")
     rows = values(table, config, settings, "a file and its class", untyped=settings)
     for (name, label), where in rows:
-        yield _listed(table, name, config, where), classes_at(label, config, where), where
+        held = name if isinstance(name, Source) else _listed(table, name, config, where)
+        yield held, classes_at(label, config, where), where
 
 
 def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:

@@ -7,7 +7,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from glassformer import headway
@@ -105,12 +105,18 @@ def _binary(name: str, at: int) -> DataError:
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
+    for line, where, _ in ended_lines(source, config):
+        yield line.rstrip("\r\n"), where
+
+
+def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, bytes]]:
+    """Each line with its end, its origin, and its bytes (empty if a newline has several)."""
     name, encoding = source.path, config.encoding
     with opened(source) as file:
         if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
             text = io.StringIO(decoded(file.read(), encoding, name), newline="\n")
             for number, line in enumerate(text, 1):
-                yield line.rstrip("\r\n"), f"{name}, line {number}"
+                yield line, f"{name}, line {number}", b""
             return
         offset = 0
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
@@ -119,18 +125,23 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
                     f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most of one "
                     f"line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset).rstrip("\r\n"), f"{name}, line {number}"
+            yield decoded(raw, encoding, name, offset), f"{name}, line {number}", raw
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
 
 
-def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
-    """The JSON value of each line that is not blank, and its origin; DataError: invalid JSON."""
+def objects(
+    source: Source, config: DataConfig, made: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Iterator[tuple[Any, str]]:
+    """The JSON value of each line that is not blank, and its origin; `made`: of an object's pairs.
+
+    DataError: invalid JSON.
+    """
     for line, where in lines(source, config):
         if line.strip():
             try:
-                value = json.loads(line)
+                value = json.loads(line, object_pairs_hook=made)
             except (ValueError, RecursionError) as problem:
                 raise DataError(
                     f"{where} is not JSON ({problem}); give one JSON object per line"

@@ -1,4 +1,4 @@
-"""Records of JSON lines, JSON arrays, CSV and TSV, and the values of their fields.
+"""Records of JSON lines, JSON arrays, CSV, TSV and Parquet, and the values of their fields.
 
     {"answer": "red"}    an object: fields by name, dotted if nested
     ["what?", "red", 7]  a list: fields by number
@@ -6,24 +6,21 @@
 A row of a table is an object, with fields by name if its first row names them, and by number.
 """
 
-import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from typing import Any
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
-from glassformer.data.formats.headers import looks_like_header
-from glassformer.data.formats.lines import checked_text, decoded, found, lines, objects
+from glassformer.data.formats.delimited import column_place, table
+from glassformer.data.formats.lines import checked_text, decoded, found, objects
+from glassformer.data.formats.parquet import parquet_rows
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted, suggest
+from glassformer.errors import DataError
 
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
-LONGEST_CELL = (1 << 31) - 1
-"""Longest cell that the csv module allows on every platform."""
 
 
 def records(
@@ -40,13 +37,15 @@ def records(
         case "jsonl":
             return objects(source, config)
         case "csv" | "tsv":
-            return _table(source, config, wanted, columns)
+            return table(source, config, wanted, columns)
+        case "parquet":
+            return parquet_rows(source, wanted if columns else None)
         case "text" if source.suffix == ".json" and config.format == "auto":
             return _array(source, config)
         case kind:
             raise DataError(
-                f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, .csv "
-                f"or .tsv, or set data.format"
+                f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, "
+                f".csv, .tsv or .parquet, or set data.format"
             )
 
 
@@ -124,21 +123,6 @@ def filled(template: str, row: Any, where: str, setting: str) -> str:
     )
 
 
-def is_default(config: DataConfig, setting: str) -> bool:
-    """Whether a setting has its default."""
-    return getattr(config, setting) == DataConfig.model_fields[setting].default
-
-
-def column_place(field: str, n: int, where: str, setting: str) -> int:
-    """The index of the column with a number from 1 to `n`; DataError: out of range."""
-    if not _is_number(field) or not 1 <= int(field[:9]) <= n:
-        raise DataError(
-            f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number from 1 "
-            f"to {n}"
-        )
-    return int(field) - 1
-
-
 def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
     with opened(source) as file:
         text = decoded(file.read(), config.encoding, source.path)
@@ -153,109 +137,3 @@ def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
             f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"
         )
     yield from ((row, f"{source.path}, row {number}") for number, row in enumerate(rows, 1))
-
-
-def _table(
-    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
-) -> Iterator[tuple[dict[str, str], str]]:
-    places, needed = None, 0
-    for row, line in _rows(source, config):
-        where = f"{source.path}, line {line}"
-        if places is None:
-            places, headed = _places(row, config, wanted, columns, where)
-            needed = 1 + max((places[field] for field in wanted), default=-1)
-            if headed:
-                needed = needed if columns else len(row)
-                continue
-        if len(row) < needed:
-            raise DataError(
-                f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
-            )
-        yield {field: row[place] for field, place in places.items() if place < len(row)}, where
-
-
-def _rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]:
-    """The rows of a table that are not empty, and the number of the line where each begins.
-
-    If a space follows every comma of the first row, it is dropped after the commas of all rows.
-    """
-    csv.field_size_limit(LONGEST_CELL)
-    delimiter = "\t" if source.format(config) == "tsv" else ","
-    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
-    # the rest
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    texts = (f"{line}\n" for line, _ in lines(source, config))
-    head = list(islice(texts, 1))
-    cells = head[0].split(delimiter) if head else []
-    spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
-    table = csv.reader(
-        chain(head, texts),
-        delimiter=delimiter,
-        quoting=quoting,
-        strict=True,
-        skipinitialspace=spaced,
-    )
-    begin = 1
-    try:
-        for row in table:
-            if row:  # an empty line is no row
-                yield row, begin
-            begin = table.line_num + 1
-    except csv.Error as problem:
-        unclosed = "unexpected end of data" in str(problem)
-        lone = "new-line character" in str(problem)
-        reason = (
-            "a quote that opens there is never closed"
-            if unclosed
-            else "its lines end with CR alone; save it with LF"
-            if lone
-            else problem
-        )
-        raise DataError(
-            f"{source.path}, line {begin} is no {delimiter!r} table ({reason})"
-        ) from None
-
-
-def _places(
-    first: list[str], config: DataConfig, wanted: Mapping[str, str], columns: str | None, where: str
-) -> tuple[dict[str, int], bool]:
-    """The index of each field's column, and whether the first row is a header."""
-    first = [cell.strip() for cell in first]
-    names = [field for field in wanted if not _is_number(field)]
-    missing = [field for field in names if field not in first]
-    default = columns is not None and all(is_default(config, name) for name in wanted.values())
-    if default and missing == names:
-        if len(first) < 2:
-            raise DataError(f"{where} has 1 column, not {columns}; check data.format")
-        _refuse_header(first, wanted, where)
-        return dict(zip(wanted, (0, 1), strict=False)), False
-    if missing:
-        known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))
-        raise DataError(
-            f"{where.rpartition(', ')[0]} has no column {missing[0]!r} in its first row; {known} "
-            f"(set data.{wanted[missing[0]]} to a name, or to a number from 1 to {len(first)})"
-        )
-    for field in wanted.keys() - set(names):
-        column_place(field, len(first), where, wanted[field])
-    indices = range(len(first))
-    places = {str(place + 1): place for place in indices}
-    if names:  # the first of two of the same name
-        places |= dict(zip(first[::-1], indices[::-1], strict=True))
-    return places, bool(names)
-
-
-def _refuse_header(first: list[str], wanted: Mapping[str, str], where: str) -> None:
-    """Raise DataError for a first row that names columns, none of them a wanted one."""
-    if looks_like_header(first):
-        named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
-        fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
-        raise DataError(
-            f"{where} looks like a header ({named}), but has no column "
-            f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
-            f"of columns (from 1) if it is an ordinary row"
-        )
-
-
-def _is_number(field: str) -> bool:
-    """Whether a column is named by its number."""
-    return field.isascii() and field.isdigit()

@@ -1,0 +1,140 @@
+"""Columns by their usual names, where no setting names them: a table's columns become settings.
+
+The names are those of published tables, as the `datasets` library has them. Columns that fit in two
+ways are asked for.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.delimited import cells_of, is_default
+from glassformer.data.formats.lines import objects
+from glassformer.data.formats.parquet import table_columns
+from glassformer.data.sources import Source, resolve
+from glassformer.errors import DataError
+
+Columns = Mapping[str, Sequence[str]]
+"""The columns of a table, each with the fields of its objects."""
+Fields = dict[str, str]
+"""A column by the setting that names it."""
+
+PREDICTED = ("label_field", "tag_field", "target_field")
+"""Settings of columns that a table without answers lacks."""
+USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    ("text_field", "label_field"): (("text", "label"), ("sentence", "label")),
+    ("text_field", "pair_field", "label_field"): (
+        ("premise", "hypothesis", "label"),
+        ("sentence1", "sentence2", "label"),
+        ("question1", "question2", "label"),
+        ("question", "sentence", "label"),
+    ),
+    ("word_field", "tag_field"): tuple(
+        product(("words", "tokens"), ("tags", "ner_tags", "pos_tags", "chunk_tags", "upos"))
+    ),
+    ("source_field", "target_field"): (
+        ("source", "target"),
+        ("question", "answer"),
+        ("document", "summary"),
+        ("article", "highlights"),
+        ("dialogue", "summary"),
+        ("prompt", "completion"),
+    ),
+    ("file_field", "label_field"): tuple(
+        (file, "label") for file in ("file_name", "image", "img", "audio")
+    ),
+}
+"""Settings that go together, and the columns that they usually name: the default ones first."""
+RUNNING = ("text", "sentence")
+"""Columns of running text, which is cut at spaces where words are read."""
+TRANSLATION = "translation"
+"""A column with a text for each of two languages, of which the first is the source."""
+
+
+def with_usual_columns(
+    config: DataConfig, settings: Sequence[str]
+) -> tuple[DataConfig, str | None]:
+    """The settings with the usual columns of the training data, and a sentence on them.
+
+    `settings`: fields of DataConfig that name columns. Nothing changes if one of them is set, or if
+    the table has the default columns or none of the usual. DataError: columns that fit in two ways.
+    """
+    known = any({*names} <= {*settings} for names in USUAL)
+    if not (known and config.train.path and all(is_default(config, name) for name in settings)):
+        return config, None
+    try:
+        first = resolve(config.train.path, config.root)[0]
+    except DataError:  # who reads the data tells it; and a folder of images is no table
+        return config, None
+    files = "file_field" in settings
+    own = config.model_copy(update={"format": "auto"}) if files else config
+    columns = columns_of(first, own)
+    found = _fitting([*_known(columns)], columns, settings)
+    default = any(one.items() <= _DEFAULT.items() for one in found)
+    fields = {} if default else _only(found, first.path)
+    if not fields:
+        return config, None
+    listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
+    return config.model_copy(update=fields), f"reading the columns {listed} of {first.path}"
+
+
+_DEFAULT = {
+    name: field for names, rows in USUAL.items() for name, field in zip(names, rows[0], strict=True)
+} | {"text_field": "text"}
+"""The default columns."""
+
+
+def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:
+    """The column of each of these settings in a table of inputs; empty: these are no usual ones.
+
+    DataError: columns that fit in two ways.
+    """
+    known = [
+        {name: field for name, field in one.items() if name not in PREDICTED}
+        for one in _known(columns)
+    ]
+    if "word_field" in settings:
+        known += [{"word_field": text} for text in RUNNING]
+    found = _fitting(known, columns, settings)
+    return _only([one for one in found if one.keys() == {*settings}], where)
+
+
+def columns_of(source: Source, config: DataConfig) -> dict[str, tuple[str, ...]]:
+    """The columns of a table, each with the fields of its objects; none of another file."""
+    match source.format(config):
+        case "csv" | "tsv":
+            first = next(iter(cells_of(source, config)), ([], 0))[0]
+            return {cell.strip(): () for cell in first}
+        case "jsonl":
+            row = next((value for value, _ in islice(objects(source, config), 1)), None)
+            named = row.items() if isinstance(row, dict) else ()
+            return {name: tuple(of) if isinstance(of, dict) else () for name, of in named}
+        case "parquet":
+            return table_columns(source)
+    return {}
+
+
+def _known(columns: Columns) -> Iterator[Fields]:
+    for settings, rows in USUAL.items():
+        yield from (dict(zip(settings, row, strict=True)) for row in rows)
+    languages = columns.get(TRANSLATION, ())
+    if len(languages) == 2:
+        source, target = (f"{TRANSLATION}.{language}" for language in languages)
+        yield {"source_field": source, "target_field": target}
+
+
+def _fitting(known: Sequence[Fields], columns: Columns, settings: Sequence[str]) -> list[Fields]:
+    """Those whose settings are asked for and whose columns are there."""
+    there = {*columns, *(f"{name}.{one}" for name, of in columns.items() for one in of)}
+    return [one for one in known if one.keys() <= {*settings} and {*one.values()} <= there]
+
+
+def _only(found: Sequence[Fields], where: str) -> Fields:
+    """The only one, of those that are no part of another; DataError: there are several."""
+    named = {frozenset(one.values()): one for one in found}
+    longest = [one for names, one in named.items() if not any(names < other for other in named)]
+    if len(longest) > 1:
+        ways = " or ".join(" and ".join(map(repr, one.values())) for one in longest)
+        settings = " and ".join(f"data.{name}" for name in longest[0])
+        raise DataError(f"{where} has the columns {ways}; set {settings} to those that are meant")
+    return dict(longest[0]) if longest else {}

@@ -1,0 +1,453 @@
+"""`tag`, `classify` and `embed` with --in and --out: other columns stay as they are, a killed process
+is continued, a bad row is told before work begins."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+TAGS = ("NOUN", "VERB", "ADJ", "DET")
+CLASSES = ("neg", "pos", "so, so")
+TEXTS = ["a dog runs", "", "naïve cat, sat", 'the "old" one', "x" * 300, "line\nbreak", " "]
+ROWS = [
+    {"id": f"{i:03}", "text": text, "label": "gold", "more": m}
+    for i, (text, m) in enumerate(
+        zip(TEXTS, ["", "a,b", '"q"', "é", "\t", "m\nn", "z"], strict=True)
+    )
+]
+CONLLU = """# newdoc
+# sent_id = 1
+# text = Don't go
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tDo\tdo\tAUX\tVB\t_\t0\troot\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t1\tx\t_\t_
+2.1\tto\tto\tPART\tTO\t_\t_\t_\t1:x\t_
+3\tgo\tgo\tVERB\tVB\tA=1|B=2\t1\ty\t_\t_
+
+# a comment\tonly
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+
+"""
+
+
+@pytest.fixture(scope="session")
+def tagger(saved) -> Path:
+    return saved("tagger", head="tag", classes=TAGS)
+
+
+@pytest.fixture(scope="session")
+def classifier(saved) -> Path:
+    return saved("classifier", head="classify", classes=CLASSES)
+
+
+def written(path: Path, rows=ROWS) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=3)
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            out = csv.DictWriter(
+                file, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ","
+            )
+            out.writeheader()
+            out.writerows(rows)
+    return path
+
+
+def read(path: Path) -> list[dict]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="session")
+def expected(classifier):
+    from glassformer.run import load
+
+    run = load(classifier)
+    rows = run.classified([text for text in TEXTS if text.strip()])
+    found = iter(rows.tolist())
+    return [
+        None if not text.strip() else dict(zip(CLASSES, next(found), strict=True)) for text in TEXTS
+    ]
+
+
+@pytest.mark.parametrize("inp", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("out", ["csv", "jsonl", "parquet"])
+def test_classes_beside_every_other_column(cli, classifier, tmp_path, expected, inp, out):
+    source, target = written(tmp_path / f"in.{inp}"), tmp_path / f"out.{out}"
+    said = cli("classify", classifier, "--in", source, "--out", target)
+    assert (said.code, said.out, said.err) == (0, "", f"{target}: 7 rows\n")
+    rows = read(target)
+    own = [{name: row[name] for name in ROWS[0]} for row in rows]
+    assert own == ROWS
+    assert list(rows[0]) == [*ROWS[0], "predicted_label", "score"]
+    for row, chances in zip(rows, expected, strict=True):
+        if chances is None:
+            assert row["predicted_label"] in (None, "")
+            continue
+        best = max(chances, key=chances.__getitem__)
+        assert row["predicted_label"] == best
+        assert float(row["score"]) == pytest.approx(chances[best], abs=1e-6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, target.name])
+
+
+def test_probabilities_of_all_classes(cli, classifier, tmp_path, expected):
+    rows = [{"text": text} for text in TEXTS]
+    source = written(tmp_path / "in.parquet", rows)
+    for name in ("out.jsonl", "out.parquet", "out.csv"):
+        assert (
+            cli("classify", classifier, "--in", source, "--out", tmp_path / name, "--scores").code
+            == 0
+        )
+        for row, chances in zip(read(tmp_path / name), expected, strict=True):
+            found = row["probabilities"]
+            found = json.loads(found) if name == "out.csv" and found else found or None
+            assert found == (chances and pytest.approx(chances, abs=1e-6))
+            assert list(row) == ["text", "label", "score", "probabilities"]
+
+
+def test_lines_in_lines_out(cli, classifier, tagger, tmp_path):
+    (tmp_path / "in.txt").write_text("a dog\n\nthe cat runs\n")
+    for command, run in (("classify", classifier), ("tag", tagger)):
+        assert (
+            cli(
+                command, run, "--in", tmp_path / "in.txt", "--out", tmp_path / "out.txt", "--force"
+            ).code
+            == 0
+        )
+        piped = cli(command, run, stdin=(tmp_path / "in.txt").read_bytes()).out
+        assert (tmp_path / "out.txt").read_text() == piped
+
+
+def test_types_of_parquet_stay(cli, classifier, tmp_path):
+    table = pa.table(
+        {
+            "n": pa.array([1, None], pa.int8()),
+            "text": pa.array(["a b", None]).dictionary_encode(),
+            "when": pa.array([1, 2], pa.timestamp("ns", "UTC")),
+            "raw": pa.array([b"\0\xff", b""]),
+            "of": pa.array([{"x": [1.5]}, None]),
+        }
+    ).replace_schema_metadata({"huggingface": "{}"})
+    pq.write_table(table, tmp_path / "in.parquet")
+    out = tmp_path / "out.parquet"
+    assert cli("classify", classifier, "--in", tmp_path / "in.parquet", "--out", out).code == 0
+    found = pq.read_table(out)
+    assert found.select(table.column_names).schema.equals(
+        pq.read_table(tmp_path / "in.parquet").schema
+    )
+    assert found.schema.metadata[b"huggingface"] == b"{}"
+    assert found.select(table.column_names).equals(pq.read_table(tmp_path / "in.parquet"))
+    assert found["label"].to_pylist()[1] is None
+    told = cli(
+        "classify", classifier, "--in", tmp_path / "in.parquet", "--out", tmp_path / "x.jsonl"
+    )
+    assert "row 1 has a value that only Parquet can hold" in told.err
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_tags_of_rows(cli, tagger, tmp_path, form):
+    from glassformer.run import load
+
+    words = [["a", "dog"], ["the", "cat"], [], ["x"]]
+    rows = [{"id": i, "tokens": own} for i, own in enumerate(words)]
+    if form == "csv":
+        rows = [{"id": i, "sentence": " ".join(own)} for i, own in enumerate(words)]
+    source = written(tmp_path / f"in.{form}", rows)
+    assert cli("tag", tagger, "--in", source, "--out", tmp_path / f"out.{form}").code == 0
+    found = read(tmp_path / f"out.{form}")
+    tags = [json.loads(row["tags"]) if form == "csv" else row["tags"] for row in found]
+    assert tags == [[tag for _, tag in own] for own in load(tagger).tag(words)]
+    assert [str(row["id"]) for row in found] == ["0", "1", "2", "3"]
+
+
+def test_conllu_changes_in_one_column_alone(cli, tagger, tmp_path):
+    from glassformer.run import load
+
+    (tmp_path / "in.conllu").write_text(CONLLU)
+    assert (
+        cli("tag", tagger, "--in", tmp_path / "in.conllu", "--out", tmp_path / "out.conllu").code
+        == 0
+    )
+    tags = iter(tag for own in load(tagger).tag([["Do", "n't", "go"], ["Yes"]]) for _, tag in own)
+    expected = []
+    for line in CONLLU.split("\n"):
+        cells = line.split("\t")
+        if cells[0].isdecimal():
+            cells[3] = next(tags)
+        expected.append("\t".join(cells))
+    assert (tmp_path / "out.conllu").read_text() == "\n".join(expected)
+
+
+def test_a_column_file_of_words_alone_gets_one_more_column(cli, tagger, tmp_path):
+    (tmp_path / "in.conll").write_text("a\ndog\n\nx\n")
+    assert (
+        cli("tag", tagger, "--in", tmp_path / "in.conll", "--out", tmp_path / "out.conll").code == 0
+    )
+    lines = [line.split("\t") for line in (tmp_path / "out.conll").read_text().split("\n")]
+    assert [line[0] for line in lines] == ["a", "dog", "", "x", ""]
+    assert [len(line) for line in lines] == [2, 2, 1, 2, 1]
+
+
+def test_classes_of_sentences_are_comments(cli, classifier, tmp_path):
+    from glassformer.run import load
+
+    (tmp_path / "in.conllu").write_text(CONLLU)
+    out = tmp_path / "out.conllu"
+    assert cli("classify", classifier, "--in", tmp_path / "in.conllu", "--out", out).code == 0
+    lines = out.read_text().split("\n")
+    assert [line for line in lines if not line.startswith(("# label", "# score"))] == CONLLU.split(
+        "\n"
+    )
+    labels = [line.removeprefix("# label = ") for line in lines if line.startswith("# label")]
+    assert labels == load(classifier).classify(["Don't go", "Yes"])
+
+
+def test_vectors_in_an_array_and_in_columns(cli, classifier, tmp_path):
+    from glassformer.run import load
+
+    texts = [text for text in TEXTS if text.strip()]
+    vectors = load(classifier).embed(texts)
+    source = written(tmp_path / "in.csv", [{"text": text} for text in texts])
+    for form in ("npy", "jsonl", "parquet", "csv"):
+        assert cli("embed", classifier, "--in", source, "--out", tmp_path / f"out.{form}").code == 0
+    assert np.array_equal(np.load(tmp_path / "out.npy"), vectors)
+    assert np.array_equal(
+        np.array([r["vector"] for r in read(tmp_path / "out.jsonl")], np.float32), vectors
+    )
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.field("vector").type == pa.list_(pa.float32())
+    assert np.array_equal(np.array(found["vector"].to_pylist(), np.float32), vectors)
+    assert (
+        json.loads(read(tmp_path / "out.csv")[0]["vector"])
+        == read(tmp_path / "out.jsonl")[0]["vector"]
+    )
+
+
+KILLED = """
+import os, signal, sys
+from glassformer.data import table_output
+from glassformer.data.table_forms import Form
+table_output.PART_ROWS = 256
+before, left = Form.taken, [int(sys.argv.pop(1))]
+def taken(self, path):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    before(self, path)
+Form.taken = taken
+from glassformer.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_killed_process_is_continued_to_the_same_bytes(
+    cli, classifier, tmp_path, monkeypatch, form
+):
+    from glassformer.data import table_output
+
+    monkeypatch.setattr(table_output, "PART_ROWS", 256)
+    rows = [{"id": i, "text": f"word {'ab' * (i % 7)} {i}"} for i in range(1100)]
+    source = written(tmp_path / "in.jsonl", rows)
+    arguments = ["classify", str(classifier), "--in", str(source), "--out"]
+    assert cli(*arguments, tmp_path / f"whole.{form}").code == 0
+    out = tmp_path / f"out.{form}"
+    command = [sys.executable, "-c", KILLED, "2", *arguments, str(out)]
+    killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not out.exists()
+    folder = tmp_path / f".tmp-{out.name}"
+    assert sorted(os.listdir(folder)) == [
+        "000000000-000000256",
+        "000000256-000000512",
+        "about.json",
+    ]
+    told = cli(*arguments, out)
+    assert told.code == 2
+    assert "was begun and not finished; add --resume" in told.err
+    kept = {name: (folder / name).stat().st_mtime_ns for name in os.listdir(folder)}
+    other = cli(*arguments, out, "--resume", "--scores")
+    assert "was begun with another options" in other.err
+    assert kept == {name: (folder / name).stat().st_mtime_ns for name in os.listdir(folder)}
+    said = cli(*arguments, out, "--resume")
+    assert said.err == f"{out}: 1,100 rows (512 of them by an earlier process)\n"
+    assert out.read_bytes() == (tmp_path / f"whole.{form}").read_bytes()
+    assert not folder.exists()
+
+
+def test_work_that_ends_in_an_error_is_kept_and_never_mixed_with_other_input(
+    cli, classifier, tmp_path, monkeypatch
+):
+    from glassformer.data import table_output
+    from glassformer.data.table_forms import Form
+
+    monkeypatch.setattr(table_output, "PART_ROWS", 256)
+    rows = [{"text": f"word {i % 9}"} for i in range(600)]
+    source = written(tmp_path / "in.jsonl", rows)
+    arguments = ("classify", classifier, "--in", source, "--out", tmp_path / "out.jsonl")
+    before = Form.taken
+
+    def full(self, path):
+        if path.name.startswith("000000256"):
+            raise OSError(28, "No space left on device")
+        before(self, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Form, "taken", full)
+        assert cli(*arguments).code == 1
+    assert (tmp_path / ".tmp-out.jsonl").is_dir()
+    with source.open("a") as file:
+        file.write('{"text": "new"}\n')
+    assert "was begun with another input" in cli(*arguments, "--resume").err
+    assert cli(*arguments, "--force").code == 0
+    assert len(read(tmp_path / "out.jsonl")) == 601
+
+
+def test_images_in_cells_and_beside_a_table(cli, tmp_path):
+    from PIL import Image
+
+    from glassformer.run import load
+    from small_kinds import run_of
+
+    run = run_of("pictures", tmp_path / "run")
+    for i in range(3):
+        Image.new("L", (8, 8), 80 * i).save(tmp_path / f"{i}.png")
+    names = [str(tmp_path / f"{i}.png") for i in range(3)]
+    expected = load(run).classify(names)
+    cells = [{"bytes": Path(name).read_bytes(), "path": None} for name in names]
+    written(tmp_path / "in.parquet", [{"image": one, "id": i} for i, one in enumerate(cells)])
+    written(tmp_path / "in.csv", [{"file_name": f"{i}.png"} for i in range(3)])
+    for form in ("parquet", "csv"):
+        out = tmp_path / f"out.{form}"
+        assert cli("classify", run, "--in", tmp_path / f"in.{form}", "--out", out).code == 0
+        assert [row["label"] for row in read(out)] == expected
+    assert [row["image"] for row in read(tmp_path / "out.parquet")] == cells
+    (tmp_path / "1.png").write_bytes(b"no image")
+    said = cli(
+        "classify", run, "--in", tmp_path / "in.csv", "--out", tmp_path / "s.csv", "--skip-bad"
+    )
+    assert said.err.endswith("left out: 1 file that cannot be read\n")
+    assert [row["label"] for row in read(tmp_path / "s.csv")] == [expected[0], "", expected[2]]
+
+
+BAD = {
+    "ragged.csv": (b"text,b\na,1\nb\n", "line 3 has 1 column where the first row has 2"),
+    "long.csv": (b"text,b\na,1,2\n", "line 2 has 3 columns where the first row has 2"),
+    "twice.csv": (b"text,b,b\na,1,2\n", "has two columns 'b'; rename one of them"),
+    "quote.csv": (b'text,b\n"a,1\n', "a quote that opens there is never closed"),
+    "missing.csv": (b"review,b\na,1\n", "has no column 'text'; known are b, review"),
+    "coding.csv": (b"text,b\n\xff\xfe,1\n", "is not utf-8: byte 0xff at offset 7"),
+    "list.jsonl": (b"[1]\n", "line 1 is not a JSON object but [1]"),
+    "late.jsonl": (b'{"text": "a"}\n{"b": 1}\n', "line 2 has no field 'text'"),
+    "twice.jsonl": (b'{"text": "a", "text": "b"}\n', "the field 'text' twice"),
+    "number.jsonl": (b'{"text": "a"}\n{"text": 1}\n', "line 2 has 1 where a text is read"),
+    "two.jsonl": (
+        b'{"text": "a", "label": 1, "predicted_label": 2}\n',
+        "'label' and 'predicted_label' al",
+    ),
+    "bad.parquet": (b"PAR1", "is not a whole Parquet file"),
+    "array.json": (b"[]", "is read as text, which has no rows; give lines"),
+    "ids.conllu": (b"x\ta\t_\t_\t_\t_\t_\t_\t_\t_\n", "has the id 'x', not a number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_told_before_anything_is_written(
+    refused, classifier, tmp_path, name
+):
+    content, told = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    out = ("--out", tmp_path / "out.jsonl")
+    assert told in refused(
+        "classify", classifier, "--in", tmp_path / name, *out, code=1, keep=tmp_path
+    )
+
+
+WRONG = [
+    (["--in", "in.csv"], "--in needs --out"),
+    (["--out", "x.csv"], "--out needs --in"),
+    (["--resume"], "--resume needs --out"),
+    (["--in", "in.csv", "--out", "x.docx"], "--out writes .txt or .jsonl"),
+    (["--in", "in.csv", "--out", "in.csv", "--force"], "is the file that --in reads"),
+    (["--in", "in.csv", "--out", "there.csv"], "would replace there.csv, which does not say"),
+    (["--in", "in.csv", "--out", "x.txt"], "would hold lines, and --in has csv"),
+    (["--in", "in.csv", "--out", "x.conllu"], "would hold conllu, and --in has csv"),
+    (["--in", "in.csv", "--out", "x.csv", "--json"], "--json has no use"),
+    (
+        ["--in", "in.csv", "--out", "x.csv", "--field", "a", "--field", "b"],
+        "--field names 2 columns",
+    ),
+    (["--in", "in.csv", "--out", "x.csv", "--field", "nil"], "has no column 'nil'"),
+]
+
+
+@pytest.mark.parametrize(("options", "told"), WRONG)
+def test_wrong_options(cli, classifier, tmp_path, monkeypatch, options, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("text\na\n")
+    (tmp_path / "there.csv").write_text("mine")
+    said = cli("classify", classifier, *options)
+    assert said.code in (1, 2)
+    assert told in said.err
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "there.csv"]
+
+
+def test_a_table_without_header_by_number_and_another_column_by_name(cli, classifier, tmp_path):
+    (tmp_path / "in.csv").write_text("7,a dog\n8,x\n")
+    out = tmp_path / "out.csv"
+    assert (
+        cli("classify", classifier, "--in", tmp_path / "in.csv", "--out", out, "--field", "2").code
+        == 0
+    )
+    with out.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[:2] for row in rows] == [["7", "a dog"], ["8", "x"]]
+    assert [len(row) for row in rows] == [4, 4]
+    named = written(tmp_path / "n.jsonl", [{"id": 1, "review": "a dog"}])
+    options = ("--out", tmp_path / "n2.jsonl", "--field", "review")
+    assert cli("classify", classifier, "--in", named, *options).code == 0
+    assert read(tmp_path / "n2.jsonl")[0]["label"] == rows[0][2]
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.txt", "in.conllu"])
+def test_files_without_rows(cli, classifier, tmp_path, name):
+    (tmp_path / name).write_text("text,id\n" if name == "in.csv" else "")
+    out = tmp_path / f"out{Path(name).suffix}"
+    assert cli("classify", classifier, "--in", tmp_path / name, "--out", out).code == 0
+    assert out.read_text() == ("text,id,label,score\n" if name == "in.csv" else "")
+
+
+def test_rows_of_another_shape_than_the_first(cli, classifier, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "n": 1}\n{"text": "b", "of": [1]}\n')
+    said = cli("classify", classifier, "--in", tmp_path / "in.jsonl", "--out", tmp_path / "o.csv")
+    assert "line 2 has the field 'of', and the first row has not" in said.err
+    assert (
+        cli(
+            "classify", classifier, "--in", tmp_path / "in.jsonl", "--out", tmp_path / "o.parquet"
+        ).code
+        == 0
+    )
+    assert [row["n"] for row in read(tmp_path / "o.parquet")] == [1, None]
+    (tmp_path / "m.jsonl").write_text('{"text": "a", "n": 1}\n{"text": "b", "n": "x"}\n')
+    said = cli(
+        "classify", classifier, "--in", tmp_path / "m.jsonl", "--out", tmp_path / "m.parquet"
+    )
+    assert "has values of several types in a column, which Parquet cannot hold" in said.err
+    (tmp_path / "t.csv").write_text('text,n\n"a\tb",1\n')
+    said = cli("classify", classifier, "--in", tmp_path / "t.csv", "--out", tmp_path / "t.tsv")
+    assert "has a tab or a line break in 'a\\tb', which TSV cannot hold" in said.err

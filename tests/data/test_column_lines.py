@@ -1,0 +1,128 @@
+"""Column files keep every byte that is not changed."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data.formats.column_lines import blocks
+from glassformer.data.formats.tagged_words import sentences
+from glassformer.data.sources import Source
+from glassformer.data.tables import block_columns
+from glassformer.errors import DataError
+from small_runs import data_config
+
+CELLS = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\x85"),
+    min_size=1,
+    max_size=6,
+).filter(lambda text: text.strip() == text and text)
+COMMENT = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12).map(
+    lambda text: f"#{text}"
+)
+
+
+@st.composite
+def documents(draw) -> list[list[list[str] | str]]:
+    """Sentences of lines: comments, words, words written as one, words left out."""
+    made = []
+    for _ in range(draw(st.integers(0, 4))):
+        lines: list[list[str] | str] = list(draw(st.lists(COMMENT, max_size=2)))
+        for number in range(1, draw(st.integers(1, 4)) + 1):
+            if draw(st.booleans()):
+                lines.append([f"{number}-{number + 1}", *draw(st.tuples(*[CELLS] * 9))])
+            lines.append([str(number), *draw(st.tuples(*[CELLS] * 9))])
+            if draw(st.booleans()):
+                lines.append([f"{number}.1", *draw(st.tuples(*[CELLS] * 9))])
+        made.append(lines)
+    return made
+
+
+def raw_of(sentences_of, end: str, blank: int, last: bool) -> bytes:
+    text = ""
+    for lines in sentences_of:
+        text += "".join(
+            (line if isinstance(line, str) else "\t".join(line)) + end for line in lines
+        )
+        text += end * blank
+    return (text if last else text.removesuffix(end)).encode()
+
+
+@given(
+    documents(),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(1, 2),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([3, 4, 9]),
+)
+def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark, column):
+    import tempfile
+    from pathlib import Path
+
+    names = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+    raw = (b"\xef\xbb\xbf" if mark else b"") + raw_of(made, end, blank, last)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.conllu"
+        path.write_bytes(raw)
+        config = data_config({"tag_field": names[column]})
+        found = list(blocks(Source(str(path)), config))
+        assert b"".join(block.written(column, None, [], "utf-8") for block in found) == raw
+        same = [[line.cell(column) for line in block.lines if line.cells] for block in found]
+        again = (b.written(column, own, [], "utf-8") for b, own in zip(found, same, strict=True))
+        assert b"".join(again) == raw
+        new = b"".join(
+            block.written(column, ["NEW"] * len(own), [], "utf-8")
+            for block, own in zip(found, same, strict=True)
+        )
+        for lines in made:
+            for line in lines:
+                if isinstance(line, list) and line[0].isdecimal():
+                    line[column] = "NEW"
+        assert new == (b"\xef\xbb\xbf" if mark else b"") + raw_of(made, end, blank, last)
+        words = [
+            [line[1] for line in lines if isinstance(line, list) and line[0].isdecimal()]
+            for lines in made
+        ]
+        assert [block.words(1) for block in found if block.words(1)] == words
+        read = [list(own) for own, _, _ in sentences(Source(str(path)), config)]
+        assert read == words
+
+
+TABLES = {
+    "spaces.conll": b"a  X \n b Y\n\n-DOCSTART- O\n\nc Z\n",
+    "tabs.conll": b"# id 1\na\tl\tX\nb\tm\tY\r\n\n\n\nc\tn\tZ",
+    "latin.conll": "ä X\n".encode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_other_columns_survive(tmp_path, name):
+    (tmp_path / name).write_bytes(TABLES[name])
+    config = data_config({"encoding": "latin-1" if "latin" in name else "utf-8"})
+    source = Source(str(tmp_path / name))
+    found = list(blocks(source, config))
+    places = [block_columns(block, source, config)[1] for block in found]
+    made = b""
+    for block, place in zip(found, places, strict=True):
+        n = sum(bool(line.cells) for line in block.lines)
+        made += block.written(place, [f"<{i}>" for i in range(n)], [], config.encoding)
+    expected = TABLES[name]
+    for old, new in ((b"X", b"<0>"), (b"Y", b"<1>"), (b"Z", b"<0>")):
+        expected = expected.replace(old, new)
+    assert made == expected
+
+
+def test_an_encoding_without_single_lines_is_told(tmp_path):
+    (tmp_path / "x.conllu").write_text("\t".join("1abcdefghi") + "\n", encoding="utf-16")
+    config = data_config({"encoding": "utf-16"})
+    with pytest.raises(DataError, match="is utf-16, of which single lines cannot be written again"):
+        list(blocks(Source(str(tmp_path / "x.conllu")), config))
+
+
+def test_a_compressed_file(tmp_path):
+    raw = b"# c\n1\ta\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
+    (tmp_path / "x.conllu.gz").write_bytes(gzip.compress(raw))
+    found = list(blocks(Source(str(tmp_path / "x.conllu.gz")), data_config({})))
+    assert b"".join(line.raw for block in found for line in block.lines) == raw
