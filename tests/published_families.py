@@ -58,11 +58,12 @@ VIT = {
     "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12,
     "image_size": 8, "patch_size": 4, "layer_norm_eps": 1e-6,
 }  # fmt: skip
-LINEAR = {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 500.0}}
+LINEAR = {"rope_scaling": {"rope_type": "linear", "factor": 3.0}, "rope_theta": 500.0}
 LLAMA3 = {
-    "rope_parameters": {
+    "rope_theta": 500.0,
+    "rope_scaling": {
         "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64, "rope_theta": 500.0,
+        "original_max_position_embeddings": 64,
     }  # of heads of 4: one wavelength is kept, one is divided; of 8, one is in between
 }  # fmt: skip
 
@@ -188,7 +189,6 @@ def _float64_for_float32() -> Iterator[None]:
         for name in ("float32", "float"):
             patch.setattr(torch, name, torch.float64)
         patch.setattr(torch.Tensor, "float", torch.Tensor.double)
-        patch.setattr(torch, "FloatTensor", torch.DoubleTensor)
         yield
 
 
@@ -207,7 +207,10 @@ def exact(model: Any) -> Iterator[Any]:
             if "Rotary" in type(module).__name__:  # its angles were computed once
                 module.__init__(module.config)
             elif "SinusoidalPositional" in type(module).__name__:
-                module.weight.data = module.create_weight()
+                count, width = module.weight.shape
+                k = torch.arange(width // 2, dtype=torch.float64)
+                angle = torch.arange(count, dtype=torch.float64)[:, None] / 10000 ** (2 * k / width)
+                module.weight.data = torch.cat([angle.sin(), angle.cos()], 1)
             elif hasattr(module, "scalar_embed_scale"):
                 scale = torch.tensor(module.scalar_embed_scale, dtype=torch.float64)
                 module.embed_scale = scale

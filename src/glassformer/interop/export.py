@@ -146,10 +146,14 @@ def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
         rows[theirs] = row
         parts.setdefault(theirs, {})[row.how.part] = parameter.detach()
     found = {}
+    # a trunk alone has no prefix
+    headed = any(not row.prefixed for row in fit.family.rows_with(fit.head))
+    prefix = fit.family.prefix if headed else ""
     for name, own in parts.items():
         row, ours = rows[name], [own[number] for number in sorted(own)]
-        # a trunk alone has no prefix
-        prefixed = bool(fit.head.tensors) and row in fit.family.rows and fit.family.prefix
-        whole = f"{fit.family.prefix}.{name}" if prefixed else name
+        whole = f"{prefix}.{name}" if prefix and row.prefixed else name
         found[whole] = row.how.write(ours, model.config).contiguous()
+    for second, first in fit.family.tied.items():  # a bias with two names, by version
+        if first in found and found[first].dim() == 1:
+            found[second] = found[first].clone()
     return found

@@ -4,8 +4,8 @@
     tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
                ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
 
-`#` stands for the number of a block. Names in `tensors` are those behind the family's `prefix`,
-which only a model with a head has.
+`#` stands for the number of a block. Names in `tensors`, and those of a head that begin with a
+dot, are those behind the family's `prefix`, which only a model with a head has.
 """
 
 import re
@@ -55,7 +55,7 @@ class Head:
     input: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     tensors: str = ""
-    """As those of the family; names are absolute."""
+    """As those of the family; names are absolute unless they begin with a dot."""
     unused: str = ""
     """Expression for tensors that this class has and its task does not read."""
     same: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +73,8 @@ class Row:
     ours: re.Pattern[str]
     theirs: str
     how: Transform
+    prefixed: bool = True
+    """Whether their name stands behind the prefix."""
 
     def source(self, name: str, model: ModelConfig) -> str | None:
         """Their name of a parameter of ours, without the prefix; None: the line is of another."""
@@ -117,6 +119,10 @@ class Family:
         """The lines of `tensors`."""
         return rows_of(self.tensors)
 
+    def rows_with(self, head: "Head") -> tuple[Row, ...]:
+        """The lines of a class: those of its head, then those of the family."""
+        return (*rows_of(head.tensors, absolute=True), *self.rows)
+
     def head(self, names: object) -> Head:
         """The head of the class that config.json names; CheckpointError: it is not known."""
         found = names if isinstance(names, list) else []
@@ -131,8 +137,8 @@ class Family:
         )
 
 
-def rows_of(table: str) -> tuple[Row, ...]:
-    """The lines of a table of tensors."""
+def rows_of(table: str, absolute: bool = False) -> tuple[Row, ...]:
+    """The lines of a table of tensors; `absolute`: names without a dot in front have no prefix."""
     rows = []
     for line in table.strip().splitlines():
         ours, theirs, *how = line.split()
@@ -140,5 +146,6 @@ def rows_of(table: str) -> tuple[Row, ...]:
         change = transform(how)
         if not change.whole_name:
             pattern += r"\.(?P<part>weight|bias)"
-        rows.append(Row(re.compile(pattern), theirs, change))
+        prefixed = not absolute or theirs.startswith(".")
+        rows.append(Row(re.compile(pattern), theirs.removeprefix("."), change, prefixed))
     return tuple(rows)

@@ -81,7 +81,7 @@ def _sources(
 def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, str]:
     """The line of a parameter and the name of its tensor; of several, the first that is there, else
     the first."""
-    rows = (*rows_of(of.head.tensors), *of.family.rows)
+    rows = of.family.rows_with(of.head)
     found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
     assert found, f"no line of the table has {name}"
     return next((one for one in found if one[1] in there), found[0])

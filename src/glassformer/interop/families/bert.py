@@ -15,7 +15,7 @@ POST_NORM = {
     "init": "bert",
 }
 CLASSES = {"head": "classify", "pool": "first", "pooler": True}
-POOLER = "head.dense  pooler.dense"
+POOLER = "head.dense  .pooler.dense"
 VECTORS = Head(
     "feature-extraction",
     "text",

@@ -27,8 +27,9 @@ def read_rotary(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_rotary(model: ModelConfig) -> dict[str, Any]:
-    """`rope_parameters` of a configuration."""
-    own: dict[str, Any] = {"rope_theta": model.rotary_base, "rope_type": "default"}
+    """`rope_parameters` of a configuration, and the keys that transformers 4 reads."""
+    base = model.rotary_base
+    own: dict[str, Any] = {"rope_type": "default"}
     if model.rotary_factor != 1:
         own |= {"rope_type": "linear", "factor": model.rotary_factor}
     if model.rotary_wavelengths is not None:
@@ -39,7 +40,12 @@ def write_rotary(model: ModelConfig) -> dict[str, Any]:
             "low_freq_factor": 1.0,
             "original_max_position_embeddings": math.ceil(long),
         }
-    return {"rope_parameters": own}
+    scaled = own if model.rotary_factor != 1 else None
+    return {
+        "rope_theta": base,
+        "rope_scaling": scaled,
+        "rope_parameters": {**own, "rope_theta": base},
+    }
 
 
 ROTARY = Computed(read_rotary, write_rotary)

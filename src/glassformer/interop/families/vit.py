@@ -83,7 +83,7 @@ VIT = Family(
             "feature-extraction",
             "image",
             {"head": "pool", "pooler": True},
-            "head.dense  pooler.dense",
+            "head.dense  .pooler.dense",
             without={"pooler.dense.weight": {"pooler": False}},
         ),
     },
