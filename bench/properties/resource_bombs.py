@@ -36,7 +36,7 @@ BOMBS = {
     "vocab_size=2**24": ({"vocab_size": 1 << 24}, "has shape"),
     "vocab_size=10**8": ({"vocab_size": 10**8}, "vocab_size"),
     "classes nested": ("[" * 100_000, "not readable JSON"),
-    "5 MB": (" " * 5_000_000 + "{}", "not readable JSON"),
+    "20 MB": (" " * 20_000_000 + "{}", "not readable JSON"),
 }
 
 

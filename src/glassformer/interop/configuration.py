@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError, suggest
-from glassformer.files import read_json
 from glassformer.interop.families import FAMILIES
 from glassformer.interop.family import Family, Head, Named
 from glassformer.models.config import ModelConfig
+from glassformer.models.weights import config_values
 
-LARGEST_JSON = 16 << 20
-"""Bytes of a config.json; 50,000 classes have two."""
 FILE = "config.json"
 
 
@@ -29,22 +27,10 @@ class Published:
 
 
 def published_keys(folder: Path) -> dict[str, Any] | None:
-    """The keys of a folder's `config.json`; None: it is one of glassformer's own, or there is none.
-
-    CheckpointError: it is no JSON object.
-    """
-    path = folder / FILE
-    try:
-        keys = read_json(path, LARGEST_JSON)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} cannot be read as JSON ({str(error)[:100]}); restore it."
-        ) from None
-    if not isinstance(keys, dict):
-        raise CheckpointError(f"{path} holds no JSON object; give the folder of a model.")
-    return None if keys.get("model_type") == "glassformer" else keys
+    """The keys of a folder's `config.json`; None: it is of no published model. CheckpointError: it
+    is missing, or no JSON object."""
+    keys = config_values(folder)
+    return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
 
 def published(folder: Path, keys: Mapping[str, Any]) -> Published:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -27,6 +28,8 @@ OF_TOKENS = {
 }
 """Parameters with a row for each token."""
 TRUNK = "its trunk is another one"
+LARGEST_CONFIG = 16 << 20
+"""Bytes of a `config.json`; 50,000 names of classes have two million."""
 LARGEST_HEADER = 16 << 20
 """Bytes of the names and shapes of a file's tensors; a block has about 2,000."""
 
@@ -240,11 +243,11 @@ def config_json(config: ModelConfig) -> dict[str, object]:
     return {"model_type": "glassformer", "format": 1, **config.model_dump()}
 
 
-def read_config(folder: Path) -> ModelConfig:
-    """Configuration in a folder's `config.json`; CheckpointError: missing or of another kind."""
+def config_values(folder: Path) -> dict[str, Any]:
+    """What a folder's `config.json` holds; CheckpointError: missing, or no JSON object."""
     path = folder / "config.json"
     try:
-        values = read_json(path)
+        values = read_json(path, LARGEST_CONFIG)
     except FileNotFoundError:
         raise CheckpointError(
             f"{folder} holds no config.json; give the folder of a trained model."
@@ -253,7 +256,15 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValueError:
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
-    if not isinstance(values, dict) or values.pop("model_type", None) != "glassformer":
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
+    return values
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Configuration in a folder's `config.json`; CheckpointError: missing or of another kind."""
+    path, values = folder / "config.json", config_values(folder)
+    if values.pop("model_type", None) != "glassformer":
         raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
     if values.pop("format", None) != 1:
         raise CheckpointError(

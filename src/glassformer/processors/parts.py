@@ -66,10 +66,8 @@ class PartsProcessor(TokenProcessor):
         self.readers, self.modality_order = dict(readers), tuple(modality_order)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
         self.summary = "reads images, audio and text in one sequence" if readers else ""
-        self.parts, self.prefix = (
-            PartsTokenizer(tokenizer),
-            tokenizer.word_space if facts.per_word else "",
-        )
+        self.parts = PartsTokenizer(tokenizer)
+        self.prefix = tokenizer.word_space if facts.per_word else ""
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
