@@ -215,7 +215,8 @@ def test_a_damaged_run(refused, copied, command):
     damaged(model, b"", "model.safetensors")
     damaged(config, b"{", "config.json is not readable JSON")
     damaged(config, b"[]", "does not describe a glassformer model")
-    damaged(config, b'{"model_type": "gpt2"}', "does not describe a glassformer model")
+    damaged(config, b'{"model_type": "gpt2"}', "lacks the key 'vocab_size'; restore it")
+    damaged(config, b'{"model_type": "mamba"}', "model_type 'mamba', which is not known")
     changed = json.loads(whole[config]) | {"d_model": 32}
     damaged(config, json.dumps(changed).encode(), "of another model")
     changed = json.loads(whole[config]) | {"d_modle": 32}
