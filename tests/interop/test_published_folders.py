@@ -209,3 +209,15 @@ def test_mutated_files_are_told_or_harmless(name, folder, tmp_path):
     assert found.problems == []
     assert found.cases >= 12 * 3
     assert found.seconds < 5
+
+
+@pytest.mark.parametrize(("name", "command"), [("bert-tags", "tag"), ("bert-classes", "classify")])
+def test_commands_work_on_a_published_folder_itself(name, command, folder, tmp_path, cli):
+    place, out = folder(name), tmp_path / "out.jsonl"
+    (tmp_path / "in.jsonl").write_text('{"text": "the cat sat", "words": ["a", "dog"]}\n')
+    before = {path: path.read_bytes() for path in place.iterdir()}
+    assert cli(command, place, stdin=b"the cat sat on a mat\n").code == 0
+    assert cli(command, place, "--in", tmp_path / "in.jsonl", "--out", out).code == 0
+    assert json.loads(out.read_text())["text"] == "the cat sat"
+    assert cli("verify", place).code == 0
+    assert {path: path.read_bytes() for path in place.iterdir()} == before

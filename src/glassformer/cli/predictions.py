@@ -112,7 +112,7 @@ def predict_file(
     that a bad one is told at once. `options`: what predictions depend on beside the model.
     """
     from glassformer.data.table_output import TableOutput, form_of
-    from glassformer.manifest import NAME, digest
+    from glassformer.manifest import digest
 
     out, form = files.out, form_of(files.out, table)
     form.names(predict([]))
@@ -124,7 +124,7 @@ def predict_file(
     file = Path(table.source.file)
     about = {
         "input": {"bytes": file.stat().st_size, "sha256": digest(file)},
-        "model": digest(run.folder / NAME),
+        "model": run.fingerprint,
         "options": {**options, "fields": list(table.fields), "form": out.suffix},
     }
     output = TableOutput(out, form, about, files.resume, files.force)

@@ -265,7 +265,10 @@ def read_config(folder: Path) -> ModelConfig:
     """Configuration in a folder's `config.json`; CheckpointError: missing or of another kind."""
     path, values = folder / "config.json", config_values(folder)
     if values.pop("model_type", None) != "glassformer":
-        raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
+        raise CheckpointError(
+            f"{path} does not describe a glassformer model; give a run folder, and make one of a "
+            "published model by `glassformer import`."
+        )
     if values.pop("format", None) != 1:
         raise CheckpointError(
             f"{path} has an unknown format; use the version of glassformer that wrote it."

@@ -14,6 +14,7 @@ run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
+from glassformer.manifest import NAME, digest
 from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
@@ -66,6 +68,16 @@ class Run:
     def processor(self) -> Any:
         """What encodes inputs."""
         return self.task.processor
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's files: of a run's manifest, or of all files of a published
+        model."""
+        own = self.folder / NAME
+        if own.is_file():
+            return digest(own)
+        files = sorted(path for path in self.folder.iterdir() if path.is_file())
+        return sha256(repr([(path.name, digest(path)) for path in files]).encode()).hexdigest()
 
     @property
     def tokenizer(self) -> Any:
