@@ -221,17 +221,30 @@ def recipe_fields(
 def plan(
     recipe: Annotated[str, Argument(help="A recipe.", metavar="RECIPE")],
     overrides: Overrides = None,
+    target: str | None = None,
     json: Json = False,
 ) -> None:
     """Estimate size, memory and time before training. Parameters by matrix, operations,
-    memory, time and disk on this machine."""
+    memory, time and disk on this machine.
+
+    target: Also tell whether the model can be exported: transformers.
+    """
     from glassformer.training.plan import make_plan
 
-    made = make_plan(_recipe_of(recipe, overrides))
+    made, export = make_plan(own := _recipe_of(recipe, overrides)), None
+    if target is not None:
+        from glassformer.run.export import planned
+
+        export = planned(own, target)
     if json:
-        print_json(made.as_json())
-    else:
-        print(made.as_text())
+        print_json(made.as_json() | ({} if export is None else {"export": export}))
+        return
+    print(made.as_text())
+    if export is not None and export["differences"]:
+        print(f"no export to {target}; the nearest class, {export['class']}, differs in:")
+        print("\n".join(f"  {one}" for one in export["differences"]))
+    elif export is not None:
+        print(f"exports to {target} as {export['class']}")
 
 
 def verify(

@@ -15,7 +15,7 @@ from glassformer.files import write_json
 from glassformer.generate.config import GenerateConfig
 from glassformer.interop.configuration import Published, model_of
 from glassformer.interop.family import Row
-from glassformer.interop.fit import Fit, fits
+from glassformer.interop.fit import Fit, nearest
 from glassformer.interop.weights import row_of
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -32,12 +32,11 @@ FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 def fitting(model: ModelConfig, task: str) -> Fit:
     """The published class that computes what the model does; ConfigError: there is none, with the
     nearest one and the fields in which it differs."""
-    found = fits(model, task)
-    if not found:
+    best = nearest(model, task)
+    if best is None:
         raise ConfigError(
             f"No published class is known for task={task!r}; its models are used here alone."
         )
-    best = found[0]
     if best.differences:
         shown = "; ".join(best.differences[:SHOWN])
         more = len(best.differences) - SHOWN

@@ -44,6 +44,11 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
     return sorted(found, key=lambda fit: len(fit.differences))
 
 
+def nearest(model: ModelConfig, task: str) -> Fit | None:
+    """The class in which the model differs least, at best not at all; None: the task has none."""
+    return next(iter(fits(model, task)), None)
+
+
 def _variants(head: Head) -> Iterator[Head]:
     """A head, and the same without what a file may lack."""
     yield head
@@ -116,7 +121,6 @@ def effective(model: ModelConfig) -> dict[str, Any]:
         "d_head": model.head_width,
         "d_ff": model.ff_width,
         "n_kv_heads": model.kv_heads,
-        "n_classes": model.class_count,
     }
     dense = {"masked_lm": "gelu", "classify": "tanh", "pool": "tanh"}.get(model.head)
     values["head_activation"] = model.head_activation or dense
@@ -128,7 +132,8 @@ def effective(model: ModelConfig) -> dict[str, Any]:
 def _without_effect(model: ModelConfig) -> Iterator[str]:
     """Fields that do not matter beside the others."""
     kind = model.position
-    yield from ("init", "dropout", "attention_dropout", "modality_order", "classes")
+    # the number of classes is that of id2label, and perhaps not known before training
+    yield from ("init", "dropout", "attention_dropout", "modality_order", "classes", "n_classes")
     if kind != "rotary":
         yield from ROTARY[1:]
         yield from () if kind == "rotary_2d" else ROTARY[:1]

@@ -8,8 +8,10 @@ from glassformer import __version__
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.export import write_published
+from glassformer.interop.fit import nearest
 from glassformer.interop.parity import Parity, with_transformers
 from glassformer.manifest import new_folder
+from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
 
 TARGETS = ("transformers",)
@@ -39,8 +41,7 @@ def export_run(
     there, or a library that is not. GlassformerError: the outputs differ.
     """
     out = Path(out)
-    if to not in TARGETS:
-        raise ConfigError(f"There is no target {to!r}; {suggest(to, TARGETS)}")
+    check_target(to)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is there already; give a new folder.")
     opened = load(run)
@@ -53,6 +54,22 @@ def export_run(
             folder / "README.md", _card(Path(run), fit.name, opened.task.recipe.task, parity)
         )
     return Exported(fit.name, parity)
+
+
+def planned(recipe: Recipe, to: str) -> dict[str, Any]:
+    """The class that a recipe's model would be exported as, or the nearest one and the fields in
+    which they differ; ConfigError: no such target."""
+    check_target(to)
+    fit = nearest(recipe.model, recipe.task)
+    if fit is None:
+        return {"class": None, "differences": [f"task={recipe.task!r}, which has no class there"]}
+    return {"class": fit.name, "differences": list(fit.differences)}
+
+
+def check_target(to: str) -> None:
+    """Raise ConfigError for a target that is not known."""
+    if to not in TARGETS:
+        raise ConfigError(f"There is no target {to!r}; {suggest(to, TARGETS)}")
 
 
 def _card(run: Path, name: str, task: str, parity: Parity | None) -> str:

@@ -48,6 +48,11 @@ def load(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
         )
     keys = published_keys(folder)
+    if keys is not None and accept_changed:
+        raise ConfigError(
+            f"{folder} is a published model, whose files are recorded nowhere; leave out "
+            "--accept-changed, or import it first."
+        )
     if keys is not None:
         opened = open_published(folder, keys, find_device(device))
         with scratch_folder() as place:
