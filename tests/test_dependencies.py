@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def name_of(requirement: str) -> str:
     return re.split(r"[<>=!\[ ]", requirement)[0]
 
 
+@cache
 def imports(folders: tuple[str, ...]) -> set[str]:
     """The top modules that the files of folders import, also inside functions."""
     found = set()
