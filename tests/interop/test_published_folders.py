@@ -13,6 +13,7 @@ from torch.testing import assert_close
 import glassformer as gf
 import published_families as families
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.interop.parity import _parity
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files
@@ -221,3 +222,83 @@ def test_commands_work_on_a_published_folder_itself(name, command, folder, tmp_p
     assert json.loads(out.read_text())["text"] == "the cat sat"
     assert cli("verify", place).code == 0
     assert {path: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_older_and_other_names_of_a_class_are_known(folder, tmp_path):
+    """As in files of before 2021, in bart-base, and where no class is named."""
+    for number, (name, classes) in enumerate(
+        [
+            ("t5", ["T5WithLMHeadModel"]),
+            ("bart", ["BartModel"]),
+            ("bert-pretraining", None),
+            ("bert-classes", None),
+            ("distilbert", None),
+            ("gpt2", None),
+        ]
+    ):
+        place = changed(folder(name), tmp_path / str(number), architectures=classes)
+        whole, found = gf.load(folder(name)), gf.load(place)
+        assert found.task.recipe.task == whole.task.recipe.task
+        for one, other in zip(whole.model.parameters(), found.model.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_names_of_classes_that_occur_twice_get_their_number(folder, tmp_path):
+    names = {"0": "crane", "1": "heron", "2": "crane"}
+    place = changed(folder("bert-classes"), tmp_path / "twice", id2label=names)
+    assert gf.load(place).classes == ("crane", "heron", "crane (2)")
+
+
+def test_what_a_stranger_writes_is_our_error(folder, tmp_path):
+    for number, keys in enumerate(
+        [
+            {"architectures": [["x"]]},
+            {"architectures": [{}]},
+            {"id2label": None, "num_labels": 10**12},
+            {"id2label": None, "num_labels": "many"},
+        ]
+    ):
+        with pytest.raises(CheckpointError):
+            gf.load(changed(folder("bert-classes"), tmp_path / str(number), **keys))
+    place = changed(folder("bert"), tmp_path / "outside")
+    rows = [{"path": "..", "type": "x.Pooling"}, {"path": "", "type": "x.Transformer"}]
+    (place / "modules.json").write_text(json.dumps(rows))
+    (tmp_path / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+    with pytest.raises(CheckpointError, match="describes no embedding"):
+        gf.load(place)
+
+
+def test_a_matrix_that_is_said_to_be_shared_and_is_not_is_not_lost(folder, tmp_path):
+    place = changed(folder("t5"), tmp_path / "untied")
+    tensors = load_file(place / "model.safetensors")
+    tensors["encoder.embed_tokens.weight"] = tensors["shared.weight"].clone()
+    save_file(tensors, place / "model.safetensors")
+    assert gf.load(place).model.n_parameters == gf.load(folder("t5")).model.n_parameters
+    tensors["encoder.embed_tokens.weight"][0, 0] += 1
+    save_file(tensors, place / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"holds the tensor encoder\.embed_tokens\.weight"):
+        gf.load(place)
+
+
+def test_a_single_file_is_taken_before_an_index(folder, tmp_path):
+    place = changed(folder("gpt2"), tmp_path / "both")
+    (place / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}')
+    assert gf.load(place).model.n_parameters == gf.load(folder("gpt2")).model.n_parameters
+
+
+def test_parity_sees_outputs_that_are_no_numbers():
+    ones, nothing = torch.ones(2, 3), torch.full((2, 3), float("nan"))
+    assert _parity("x", [(ones, ones)]).agrees
+    assert not _parity("x", [(ones, ones), (ones, nothing)]).agrees
+
+
+def test_generation_defaults_come_along(folder, tmp_path, cli):
+    place = changed(folder("gpt2"), tmp_path / "sampled")
+    own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "bad_words_ids": [[3]]}
+    (place / "generation_config.json").write_text(json.dumps(own))
+    how = gf.load(place).options()
+    assert (how.temperature, how.top_p, how.top_k) == (0.6, 0.9, 50)  # transformers' own default
+    said = cli("import", place, "--run", tmp_path / "run")
+    assert "not taken over from the generation settings: bad_words_ids" in said.out
+    assert gf.load(folder("gpt2")).options().temperature == 0
+    assert gf.load(folder("bart")).options().beams == 1

@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.errors import CheckpointError, ConfigError, suggest
 from glassformer.interop.families import FAMILIES
 from glassformer.interop.family import Family, Head, Named
-from glassformer.models.config import ModelConfig
+from glassformer.models.config import LARGEST, ModelConfig
 from glassformer.models.weights import config_values
 
 FILE = "config.json"
@@ -100,6 +100,16 @@ def _fields(family: Family, keys: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _distinct(names: list[str]) -> list[str]:
+    """Names of classes, the number behind those that occur before (ImageNet has two cranes)."""
+    seen: set[str] = set()
+    found = []
+    for number, name in enumerate(names):
+        found.append(f"{name} ({number})" if name in seen else name)
+        seen.add(name)
+    return found
+
+
 def _may_be_left_out(name: str) -> bool:
     """Whether null is a value of a field, or a probability that has no use in a trained model."""
     return ModelConfig.model_fields[name].default is None or "dropout" in name
@@ -112,7 +122,9 @@ def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
     count, names = keys.get("num_labels", 2), keys.get("id2label")
     kind = keys.get("problem_type")
     if isinstance(names, dict) and names:
-        named = [str(names[str(index)]) for index in range(len(names))]
+        named = _distinct([str(names[str(index)]) for index in range(len(names))])
+    elif not (isinstance(count, int) and 0 < count <= LARGEST):
+        raise ValueError(f"num_labels={count!r:.50}, which is no number of classes")
     else:
         named = [f"LABEL_{index}" for index in range(count)]
     if kind == "regression" or len(named) == 1:

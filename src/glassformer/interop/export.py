@@ -55,6 +55,11 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
         write_json(folder / "preprocessor_config.json", _preprocessing(reader))
         return fit
     tokenizer = task.processor.tokenizer
+    if reader.tokenizer.fingerprint != tokenizer.fingerprint:
+        raise ConfigError(
+            f"Source and target have a tokenizer each, and a folder for {fit.name} has one; train "
+            "with processor.tokenizer.shared=true."
+        )
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
     ids = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
     if model.config.architecture == "encoder_decoder":

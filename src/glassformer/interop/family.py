@@ -9,7 +9,7 @@ dot, are those behind the family's `prefix`, which only a model with a head has.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -100,6 +100,8 @@ class Family:
     tensors: str
     heads: Mapping[str, Head]
     """By the name of the class in `architectures`; the first is taken where none is named."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other classes, by the one that reads their files."""
     computed: tuple[Computed, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Keys that a config.json may leave out."""
@@ -123,12 +125,22 @@ class Family:
         """The lines of a class: those of its head, then those of the family."""
         return (*rows_of(head.tensors, absolute=True), *self.rows)
 
+    def class_with(self, tensors: Collection[str]) -> str:
+        """The class most of whose head is among these tensors."""
+
+        def there(head: Head) -> int:
+            rows = rows_of(head.tensors, absolute=True)
+            own = [row.theirs if row.how.whole_name else f"{row.theirs}.weight" for row in rows]
+            return sum(name in tensors for name in own) if own else 0
+
+        return max(self.heads, key=lambda name: there(self.heads[name]))
+
     def head(self, names: object) -> Head:
         """The head of the class that config.json names; CheckpointError: it is not known."""
-        found = names if isinstance(names, list) else []
+        found = [str(name) for name in names] if isinstance(names, list) else []
         for name in found:
-            if name in self.heads:
-                return self.heads[name]
+            if (own := self.aliases.get(name, name)) in self.heads:
+                return self.heads[own]
         if not found:
             return next(iter(self.heads.values()))
         raise CheckpointError(

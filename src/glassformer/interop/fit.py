@@ -17,8 +17,6 @@ from glassformer.models.config import ModelConfig
 ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")
 BIASES = ("attention_bias", "bias", "head_bias")
 """Fields of biases, which may also be there and be 0."""
-SECOND = "BertForPreTraining"
-"""A class that another one stands for."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
         _fit(family, name, own, model)
         for family in FAMILIES.values()
         for name, head in family.heads.items()
-        if head.task == task and name != SECOND
+        if head.task == task
         for own in _variants(head)
     ]
     return sorted(found, key=lambda fit: len(fit.differences))

@@ -9,7 +9,26 @@ from glassformer.files import read_json
 from glassformer.generate.config import GenerateConfig
 
 FILE = "generation_config.json"
+TOP_K = 50
+"""Of a file that samples and names none."""
+NOT_READ = {
+    "bad_words_ids": None,
+    "forced_bos_token_id": None,
+    "no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+}
+"""Keys that change what is generated and are not read here, with the values that change nothing."""
 SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
+
+def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
+    """Keys of these files that change what is generated, and are not read."""
+    path = folder / FILE
+    own = {**keys, **read_json(path)} if path.is_file() else keys
+    return [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
 
 
 def generation(folder: Path, keys: Mapping[str, Any], searches: bool) -> GenerateConfig:
@@ -38,6 +57,7 @@ def _fields(own: Mapping[str, Any], searches: bool) -> dict[str, Any]:
             found["length_penalty"] = own["length_penalty"]
     elif own.get("do_sample"):
         given = {name: own.get(name) for name in SAMPLED}
+        given["top_k"] = own.get("top_k", TOP_K)
         found = {name: value for name, value in given.items() if value is not None}
         found = {name: value for name, value in found.items() if (name, value) != ("top_k", 0)}
     if own.get("max_new_tokens") is not None:

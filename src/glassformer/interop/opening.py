@@ -5,6 +5,7 @@ tokenizer.json ...  image.json            how its inputs are read
 model.safetensors                         its weights, where it is imported
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,8 +68,10 @@ def open_published(
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
     of = _embedding(published(folder, keys))
-    model = filled(of, tensors_of(folder, of.family.prefix), device)
-    return Opened(of, model)
+    tensors = tensors_of(folder, of.family.prefix)
+    if not keys.get("architectures"):
+        of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
+    return Opened(of, filled(of, tensors, device))
 
 
 def _embedding(of: Published) -> Published:
@@ -81,7 +84,7 @@ def _embedding(of: Published) -> Published:
         parts = [(str(one["type"]).rsplit(".", 1)[-1], str(one["path"])) for one in read_json(path)]
         unknown = [kind for kind, _ in parts if kind not in ("Transformer", "Pooling", "Normalize")]
         (place,) = (place for kind, place in parts if kind == "Pooling")
-        if unknown or Path(place).name != place:
+        if unknown or not re.fullmatch(r"\w[\w.-]*", place):
             raise ValueError(f"{', '.join(unknown) or place} is not known")
         chosen = read_json(of.folder / place / "config.json")
         (pool,) = (pool for name, pool in POOLS.items() if chosen.get(name))
@@ -99,17 +102,12 @@ def _embedding(of: Published) -> Published:
     return replace(of, head=head, model=of.model.model_copy(update=fields))
 
 
-def import_run(folder: Path, keys: Mapping[str, Any], run: Path) -> Opened:
-    """Write a published model as a run folder, which must be new or empty; returns it opened.
-
-    ConfigError: the folder holds something; CheckpointError: as `open_published`.
-    """
-    opened = open_published(folder, keys)
+def import_run(opened: Opened, run: Path) -> None:
+    """Write a published model as a run folder; ConfigError: the folder holds something."""
     with held(run, resume=False), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
     write_text(run / CARD, _card(opened, run))
-    return opened
 
 
 def _card(opened: Opened, run: Path) -> str:

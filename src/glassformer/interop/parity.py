@@ -80,12 +80,17 @@ def batches(task: Task) -> Iterator[Batch]:
 
 
 def _parity(target: str, pairs: list[tuple[Tensor, Tensor]]) -> Parity:
-    differences = [(ours - theirs).abs().max().item() for ours, theirs in pairs]
+    differences = torch.stack([(ours - theirs).abs().max() for ours, theirs in pairs])
     same = [(ours.argmax(-1) == theirs.argmax(-1)).flatten() for ours, theirs in pairs]
     scale = max(ours.abs().max().item() for ours, _ in pairs)
     joined = torch.cat(same)
     return Parity(
-        target, len(pairs), len(joined), max(differences), scale, joined.float().mean().item()
+        target,
+        len(pairs),
+        len(joined),
+        differences.max().item(),  # of torch: NaN, where one is
+        scale,
+        joined.float().mean().item(),
     )
 
 

@@ -55,7 +55,7 @@ def tensors_of(folder: Path, prefix: str) -> Tensors:
     """
     files = _files(folder)
     found = {file: shapes_in(folder / file) for file in sorted(set(files.values()))}
-    if len(found) == 1 and not (folder / INDEX).is_file():
+    if "" in files:
         ((file, own),) = found.items()
         files = dict.fromkeys(own, file)
     names = {_plain(name, prefix): name for name in files}

@@ -89,10 +89,10 @@ def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, 
 
 def _check_shape(row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors) -> None:
     """Compare shapes by the change of a tensor without memory."""
-    own = torch.empty(tensors.shapes[theirs], device="meta")
     try:
+        own = torch.empty(tensors.shapes[theirs], device="meta")
         got = tuple(row.how.read(own, tuple(parameter.shape)).shape)
-    except RuntimeError:
+    except (RuntimeError, IndexError, TypeError):
         got = None
     if got != tuple(parameter.shape):
         raise CheckpointError(
@@ -106,12 +106,20 @@ def _check_rest(of: Published, tensors: Tensors, used: set[str]) -> None:
     """CheckpointError: a tensor that nothing reads and that is no second name of another."""
     unused = "|".join(f"(?:{one})" for one in (of.family.unused, of.head.unused) if one)
     for name in sorted(tensors.shapes.keys() - used):
-        if name in of.family.tied or (unused and re.fullmatch(unused, name)):
+        if unused and re.fullmatch(unused, name):
+            continue
+        first = of.family.tied.get(name)
+        matrix = len(tensors.shapes[name]) == 2
+        if first is not None and (not matrix or _same(tensors, name, first)):
             continue
         raise CheckpointError(
             f"{tensors.folder} holds the tensor {tensors.names[name]}, which models of type "
-            f"{of.family.model_type} do not have here; it would be lost."
+            f"{of.family.model_type} do not have here beside the others; it would be lost."
         )
+
+
+def _same(tensors: Tensors, name: str, first: str) -> bool:
+    return first not in tensors.shapes or tensors.equal(name, first)
 
 
 def _value(

@@ -78,11 +78,14 @@ def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
         if size > LARGEST_HEADER:
             raise ValueError(f"its header has {size} bytes, more than {LARGEST_HEADER}")
         header = json.loads(file.read(size))
-        return {
+        shapes = {
             name: tuple(map(int, one["shape"]))
             for name, one in header.items()
             if name != "__metadata__"
         }
+        if any(not 0 <= side < 1 << 63 for shape in shapes.values() for side in shape):
+            raise ValueError("it has a tensor of an impossible shape")
+        return shapes
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
 from glassformer.interop.configuration import published_keys
-from glassformer.interop.opening import import_run, open_published
+from glassformer.interop.opening import Opened, import_run, open_published
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.processors.processor import ModelFacts, ids_of
@@ -54,15 +54,19 @@ def load(
             "--accept-changed, or import it first."
         )
     if keys is not None:
-        opened = open_published(folder, keys, find_device(device))
-        with scratch_folder() as place:
-            opened.write(place)
-            run = _opened(opened.model, place, folder)
+        run = _published(open_published(folder, keys, find_device(device)))
     else:
         check_model(folder, accept_changed)
         run = _opened(load_model(folder, find_device(device)), folder, folder)
         run.task.check_folder()
     return run if checkpoint is None else run.at(checkpoint)
+
+
+def _published(opened: Opened) -> Run:
+    """The run of a published model, whose files are made for it and removed again."""
+    with scratch_folder() as place:
+        opened.write(place)
+        return _opened(opened.model, place, opened.of.folder)
 
 
 def _opened(model: Transformer, place: Path, folder: Path) -> Run:
@@ -92,7 +96,9 @@ def import_published(folder: str | Path, run: str | Path) -> Run:
         raise CheckpointError(
             f"{folder} holds no published model, whose config.json names its model_type; give one."
         )
-    import_run(Path(folder), keys, Path(run))
+    opened = open_published(Path(folder), keys)
+    _published(opened)  # which raises before anything is written
+    import_run(opened, Path(run))
     return load(run)
 
 

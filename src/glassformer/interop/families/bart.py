@@ -67,6 +67,7 @@ BART = Family(
         "add_final_layer_norm": (False,),
         "normalize_embedding": (True,),
     },
+    aliases={"BartModel": "BartForConditionalGeneration"},
     alike=tuple((f"encoder_{name}", f"decoder_{name}") for name in SAME),
     tensors=f"""{BLOCKS}
     embed.position         decoder.embed_positions      from:2

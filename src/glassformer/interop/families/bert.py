@@ -44,6 +44,7 @@ BERT = Family(
         "attention_dropout": "attention_probs_dropout_prob",
         "tied": "tie_word_embeddings",
     },
+    aliases={"BertForPreTraining": "BertForMaskedLM"},
     defaults={"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True},
     at_least={"n_token_types": 1},
     only={
@@ -67,23 +68,20 @@ BERT = Family(
     """,
     heads={
         "BertModel": VECTORS,
-        "BertForMaskedLM": (
-            masked := Head(
-                "fill-mask",
-                "documents",
-                {"head": "masked_lm"},
-                """
-                head.dense           cls.predictions.transform.dense
-                head.norm            cls.predictions.transform.LayerNorm
-                head.unembed.weight  cls.predictions.decoder.weight     whole
-                head.unembed.bias    cls.predictions.decoder.bias       whole tied=false
-                head.unembed.bias    cls.predictions.bias               whole
-                """,
-                same={"head_activation": "activation"},
-                unused=r"cls\.seq_relationship\..*|pooler\..*",
-            )
+        "BertForMaskedLM": Head(
+            "fill-mask",
+            "documents",
+            {"head": "masked_lm"},
+            """
+            head.dense           cls.predictions.transform.dense
+            head.norm            cls.predictions.transform.LayerNorm
+            head.unembed.weight  cls.predictions.decoder.weight     whole
+            head.unembed.bias    cls.predictions.decoder.bias       whole tied=false
+            head.unembed.bias    cls.predictions.bias               whole
+            """,
+            same={"head_activation": "activation"},
+            unused=r"cls\.seq_relationship\..*|pooler\..*",
         ),
-        "BertForPreTraining": masked,
         "BertForSequenceClassification": Head(
             "text-classification", "text", CLASSES, f"{POOLER}\nhead.proj  classifier"
         ),

@@ -13,6 +13,8 @@ def read_rotary(keys: Mapping[str, Any]) -> dict[str, Any]:
     """Base and scaling of the angles; `rope_parameters` holds both since transformers 5."""
     own = {**(keys.get("rope_scaling") or {}), **(keys.get("rope_parameters") or {})}
     found = {"rotary_base": own.get("rope_theta", keys.get("rope_theta", 10000.0))}
+    if own.get("partial_rotary_factor", keys.get("partial_rotary_factor", 1.0)) != 1.0:
+        raise ValueError("angles for a part of each head alone")
     match own.get("rope_type", own.get("type", "default")):
         case "default":
             return found
@@ -138,6 +140,7 @@ MISTRAL = replace(
     fixed={**LLAMA.fixed, "attention_bias": False, "bias": False},
     fields={**LLAMA.fields, "window": "sliding_window"},
     computed=(ROTARY,),
+    defaults={**LLAMA.defaults, "sliding_window": 4096},
     heads=heads("Mistral"),
 )
 QWEN2 = replace(

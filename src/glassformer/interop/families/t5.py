@@ -84,6 +84,7 @@ T5 = Family(
         "epsilon": "layer_norm_epsilon",
         "dropout": "dropout_rate",
     },
+    aliases={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     computed=(
         Computed(read_feedforward, write_feedforward),
         Computed(read_head, write_head),

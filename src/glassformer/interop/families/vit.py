@@ -57,6 +57,7 @@ VIT = Family(
     },
     computed=(Computed(read_patches, write_patches),),
     defaults={"hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": True},
+    only={"pooler_act": ("tanh",)},
     tensors="""
     embed.element.class_token               embeddings.cls_token                whole
     embed.element.proj                      embeddings.patch_embeddings.projection  kernel
