@@ -225,28 +225,32 @@ class _Rows:
         for row in _probabilities(self.show.run, inputs, self.skip):
             self.bad += isinstance(row, DataError)
             rows.append([] if row is None or isinstance(row, DataError) else row.tolist())
-        names = self.show.run.classes
-        found: dict[str, list[Any]]
-        if self.show.run.model.config.multi_label:
-            chosen = [self.show.labels(row) for row in rows]
-            both = list(zip(rows, chosen, strict=True))
-            found = {
-                "labels": [[names[i] for i in own] if row else None for row, own in both],
-                "scores": [[round(row[i], 6) for i in own] if row else None for row, own in both],
-            }
-        else:
-            best = [_likeliest(row)[0] if row else None for row in rows]
-            pairs = list(zip(rows, best, strict=True))
-            found = {
-                "label": [None if i is None else names[i] for i in best],
-                "score": [None if i is None else round(row[i], 6) for row, i in pairs],
-            }
+        names, several = self.show.run.classes, self.show.run.model.config.multi_label
+        found = self._several(rows) if several else self._one(rows)
         if self.show.scores:
             found["probabilities"] = [
                 {name: round(p, 6) for name, p in zip(names, row, strict=True)} if row else None
                 for row in rows
             ]
         return Predicted(found, lines=["\t".join(self.show.columns(row)) for row in rows])
+
+    def _several(self, rows: Sequence[list[float]]) -> dict[str, list[Any]]:
+        """Every class that reaches the threshold."""
+        names = self.show.run.classes
+        chosen = [(row, self.show.labels(row)) for row in rows]
+        return {
+            "labels": [[names[i] for i in own] if row else None for row, own in chosen],
+            "scores": [[round(row[i], 6) for i in own] if row else None for row, own in chosen],
+        }
+
+    def _one(self, rows: Sequence[list[float]]) -> dict[str, list[Any]]:
+        """The likeliest class."""
+        names = self.show.run.classes
+        best = [(row, _likeliest(row)[0]) if row else None for row in rows]
+        return {
+            "label": [one and names[one[1]] for one in best],
+            "score": [one and round(one[0][one[1]], 6) for one in best],
+        }
 
 
 def _likeliest(row: list[float]) -> list[int]:

@@ -81,11 +81,7 @@ def keys_of(
     """`config.json` of a model as one of this class, and the fields whose values it has no name
     for, with what is said of them."""
     unnamed: dict[str, str] = {}
-    values = model.model_dump() | {
-        "d_head": model.head_width,
-        "d_ff": model.ff_width,
-        "n_kv_heads": model.kv_heads,
-    }
+    values = _explicit(model)
     keys: dict[str, Any] = {"model_type": family.model_type, "architectures": [name]}
     keys |= {key: known[0] for key, known in family.only.items() if known[0] is not None}
     for field, key in family.fields.items():
@@ -101,25 +97,32 @@ def keys_of(
         keys |= computed.write(model)
     for one, other in family.alike:
         keys[one] = keys[other] = keys.get(other, keys.get(one))
-    if model.class_count:
-        names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
-        keys |= {
-            "num_labels": len(names),
-            "id2label": {str(i): one for i, one in enumerate(names)},
-            "label2id": {one: i for i, one in enumerate(names)},
-        }
-        if model.multi_label:
-            keys["problem_type"] = "multi_label_classification"
-    return keys, unnamed
+    return keys | _class_keys(model), unnamed
+
+
+def _class_keys(model: ModelConfig) -> dict[str, Any]:
+    """Keys of a model with classes."""
+    if not model.class_count:
+        return {}
+    names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
+    keys = {
+        "num_labels": len(names),
+        "id2label": {str(i): one for i, one in enumerate(names)},
+        "label2id": {one: i for i, one in enumerate(names)},
+    }
+    several = {"problem_type": "multi_label_classification"} if model.multi_label else {}
+    return keys | several
+
+
+def _explicit(model: ModelConfig) -> dict[str, Any]:
+    """The fields, widths that follow from others written out."""
+    widths = {"d_head": model.head_width, "d_ff": model.ff_width, "n_kv_heads": model.kv_heads}
+    return model.model_dump() | widths
 
 
 def effective(model: ModelConfig) -> dict[str, Any]:
     """The fields that change what a model computes, with the values that defaults stand for."""
-    values = model.model_dump() | {
-        "d_head": model.head_width,
-        "d_ff": model.ff_width,
-        "n_kv_heads": model.kv_heads,
-    }
+    values = _explicit(model)
     dense = {"masked_lm": "gelu", "classify": "tanh", "pool": "tanh"}.get(model.head)
     values["head_activation"] = model.head_activation or dense
     for name in _without_effect(model):

@@ -5,20 +5,19 @@ tokenizer.json ...  image.json            how its inputs are read
 model.safetensors                         its weights, where it is imported
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from glassformer import __version__
-from glassformer.errors import CheckpointError
-from glassformer.files import read_json, write_json, write_text
+from glassformer.files import write_json, write_text
 from glassformer.interop.configuration import Published, published
 from glassformer.interop.generation import generation
 from glassformer.interop.images import image_reader
+from glassformer.interop.sentences import with_pooling
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled
 from glassformer.manifest import replacing_files
@@ -27,11 +26,6 @@ from glassformer.models.weights import config_json, save_weights
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS
 from glassformer.training.run_folder import held
-
-MODULES = "modules.json"
-"""The parts of a sentence-embedding model (sentence-transformers)."""
-POOLS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
-POOLS |= {"pooling_mode_lasttoken": "last"}
 
 
 @dataclass(frozen=True)
@@ -67,39 +61,11 @@ def open_published(
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = _embedding(published(folder, keys))
+    of = with_pooling(published(folder, keys))
     tensors = tensors_of(folder, of.family.prefix)
     if not keys.get("architectures"):
         of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
     return Opened(of, filled(of, tensors, device))
-
-
-def _embedding(of: Published) -> Published:
-    """With the pooling of a sentence-embedding model, if it is one; CheckpointError: other parts
-    than a trunk, a pooling and a normalization."""
-    path = of.folder / MODULES
-    if not path.is_file():
-        return of
-    try:
-        parts = [(str(one["type"]).rsplit(".", 1)[-1], str(one["path"])) for one in read_json(path)]
-        unknown = [kind for kind, _ in parts if kind not in ("Transformer", "Pooling", "Normalize")]
-        (place,) = (place for kind, place in parts if kind == "Pooling")
-        if unknown or not re.fullmatch(r"\w[\w.-]*", place):
-            raise ValueError(f"{', '.join(unknown) or place} is not known")
-        chosen = read_json(of.folder / place / "config.json")
-        (pool,) = (pool for name, pool in POOLS.items() if chosen.get(name))
-        others = [name for name, own in chosen.items() if name.startswith("pooling_mode") and own]
-        if len(others) > 1:
-            raise ValueError(f"{', '.join(others)} together are not known")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CheckpointError(
-            f"{path} describes no embedding that is known here: {str(error)[:200]}."
-        ) from None
-    fields = {"head": "pool", "pool": pool, "pooler": False}
-    if not of.model.gives_vectors:
-        raise CheckpointError(f"{path} pools the vectors of a model for {of.head.task}.")
-    head = replace(of.head, tensors="", unused=r"pooler\..*", without={})
-    return replace(of, head=head, model=of.model.model_copy(update=fields))
 
 
 def import_run(opened: Opened, run: Path) -> None:
