@@ -85,6 +85,7 @@ def test_the_public_names_are_these():
     }
     assert public == {
         *("folder", "model", "processor", "task", "recipe", "tokenizer", "classes", "reader"),
+        "fingerprint",
         *("options", "evaluate", "at", "look", "encode", "example_inputs"),
         *("generate", "generated", "recorded", "stream", "score"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
