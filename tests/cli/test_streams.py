@@ -28,7 +28,7 @@ def test_a_full_disk_behind_standard_output(trained):
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_that_are_closed(trained, recipe, tmp_path, closed):
+def test_streams_that_are_closed(trained, recipe, tmp_path, closed, cli):
     done = shell(f'"$@" {closed}', "generate", trained, "--prompt", "the")
     assert (done.returncode, done.stderr) == (0, "")
     run = tmp_path / "run"
@@ -36,8 +36,7 @@ def test_streams_that_are_closed(trained, recipe, tmp_path, closed):
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert b"loss" not in (run / "run.lock").read_bytes()
-    checked = shell('"$@"', "verify", run)
-    assert checked.returncode == 0, "nothing was printed into a file of the run"
+    assert cli("verify", run).code == 0, "nothing was printed into a file of the run"
 
 
 LONG = "a" * 300
