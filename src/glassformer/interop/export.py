@@ -2,6 +2,7 @@
 
 config.json  model.safetensors  generation_config.json
 tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preprocessor_config.json
+chat_template.jinja
 """
 
 from pathlib import Path
@@ -73,6 +74,9 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
         "clean_up_tokenization_spaces": False,
     }
     write_json(folder / "tokenizer_config.json", about | symbols)
+    if (template := task.processor.template) is not None:
+        template.save(folder)
+        ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
         write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
     return fit

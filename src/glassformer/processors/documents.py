@@ -16,6 +16,8 @@ from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
+from glassformer.processors.chat_template import ChatTemplate
+from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.elements import words_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -53,6 +55,16 @@ class DocumentsProcessor(PackedProcessor):
     def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
         """See `PackedProcessor`."""
         return texts_for_tokenizer(data)
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`: with the chat template of the tokenizer's folder."""
+        made, path = super().fit(config, data, records, facts), config.tokenizer.path
+        if path is not None and Path(path).is_dir():
+            made.template = ChatTemplate.load(Path(path), made.tokenizer)
+        return made
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
