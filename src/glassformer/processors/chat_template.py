@@ -123,7 +123,10 @@ class ChatTemplate:
 
     def _marked(self, messages: Any, prompt: bool, answers: bool) -> Marked:
         said = messages_of(messages, "the conversation")
-        return self._built(said, prompt) if self._own else self._jinja(said, prompt, answers)
+        if not self._own:
+            return self._jinja(said, prompt, answers)
+        marked = self._built(said, prompt)
+        return marked if answers else replace(marked, answers=())
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -243,9 +246,9 @@ class ChatTemplate:
         """Ids, the number of the message of each (-1: none), and its last character."""
         ids, spans = self.tokenizer.encode_symbols(marked.text, marked.quoted)
         places = np.maximum(spans[:, 1] - 1, spans[:, 0])
-        owners = np.full(len(ids), -1)
+        owners, middles = np.full(len(ids), -1), (spans[:, 0] + places) // 2
         for number, ((begin, end), _) in enumerate(marked.contents):
-            owners[(places >= begin) & (places < end)] = number
+            owners[(middles >= begin) & (middles < end)] = number
         return ids, owners, places
 
     def _pieces(self, marked: Marked, spoken: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
