@@ -41,10 +41,16 @@ def test_each_line_of_a_pipe_is_answered_in_a_line(talker, cli):
 
 
 def test_the_answers_as_json_know_the_history(talker, cli):
-    said = cli("chat", talker, "--json", "--system", "be", stdin=b"hot up\nbig dry\nold up\nup old\n")
+    said = cli(
+        "chat", talker, "--json", "--system", "be", stdin=b"hot up\nbig dry\nold up\nup old\n"
+    )
     assert [row["text"] for row in said.lines] == ["cold", "small", "young", "down"]
     assert said.lines[0] == {
-        "message": "hot up", "text": "cold", "finish": "end", "tokens": 2, "left_out": 0,
+        "message": "hot up",
+        "text": "cold",
+        "finish": "end",
+        "tokens": 2,
+        "left_out": 0,
     }
     assert sum(row["left_out"] for row in said.lines) > 0
     assert "(the oldest 2 messages left out: the context of the model is 24 tokens)" in said.err

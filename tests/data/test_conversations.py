@@ -16,7 +16,11 @@ AS_OBJECTS = [{"role": one.role, "content": one.content} for one in TALK]
 SHAPES = {
     "messages": ({"messages": AS_OBJECTS}, TALK),
     "parts": (
-        {"messages": [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in AS_OBJECTS]},
+        {
+            "messages": [
+                {**one, "content": [{"type": "text", "text": one["content"]}]} for one in AS_OBJECTS
+            ]
+        },
         TALK,
     ),
     "from, value": (
@@ -35,7 +39,10 @@ SHAPES = {
         (Message("user", "Add.\n\n2 and 2"), TALK[1]),
     ),
     "prompt": ({"prompt": "2 + 2?", "completion": "4"}, TALK),
-    "prompt with a system message": ({"prompt": "2 + 2?", "completion": "4", "system": "Count."}, SYSTEM),
+    "prompt with a system message": (
+        {"prompt": "2 + 2?", "completion": "4", "system": "Count."},
+        SYSTEM,
+    ),
     "messages on both sides": ({"prompt": AS_OBJECTS[:1], "completion": AS_OBJECTS[1:]}, TALK),
 }
 
@@ -57,7 +64,9 @@ def write(folder, row, form):
             with path.open("w", encoding="utf-8", newline="") as file:
                 table = csv.writer(file)
                 table.writerow(row)
-                table.writerow([one if isinstance(one, str) else json.dumps(one) for one in row.values()])
+                table.writerow(
+                    [one if isinstance(one, str) else json.dumps(one) for one in row.values()]
+                )
         case "parquet":
             pyarrow = pytest.importorskip("pyarrow")
             from pyarrow.parquet import write_table
@@ -78,7 +87,9 @@ def test_every_shape_is_read_in_every_format(shape, form, tmp_path):
 
 def test_some_are_held_out(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps({"prompt": str(i), "completion": "a"}) + "\n" for i in range(20)))
+    path.write_text(
+        "".join(json.dumps({"prompt": str(i), "completion": "a"}) + "\n" for i in range(20))
+    )
     splits = [split for split, _ in read(path, validation={"fraction": 0.25})]
     assert (splits.count("train"), splits.count("validation")) == (15, 5)
 
@@ -87,12 +98,21 @@ def test_some_are_held_out(tmp_path):
     ("row", "said"),
     [
         ({"text": "a"}, r"no field 'messages', nor 'instruction' and 'output' or 'prompt'"),
-        ({"messages": [{"role": "me", "content": "a"}]}, "a message of the role 'me'; use system, user"),
+        (
+            {"messages": [{"role": "me", "content": "a"}]},
+            "a message of the role 'me'; use system, user",
+        ),
         ({"messages": [{"role": "user", "content": 3}]}, "'content' that is not a string but 3"),
-        ({"messages": AS_OBJECTS[:1]}, "no message of the assistant, the answer to learn; remove it"),
+        (
+            {"messages": AS_OBJECTS[:1]},
+            "no message of the assistant, the answer to learn; remove it",
+        ),
         ({"messages": []}, "has no message; give at least one"),
         ({"messages": "no"}, "'no' in place of messages; give them as a JSON list"),
-        ({"messages": {"role": "user"}}, "no messages; give a list of objects with role and content"),
+        (
+            {"messages": {"role": "user"}},
+            "no messages; give a list of objects with role and content",
+        ),
         ({"messages": ["a"]}, "has the message 'a'; give an object with role, content"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}]},

@@ -54,7 +54,12 @@ def test_it_comes_in_is_learned_with_and_goes_out(published, tmp_path):
 def test_continued_training_on_text_keeps_it(published, tmp_path):
     import_published(published, tmp_path / "run")
     (tmp_path / "text.txt").write_text("the cat sat on a mat the dog ran " * 40)
-    train = {**RECIPE["train"], "steps": 1, "sample": {"tokens": 0}, "finetune": {"keep_head": True}}
+    train = {
+        **RECIPE["train"],
+        "steps": 1,
+        "sample": {"tokens": 0},
+        "finetune": {"keep_head": True},
+    }
     recipe = {"task": "text-generation", "model": {"max_length": 24}, "train": train}
     changes = {"data.train.path": tmp_path / "text.txt", "train.init_from": tmp_path / "run"}
     run = gf.train(recipe, changes, run=tmp_path / "more")
@@ -63,7 +68,15 @@ def test_continued_training_on_text_keeps_it(published, tmp_path):
 
 
 def test_our_own_template_goes_out_with_a_model_that_exports(tmp_path):
-    model = {"preset": "qwen3", "d_model": 16, "n_layers": 1, "n_heads": 2, "n_kv_heads": 2, "d_ff": 32, "max_length": 24}
+    model = {
+        "preset": "qwen3",
+        "d_model": 16,
+        "n_layers": 1,
+        "n_heads": 2,
+        "n_kv_heads": 2,
+        "d_ff": 32,
+        "max_length": 24,
+    }
     train = {**RECIPE["train"], "steps": 1, "sample": {"tokens": 0}}
     recipe = {**RECIPE, "model": model, "train": train}
     path = written(tmp_path / "talk.jsonl", rows(20))

@@ -64,7 +64,10 @@ def test_answers_are_learned_and_questions_are_not(talker, tmp_path):
 def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
     """Each conversation gives the logits that it gives alone."""
     talks = [{"messages": TALK}, *rows(12)]
-    made = recipe(written(tmp_path / "d.jsonl", talks), **{"data.validation.fraction": 0, "train.batch_size": 8})
+    made = recipe(
+        written(tmp_path / "d.jsonl", talks),
+        **{"data.validation.fraction": 0, "train.batch_size": 8},
+    )
     with temporary_task(made) as task:
         tokenizer, model = task.processor.tokenizer, gf.models.Transformer(task.recipe.model, 0)
         expected = sorted(
@@ -121,10 +124,14 @@ def test_what_does_not_fit_is_left_out_and_counted(tmp_path):
         assert len(example.ids) == 17
         assert task.processor.tokenizer.decode(example.targets) == "cold down dry"
     assert "left out: the end of 3 train conversations of more than 17 tokens" in said[-2]
-    assert "left out: 2 train conversations of more than 17 tokens (no answer within them)" in said[-1]
+    assert (
+        "left out: 2 train conversations of more than 17 tokens (no answer within them)" in said[-1]
+    )
     assert "raise model.max_length" in said[-1]
     with (
-        pytest.raises(DataError, match="no answer of the train conversations is within the 4 tokens"),
+        pytest.raises(
+            DataError, match="no answer of the train conversations is within the 4 tokens"
+        ),
         temporary_task(recipe(path, **{**changes, "model.max_length": 4})),
     ):
         pass
@@ -161,8 +168,11 @@ def test_a_run_on_text_learns_to_answer_with_new_symbols(trained, tmp_path):
     run = gf.train(values, run=tmp_path / "run")
     assert run.processor.tokenizer.specials["<|user|>"] < run.model.config.vocab_size
     again = gf.train(
-        {**RECIPE, "train": {**RECIPE["train"], "steps": 1, "init_from": str(tmp_path / "run")},
-         "processor": {"input": "messages"}},
+        {
+            **RECIPE,
+            "train": {**RECIPE["train"], "steps": 1, "init_from": str(tmp_path / "run")},
+            "processor": {"input": "messages"},
+        },
         {"data.train.path": path, "train.sample.tokens": 0, "train.finetune.keep_head": True},
         run=tmp_path / "again",
     )
@@ -170,7 +180,9 @@ def test_a_run_on_text_learns_to_answer_with_new_symbols(trained, tmp_path):
 
 
 def test_a_run_without_a_template_says_how_to_get_one(trained):
-    with pytest.raises(ConfigError, match=r"no chat template.*glassformer train chat data.train.path"):
+    with pytest.raises(
+        ConfigError, match=r"no chat template.*glassformer train chat data.train.path"
+    ):
         gf.load(trained).chat("hi")
 
 

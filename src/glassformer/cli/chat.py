@@ -4,7 +4,6 @@ on a terminal       answers grow as they are generated; /reset, /system TEXT, /q
 from a pipe         each line is a message of the user, each answer a line
 """
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from glassformer.cli.lines import chunks, one_line
 from glassformer.cli.options import Device, Json, MaxNewTokens, RunFolder, given
 from glassformer.cli.terminal import END_KEY, on_terminal, print_json
 from glassformer.errors import GlassformerError, counted
-from glassformer.signals import handled
+from glassformer.signals import each_interrupts
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -132,7 +131,7 @@ def _typed(talk: _Talk) -> None:
     with suppress(ImportError):
         import readline  # noqa: F401 - the line can be edited
     sys.stderr.write(f"{COMMANDS}; Ctrl-C stops an answer, {END_KEY} ends\n")
-    with handled(signal.default_int_handler, "SIGINT"):
+    with each_interrupts():
         while True:
             try:
                 line = input("> ").strip()

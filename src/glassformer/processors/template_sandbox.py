@@ -7,7 +7,6 @@ started anew after a template that it did not survive.
 import atexit
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import WINDOWS
 
 WORKER = Path(__file__).with_name("template_worker.py")
-PATIENCE = 10.0 if hasattr(signal, "setitimer") else 0.2
+PATIENCE = 0.2 if WINDOWS else 10.0
 """Seconds until the process is ended from here: where it cannot end itself by its processor time,
 else as the last resort, since other programs may keep it waiting."""
 SHOWN = 200
