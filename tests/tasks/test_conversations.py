@@ -71,7 +71,7 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
     with temporary_task(made) as task:
         tokenizer, model = task.processor.tokenizer, gf.models.Transformer(task.recipe.model, 0)
         expected = sorted(
-            tokenizer.encode(one["content"]).tolist() + [tokenizer.specials["eos"]]
+            [*tokenizer.encode(one["content"]).tolist(), tokenizer.specials["eos"]]
             for row in talks
             for one in row["messages"]
             if one["role"] == "assistant"
@@ -87,7 +87,7 @@ def test_targets_are_the_answers_and_their_ends_in_packed_rows(tmp_path):
                 if following % width and target != tokenizer.specials["eos"]:
                     assert batch.elements.flatten()[following] == target
             ends = [0, *(i + 1 for i, t in enumerate(targets) if t == tokenizer.specials["eos"])]
-            found += [targets[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            found += [targets[a:b] for a, b in pairwise(ends)]
             with evaluating(model):
                 logits = model(batch).logits
             place = 0

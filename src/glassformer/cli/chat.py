@@ -7,6 +7,7 @@ from a pipe         each line is a message of the user, each answer a line
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import chunks, one_line
@@ -129,7 +130,7 @@ class _Talk:
 def _typed(talk: _Talk) -> None:
     """Answer what a person types, until /quit or the end of input."""
     with suppress(ImportError):
-        import readline  # noqa: F401 - the line can be edited
+        import_module("readline")  # with which the line can be edited
     sys.stderr.write(f"{COMMANDS}; Ctrl-C stops an answer, {END_KEY} ends\n")
     with each_interrupts():
         while True:

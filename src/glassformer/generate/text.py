@@ -203,7 +203,8 @@ def _deltas(
             "beams=0."
         )
     finished = set[int]()
-    ends = frozenset({tokenizer.specials.get("eos")} - {None} if ends is None else ends)
+    if ends is None:
+        ends = {index for role, index in tokenizer.specials.items() if role == "eos"}
     texts = [_RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, [*ends], source)]

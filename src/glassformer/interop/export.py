@@ -62,7 +62,7 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
             "with processor.tokenizer.shared=true."
         )
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
-    ids = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
+    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
     if model.config.architecture == "encoder_decoder":
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})

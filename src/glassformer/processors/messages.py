@@ -70,7 +70,7 @@ class MessagesProcessor(PackedProcessor):
     name, noun = "messages", "conversation"
     columns = ("messages_field",)
     frame = ("", "")
-    template: ChatTemplate
+    template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
     predicts_all = False
     """Whether every token is a target, not those of answers alone."""
 
@@ -113,8 +113,7 @@ class MessagesProcessor(PackedProcessor):
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
         made = super().load(folder, data, model, facts)
-        if made.template is None:
-            made.template = ChatTemplate.own(made.tokenizer)
+        made.template = made.template or ChatTemplate.own(made.tokenizer)
         return made._predicting(data)
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ class Sandbox:
 
 def _check_jinja() -> None:
     try:
-        import jinja2  # noqa: F401
+        import_module("jinja2")
     except ImportError:
         raise ConfigError(
             "The chat templates of published models need Jinja; run pip install "

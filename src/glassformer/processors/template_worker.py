@@ -88,7 +88,7 @@ def environment() -> Sandbox:
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, LoopControlExtension]
     )
     made.filters["tojson"] = tojson
-    made.globals |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
+    made.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)  # pyright: ignore
     return made
 
 

@@ -44,12 +44,13 @@ class Chatting(Task):
         room = min(how.max_new_tokens, max(1, context // LEAST))
         first = said[:1] if said[0].role == "system" else ()
         rest = said[len(first) :]
-        for begin in [0, *(i for i in range(1, len(rest)) if rest[i].role == "user")]:
+        begins = (0, *(i for i in range(1, len(rest)) if rest[i].role == "user"))
+        begin, ids = 0, list[int]()
+        for begin in begins:
             ids = template.encode((*first, *rest[begin:]), prompt=True).ids.tolist()
             if len(ids) + room <= context + 1:
                 break
-        else:
-            check_length(len(ids) + room - 1, context, "The message with room for an answer")
+        check_length(len(ids) + room - 1, context, "The message with room for an answer")
         most = min(how.max_new_tokens, context + 1 - len(ids))
         return ids, rest[:begin], how.model_copy(update={"max_new_tokens": most})
 

@@ -60,7 +60,8 @@ class Conversations(GenerativeTask, Chatting):
     def opening(self) -> list[str]:
         """See `Task`: also what is predicted, and what is left out."""
         examples = self.training.examples(range(len(self.training.owner)))
-        every, bearing = self.elements, sum(len(one.at) for one in examples)
+        every = self.elements
+        bearing = sum(len(one.at) for one in examples if one.at is not None)
         said = [
             *super().opening(),
             f"loss is on {bearing:,} of {every:,} tokens ({bearing / every:.1%})",
