@@ -15,6 +15,7 @@ from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import file_in
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import ProcessorConfig
@@ -62,8 +63,9 @@ class DocumentsProcessor(PackedProcessor):
     ) -> Self:
         """See `Processor`: with the chat template of the tokenizer's folder."""
         made, path = super().fit(config, data, records, facts), config.tokenizer.path
-        if path is not None and Path(path).is_dir():
-            made.template = ChatTemplate.load(Path(path), made.tokenizer)
+        if path is not None:
+            folder = file_in(path, "tokenizer.json").parent
+            made.template = ChatTemplate.load(folder, made.tokenizer)
         return made
 
     @classmethod

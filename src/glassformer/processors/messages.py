@@ -22,6 +22,7 @@ from glassformer.data.conversations import (
 )
 from glassformer.data.example import Example
 from glassformer.errors import DataError
+from glassformer.files import file_in
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import (
     SYMBOLS,
@@ -190,7 +191,7 @@ def _chosen(config: ProcessorConfig) -> str | None:
     if config.chat_template is not None:
         return read_template(Path(config.chat_template).expanduser())
     path = config.tokenizer.path
-    return None if path is None or not Path(path).is_dir() else template_text(Path(path))
+    return None if path is None else template_text(file_in(path, "tokenizer.json").parent)
 
 
 def _missing(config: ProcessorConfig) -> list[str]:
