@@ -48,7 +48,7 @@ def write(folder: Path, megabytes: int) -> Path:
     """A BERT whose file has about this size."""
     import torch
 
-    from glassformer.interop.export import write_model
+    from glassformer.interop.targets.transformers import write_model
     from glassformer.models import Transformer
     from glassformer.models.presets import bert
 

@@ -6,8 +6,8 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.interop.export import fitting, write_model
 from glassformer.interop.fit import nearest
+from glassformer.interop.targets.transformers import fitting, write_model
 from glassformer.models import Transformer, presets
 
 transformers = pytest.importorskip("transformers", reason="the oracle of these tests")

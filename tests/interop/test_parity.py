@@ -11,7 +11,7 @@ import published_families as families
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.interop.configuration import published, published_keys
-from glassformer.interop.export import write_model
+from glassformer.interop.targets.transformers import write_model
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled
 from glassformer.media.patches import patchify

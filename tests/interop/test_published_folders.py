@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import glassformer as gf
 import published_families as families
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.interop.parity import _parity
+from glassformer.interop.parity import _parity, compared
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files
@@ -189,6 +189,8 @@ def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_pat
     exported = export_run(tmp_path / "run", out=tmp_path / "out")
     assert exported.parity is not None
     assert exported.parity.same == 1
+    assert exported.parity.same_tokens == exported.parity.tokens
+    assert (exported.parity.tokens > 0) == run.model.config.predicts_next
     again = gf.load(tmp_path / "out")
     assert again.classes == run.classes
     if run.model.config.reads_patches:
@@ -290,6 +292,20 @@ def test_parity_sees_outputs_that_are_no_numbers():
     ones, nothing = torch.ones(2, 3), torch.full((2, 3), float("nan"))
     assert _parity("x", [(ones, ones)]).agrees
     assert not _parity("x", [(ones, ones), (ones, nothing)]).agrees
+
+
+def test_parity_sees_other_tokens(folder):
+    """A target with the same logits that generates something else."""
+    run = gf.load(folder("gpt2"))
+
+    def found(continued):
+        return compared("x", run.model, run.task, lambda batch: run.model(batch).logits, continued)
+
+    with torch.no_grad():
+        other, short = found(lambda _batch, n: [5] * n), found(lambda _batch, n: [])
+    assert other.tokens > 0
+    assert (other.agrees, short.agrees) == (False, False)
+    assert other.difference == short.difference == 0
 
 
 def test_generation_defaults_come_along(folder, tmp_path, cli):

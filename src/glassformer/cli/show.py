@@ -4,6 +4,7 @@ verify."""
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -237,14 +238,14 @@ def plan(
 
         export = planned(own, target)
     if json:
-        print_json(made.as_json() | ({} if export is None else {"export": export}))
+        print_json(made.as_json() | ({} if export is None else {"export": asdict(export)}))
         return
     print(made.as_text())
-    if export is not None and export["differences"]:
-        print(f"no export to {target}; the nearest class, {export['class']}, differs in:")
-        print("\n".join(f"  {one}" for one in export["differences"]))
+    if export is not None and export.differences:
+        print(f"no export to {target}; the nearest class, {export.name}, differs in:")
+        print("\n".join(f"  {one}" for one in export.differences))
     elif export is not None:
-        print(f"exports to {target} as {export['class']}")
+        print(f"exports to {target} as {export.name}")
 
 
 def verify(

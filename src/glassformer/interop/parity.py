@@ -1,23 +1,24 @@
 """What an exported folder computes in its target, beside the model that it was made from."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.interop.fit import Fit
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.decode import decode
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tasks.task import Task
 
 INPUTS = 8
 """Inputs that are compared."""
+TOKENS = 64
+"""Tokens that are generated after each."""
 CLOSE = 1e-4
 """Largest difference of outputs of about 1: both round each sum in float32, in other orders."""
 
@@ -35,40 +36,61 @@ class Parity:
     """The largest output, absolute."""
     same: float
     """Share of outputs whose largest value is at the same place."""
+    tokens: int = 0
+    """Tokens generated greedily here."""
+    same_tokens: int = 0
+    """Of these, those that the target generates too, up to the first other one of each input."""
+    gap: float = 0.0
+    """Where one is another: how far its logit lies below the largest, here; the largest gap."""
 
     @property
     def agrees(self) -> bool:
-        """Whether both compute the same up to rounding."""
-        return self.difference <= CLOSE * max(1.0, self.scale)
+        """Whether both compute the same up to rounding, and choose the same tokens except where
+        rounding decides."""
+        bound = CLOSE * max(1.0, self.scale)
+        return self.difference <= bound and self.gap <= 2 * bound
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.outputs:,} outputs of {self.inputs} inputs in {self.target}: largest "
             f"difference {self.difference:.1e} (of outputs up to {self.scale:.1f}), the likeliest "
             f"is the same in {self.same:.2%}"
         )
+        if not self.tokens:
+            return text
+        return (
+            f"{text}; {self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
+        )
 
 
-def with_transformers(model: Transformer, task: Task, fit: Fit, folder: Path) -> Parity:
-    """Compare with the class of transformers that the folder is for.
+def compared(
+    target: str,
+    model: Transformer,
+    task: Task,
+    outputs: Callable[[Batch], Tensor],
+    continued: Callable[[Batch, int], Sequence[int]],
+) -> Parity:
+    """Compare a model with its target on example inputs of its task.
 
-    ConfigError: the library is not installed, or no example input fits into the model.
+    outputs: A batch of one to the outputs in the target, in the shape of `Output.logits`.
+    continued: A batch of one and a number to so many tokens that the target generates greedily
+    after it; asked only of models that predict the next token.
+
+    ConfigError: no example input fits into the model.
     """
-    try:
-        import transformers
-    except ImportError:
-        raise ConfigError(
-            "The export is compared in transformers, which is not installed; run pip install "
-            "'glassformer[export]', or add --no-check."
-        ) from None
-    theirs: Any = getattr(transformers, fit.name)
-    theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
-    pairs = [
-        (_ours(model, batch), _theirs(theirs, batch)) for batch in islice(batches(task), INPUTS)
-    ]
+    pairs: list[tuple[Tensor, Tensor]] = []
+    ours: list[tuple[list[int], list[int], float]] = []
+    for batch in islice(batches(task), INPUTS):
+        pairs.append((_logits(model, batch), outputs(batch).float().cpu()))
+        if model.config.predicts_next and (room := model.config.max_length - _length(batch)) > 0:
+            own = _greedy(model, batch, min(TOKENS, room))
+            theirs = [int(token) for token in continued(batch, len(own))]
+            ours.append((own, theirs, _gap(model, batch, own, theirs)))
     if not pairs:
         raise ConfigError("There is no example input to compare; train with a validation split.")
-    return _parity(f"transformers {transformers.__version__}", pairs)
+    generated = sum(len(own) for own, _, _ in ours)
+    equal = sum(_common(own, theirs) for own, theirs, _ in ours)
+    return _parity(target, pairs, generated, equal, max((gap for *_, gap in ours), default=0.0))
 
 
 def batches(task: Task) -> Iterator[Batch]:
@@ -79,48 +101,60 @@ def batches(task: Task) -> Iterator[Batch]:
             yield task.encode(given).batch
 
 
-def _parity(target: str, pairs: list[tuple[Tensor, Tensor]]) -> Parity:
+def _parity(
+    target: str,
+    pairs: list[tuple[Tensor, Tensor]],
+    tokens: int = 0,
+    same_tokens: int = 0,
+    gap: float = 0.0,
+) -> Parity:
     differences = torch.stack([(ours - theirs).abs().max() for ours, theirs in pairs])
     same = [(ours.argmax(-1) == theirs.argmax(-1)).flatten() for ours, theirs in pairs]
-    scale = max(ours.abs().max().item() for ours, _ in pairs)
     joined = torch.cat(same)
     return Parity(
         target,
-        len(pairs),
-        len(joined),
-        differences.max().item(),  # of torch: NaN, where one is
-        scale,
-        joined.float().mean().item(),
+        inputs=len(pairs),
+        outputs=len(joined),
+        difference=differences.max().item(),  # of torch: NaN, where one is
+        scale=max(ours.abs().max().item() for ours, _ in pairs),
+        same=joined.float().mean().item(),
+        tokens=tokens,
+        same_tokens=same_tokens,
+        gap=gap,
     )
 
 
-def _ours(model: Transformer, batch: Batch) -> Tensor:
+def _logits(model: Transformer, batch: Batch) -> Tensor:
     with evaluating(model):
         return model(batch).logits.float().cpu()
 
 
-def _theirs(model: Any, batch: Batch) -> Tensor:
-    """Outputs of a model of transformers for a batch of one: logits, or vectors."""
-    given: dict[str, Any] = {"input_ids": batch.elements}
-    if batch.source is not None:
-        given = {"input_ids": batch.source.elements, "decoder_input_ids": batch.elements}
-    elif batch.elements.is_floating_point():
-        given = {"pixel_values": _pixels(batch.elements, model.config)}
-    if batch.token_type_ids is not None:
-        given["token_type_ids"] = batch.token_type_ids
-    with torch.inference_mode():
-        found = model(**given)
-    for name in ("logits", "pooler_output", "last_hidden_state"):
-        if (values := getattr(found, name, None)) is not None:
-            return values.float()
-    raise ConfigError(f"{type(model).__name__} has no outputs to compare.")
+def _length(batch: Batch) -> int:
+    return batch.elements.shape[1]
 
 
-def _pixels(patches: Tensor, config: Any) -> Tensor:
-    """Patches [1, T, p·q·C] as pixels [1, C, H, W]."""
-    (height, width), (p, q) = (
-        own if isinstance(own, list | tuple) else (own, own)
-        for own in (config.image_size, config.patch_size)
-    )
-    cut = patches.reshape(1, height // p, width // q, p, q, -1)
-    return cut.permute(0, 5, 1, 3, 2, 4).reshape(1, -1, height, width)
+def _greedy(model: Transformer, batch: Batch, n: int) -> list[int]:
+    """The n likeliest next tokens, one after another, with the cache."""
+    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
+    steps = decode(model, [batch.elements[0].tolist()], config, source=batch.source)
+    return [step.ids[0] for step in steps]
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[int]) -> float:
+    """How far the first other token of the target lies below the largest logit."""
+    at = _common(own, theirs)
+    if at == len(own):
+        return 0.0
+    if at == len(theirs):
+        return float("inf")
+    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 1})
+    prompt = [*batch.elements[0].tolist(), *own[:at]]
+    (best,) = decode(model, [prompt], config, source=batch.source)
+    (other,) = decode(model, [prompt], config, source=batch.source, given=[theirs[at]])
+    return best.log_probs[0] - other.log_probs[0]

@@ -2,19 +2,39 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from glassformer import __version__
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
-from glassformer.interop.export import write_published
-from glassformer.interop.fit import nearest
-from glassformer.interop.parity import Parity, with_transformers
+from glassformer.interop.parity import Parity
+from glassformer.interop.plan import Plan
+from glassformer.interop.targets import transformers
 from glassformer.manifest import new_folder
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
+from glassformer.tasks.task import Task
 
-TARGETS = ("transformers",)
+
+class Target(Protocol):
+    """A program that models are exported for: a module of `interop/targets`."""
+
+    def planned(self, model: ModelConfig, task: str) -> Plan:
+        """What the model would be there."""
+        ...
+
+    def write(self, model: Transformer, task: Task, folder: Path) -> str:
+        """Write the files; returns the class or architecture. ConfigError: none fits."""
+        ...
+
+    def compare(self, model: Transformer, task: Task, folder: Path) -> Parity:
+        """Run example inputs there. ConfigError: the program is not installed."""
+        ...
+
+
+TARGETS: dict[str, Target] = {"transformers": transformers}
 
 
 @dataclass(frozen=True)
@@ -40,36 +60,29 @@ def export_run(
     kept. ConfigError: no such target, a model that fits none of its classes, a folder that is
     there, or a library that is not. GlassformerError: the outputs differ.
     """
-    out = Path(out)
-    check_target(to)
+    out, target = Path(out), _target(to)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is there already; give a new folder.")
     opened = load(run)
     with new_folder(out) as folder:
-        fit = write_published(opened.model, opened.task, folder)
-        parity = with_transformers(opened.model, opened.task, fit, folder) if check else None
+        name = target.write(opened.model, opened.task, folder)
+        parity = target.compare(opened.model, opened.task, folder) if check else None
         if parity is not None and not parity.agrees:
             raise GlassformerError(f"The export does not compute the same: {parity}.")
-        write_text(
-            folder / "README.md", _card(Path(run), fit.name, opened.task.recipe.task, parity)
-        )
-    return Exported(fit.name, parity)
+        card = _card(Path(run), name, opened.task.recipe.task, parity)
+        write_text(folder / "README.md", card)
+    return Exported(name, parity)
 
 
-def planned(recipe: Recipe, to: str) -> dict[str, Any]:
-    """The class that a recipe's model would be exported as, or the nearest one and the fields in
-    which they differ; ConfigError: no such target."""
-    check_target(to)
-    fit = nearest(recipe.model, recipe.task)
-    if fit is None:
-        return {"class": None, "differences": [f"task={recipe.task!r}, which has no class there"]}
-    return {"class": fit.name, "differences": list(fit.differences)}
+def planned(recipe: Recipe, to: str) -> Plan:
+    """What a recipe's model would be exported as; ConfigError: no such target."""
+    return _target(to).planned(recipe.model, recipe.task)
 
 
-def check_target(to: str) -> None:
-    """Raise ConfigError for a target that is not known."""
+def _target(to: str) -> Target:
     if to not in TARGETS:
         raise ConfigError(f"There is no target {to!r}; {suggest(to, TARGETS)}")
+    return TARGETS[to]
 
 
 def _card(run: Path, name: str, task: str, parity: Parity | None) -> str:

@@ -5,18 +5,22 @@ tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preproces
 chat_template.jinja
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
 from glassformer.generate.config import GenerateConfig
 from glassformer.interop.configuration import Published, model_of
 from glassformer.interop.family import Row
 from glassformer.interop.fit import Fit, nearest
+from glassformer.interop.parity import Parity, compared
+from glassformer.interop.plan import Plan
 from glassformer.interop.weights import row_of
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -28,6 +32,14 @@ from glassformer.tokenizers.text import Tokenizer
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
+
+
+def planned(model: ModelConfig, task: str) -> Plan:
+    """The published class that a model would be written as."""
+    fit = nearest(model, task)
+    if fit is None:
+        return Plan(None, (f"task={task!r}, which has no class there",))
+    return Plan(fit.name, fit.differences)
 
 
 def fitting(model: ModelConfig, task: str) -> Fit:
@@ -48,13 +60,13 @@ def fitting(model: ModelConfig, task: str) -> Fit:
     return best
 
 
-def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
+def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write the folder of a published model; returns its class. ConfigError: none fits."""
     fit = write_model(model, task.recipe.task, folder)
     reader = task.processor.reader
     if isinstance(reader, ImageReader):
         write_json(folder / "preprocessor_config.json", _preprocessing(reader))
-        return fit
+        return fit.name
     tokenizer = task.processor.tokenizer
     if reader.tokenizer.fingerprint != tokenizer.fingerprint:
         raise ConfigError(
@@ -79,7 +91,65 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
         ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
         write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
-    return fit
+    return fit.name
+
+
+def compare(model: Transformer, task: Task, folder: Path) -> Parity:
+    """Compare with the class of transformers that the folder is for.
+
+    ConfigError: the library is not installed, or no example input fits into the model.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise ConfigError(
+            "The export is compared in transformers, which is not installed; run pip install "
+            "'glassformer[export]', or add --no-check."
+        ) from None
+    name = fitting(model.config, task.recipe.task).name
+    theirs: Any = getattr(transformers, name)
+    theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
+    plain = transformers.GenerationConfig(do_sample=False, num_beams=1)
+
+    def outputs(batch: Batch) -> Tensor:
+        with torch.inference_mode():
+            found = theirs(**_inputs(batch, theirs.config))
+        for kind in ("logits", "pooler_output", "last_hidden_state"):
+            if (values := getattr(found, kind, None)) is not None:
+                return values
+        raise ConfigError(f"{name} has no outputs to compare.")
+
+    def continued(batch: Batch, n: int) -> Sequence[int]:
+        given = _inputs(batch, theirs.config)
+        found = theirs.generate(
+            **given, generation_config=plain, min_new_tokens=n, max_new_tokens=n
+        )
+        return found[0, batch.elements.shape[1] :].tolist()
+
+    target = f"transformers {transformers.__version__}"
+    return compared(target, model, task, outputs, continued)
+
+
+def _inputs(batch: Batch, config: Any) -> dict[str, Tensor]:
+    """A batch of one by the names of arguments there."""
+    given = {"input_ids": batch.elements}
+    if batch.source is not None:
+        given = {"input_ids": batch.source.elements, "decoder_input_ids": batch.elements}
+    elif batch.elements.is_floating_point():
+        given = {"pixel_values": _pixels(batch.elements, config)}
+    if batch.token_type_ids is not None:
+        given["token_type_ids"] = batch.token_type_ids
+    return given
+
+
+def _pixels(patches: Tensor, config: Any) -> Tensor:
+    """Patches [1, T, p·q·C] as pixels [1, C, H, W]."""
+    (height, width), (p, q) = (
+        own if isinstance(own, list | tuple) else (own, own)
+        for own in (config.image_size, config.patch_size)
+    )
+    cut = patches.reshape(1, height // p, width // q, p, q, -1)
+    return cut.permute(0, 5, 1, 3, 2, 4).reshape(1, -1, height, width)
 
 
 def write_model(model: Transformer, task: str, folder: Path) -> Fit:

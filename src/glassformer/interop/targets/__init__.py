@@ -1,0 +1,1 @@
+"""The programs that models are exported for, one module for each."""
