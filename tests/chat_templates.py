@@ -78,7 +78,6 @@ _LOOPS = [
     "{{ lipsum(n=100000) }}",
     "{{ lipsum(n=1, min=10**7, max=10**7 + 1) }}",
     "{% set ns = namespace(x=[]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x=[], y=[]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
 ]
 _STRINGS = [
     "{{ 'a' * 10**9 }}",
@@ -96,13 +95,11 @@ _STRINGS = [
     "{{ ('a' * 10**5) | replace('a', 'b' * 10**5) }}",
     "{{ 'a\n' * 10**5 | indent(10**6) }}",
     "{{ messages | tojson(indent=10**9) }}",
-    "{{ (['a' * 10**6] * 10**5) | join }}",
     "{{ '\t'.expandtabs(10**9) }}",
     "{{ 'a'.zfill(10**9) }}",
     "{% set ns = namespace(s='a' * 64) %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
     "{% for a in range(100000) %}{{ 'a' * 10**5 }}{% endfor %}",
     "{{ 'a' * (1 + 2**22) }}",
-    "{{ ('http://a ' * 10**6) | urlize }}",
     "{% set x %}{% for a in range(100000) %}{{ 'a' * 10000 }}{% endfor %}{% endset %}{{ x }}",
 ]
 _RANGES = [
@@ -163,6 +160,9 @@ _ESCAPES = [
 PAYLOADS = _LOOPS + _STRINGS + _RANGES + _ESCAPES
 """Programs that a template should not be."""
 MORE = [
+    "{% set ns = namespace(x=[], y=[]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+    "{{ ('http://a ' * 10**6) | urlize }}",
+    "{{ (['a' * 10**6] * 10**5) | join }}",
     "{% for a in range(99999) %}{% for b in range(99999) %}{{ a * b }}{% endfor %}{% endfor %}",
     "{% for a in range(100000) %}{% set b = range(100000) | list %}{% endfor %}",
     "{% for a in range(100000) %}{{ messages | tojson }}{% endfor %}",

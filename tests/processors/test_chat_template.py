@@ -278,8 +278,8 @@ def test_templates_that_attack_end_soon_and_run_nothing(payloads, tmp_path, monk
         assert "<function" not in text
         seconds.append(time.perf_counter() - begin)
     assert not [*tmp_path.iterdir()], "a template wrote a file"
-    # 0.1 s of processor time; on a machine with other work it takes a few times as long
-    assert max(seconds) < 2
+    # 0.1 s of processor time, which takes several times as long on a machine with other work
+    assert max(seconds) < 3
 
 
 def test_without_jinja_published_templates_are_refused_in_a_sentence(monkeypatch):
