@@ -97,6 +97,13 @@ class Sandbox:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():  # the time of its start is not the template's
+            self.close()
+            raise TemplateError(
+                f"the process that renders chat templates does not start; run {sys.executable} "
+                f"{WORKER} to see why"
+            )
         return self._process
 
 

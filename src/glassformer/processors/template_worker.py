@@ -88,7 +88,8 @@ def environment() -> Sandbox:
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, LoopControlExtension]
     )
     made.filters["tojson"] = tojson
-    made.globals.update(raise_exception=raise_exception, strftime_now=strftime_now)  # pyright: ignore
+    functions: Any = made.globals
+    functions |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
     return made
 
 
@@ -154,6 +155,8 @@ def main() -> None:
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # pyright: ignore
     ENVIRONMENT.from_string("{{ strftime_now('%d') | tojson }}").render()  # imports the rest
     limit()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     timer = getattr(signal, "setitimer", None)
     for line in iter(sys.stdin.readline, ""):
         if timer is not None:  # the signal ends the process
