@@ -26,7 +26,7 @@ jaxtyping.install_import_hook(
     "checked.checked",
 )
 
-pytest_plugins = ["command_line"]
+pytest_plugins = ["command_line", "small_chat"]
 
 hypothesis.settings.register_profile(
     "glassformer",

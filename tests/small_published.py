@@ -97,6 +97,8 @@ def published(folder: Path) -> Path:
             (folder / split / f"{image}{i}.png").write_bytes(picture())
     (folder / "photo.png").write_bytes(picture())
     (folder / "YOUR_TEXT").write_text(TEXT * 40)
+    talk = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]
+    (folder / "talks.jsonl").write_text(f"{json.dumps({'messages': talk})}\n" * ROWS)
     for name in ("lines.txt", "sentences.txt", "sources.txt", "in.txt", "lines.en", "lines.de"):
         (folder / name).write_text(TEXT * (ROWS if name.startswith("lines.") else 2))
     (folder / "pairs.tsv").write_text(f"{TEXT.strip()}\t{TEXT}" * ROWS)

@@ -169,9 +169,11 @@ def test_house_rules(name):
 PLATFORM = {
     "fcntl": {"files"},
     "msvcrt": {"files"},
-    "signal": {"signals"},
+    "signal": {"signals", "processors.template_worker"},
     "ctypes": {"training.memory"},
-    **{name: set() for name in ("multiprocessing", "pwd", "resource", "subprocess", "termios")},
+    "resource": {"processors.template_worker"},
+    "subprocess": {"processors.template_sandbox"},
+    **{name: set() for name in ("multiprocessing", "pwd", "termios")},
 }
 """Modules that not every system has, or that differ, and the only files that may import them."""
 

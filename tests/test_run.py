@@ -90,6 +90,7 @@ def test_the_public_names_are_these():
         "fingerprint",
         *("options", "evaluate", "at", "look", "encode", "example_inputs"),
         *("generate", "generated", "recorded", "stream", "score"),
+        *("chat", "chatted", "chat_stream"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
         *("tag", "tagged", "classify", "classified", "embed", "contexts"),
         *("answer", "answered", "draw"),

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
@@ -50,6 +50,11 @@ def interruptions() -> Iterator[list[int]]:
 
     with handled(receive, *STOPPING) as before:
         yield received
+
+
+def each_interrupts() -> AbstractContextManager[dict[int, Any]]:
+    """Let every Ctrl-C raise KeyboardInterrupt in the body, however many there are."""
+    return handled(signal.default_int_handler, "SIGINT")
 
 
 def end_at_second_interrupt() -> None:

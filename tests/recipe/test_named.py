@@ -23,7 +23,7 @@ def test_a_name_is_the_packages_recipe_and_a_path_is_a_file(tmp_path, monkeypatc
         ("ml", "did you mean 'mlm'"),
         ("recipes/lm.yaml", "did you mean 'lm'"),
         ("mine.yaml", "give a YAML file, or a name that `glassformer recipe list` shows"),
-        ("nothing-like-it", "known are banking77, cifar10, "),
+        ("nothing-like-it", "known are banking77, chat, cifar10, "),
         ("", "give a YAML file, or a name"),
     ],
 )

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import tokenizers
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.decoding import spaced
 from glassformer.tokenizers.definition import ROLES
 from glassformer.tokenizers.library import chunks
-from glassformer.tokenizers.text import Tokenizer, spaced
+from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 TEXT = (

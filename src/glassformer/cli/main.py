@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.inspect import inspect
@@ -49,7 +50,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, evaluate, generate, translate, tag, classify, embed)
+COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed)
 COMMANDS += (tokenize, plan, verify, inspect, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2

@@ -119,6 +119,19 @@ class DataConfig(Record):
         "in a table without header) with the text.",
         json_schema_extra={"inputs": ["documents", "text"]},
     )
+    messages_field: str = Field(
+        default="messages",
+        description="Field or column with the messages of a conversation, objects with role and "
+        "content (or from and value); without it, instruction, input and output, or prompt and "
+        "completion.",
+        json_schema_extra={"inputs": ["messages"]},
+    )
+    loss_on: Literal["answers", "all"] = Field(
+        default="answers",
+        description="What of a conversation is predicted: answers, the assistant's text and the "
+        "symbol that ends it; all, every token.",
+        json_schema_extra={"inputs": ["messages"]},
+    )
     pair_field: str | None = Field(
         default=None,
         description="Field or column of the second text, to classify pairs of texts.",

@@ -40,6 +40,7 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("dialogue", "summary"),
         ("prompt", "completion"),
     ),
+    ("messages_field",): (("messages",), ("conversations",), ("conversation",)),
     ("file_field", "label_field"): tuple(
         (file, "label") for file in ("file_name", "image", "img", "audio")
     ),

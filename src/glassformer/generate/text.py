@@ -8,7 +8,7 @@ A prompt is a text, or a sequence of text, images and audio (an `Example`):
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from glassformer.batch import Batch
 from glassformer.data.collate import padded
@@ -66,6 +66,40 @@ def stream(
     """
     begins = _begins(tokenizer, prompts)
     yield from _deltas(model, tokenizer, begins, config, [Generated() for _ in prompts], begins)
+
+
+def deltas(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Sequence[int]],
+    config: GenerateConfig,
+    ends: Collection[int],
+) -> Iterator[Delta]:
+    """The same for prompts of ids: a text of its own behind each, until a symbol of `ends`."""
+    nothing = [()] * len(prompts)
+    results = [Generated() for _ in prompts]
+    yield from _deltas(model, tokenizer, prompts, config, results, nothing, ends=ends)
+
+
+def continued(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Sequence[int]],
+    config: GenerateConfig,
+    ends: Collection[int],
+    limits: Sequence[int],
+    batch_size: int = 64,
+    watch: Watch | None = None,
+) -> list[Generated]:
+    """The whole text behind each prompt of ids, in order, each of at most its own of `limits`
+    tokens. Errors: those of `stream`."""
+
+    def written(batch: list[tuple[Sequence[int], int]]) -> list[Generated]:
+        rows, most, nothing = [ids for ids, _ in batch], [n for _, n in batch], [()] * len(batch)
+        return _whole(model, tokenizer, rows, config, nothing, None, watch, ends, most)
+
+    pairs = [*zip(prompts, limits, strict=True)]
+    return by_length(pairs, lambda pair: len(pair[0]), batch_size, written)
 
 
 def generate(
@@ -140,9 +174,10 @@ def _whole(
     before: Sequence[Sequence[int]],
     source: Batch | None = None,
     watch: Watch | None = None,
+    *rest: Any,
 ) -> list[Generated]:
     results = [Generated() for _ in prompts]
-    for _ in _deltas(model, tokenizer, prompts, config, results, before, source, watch):
+    for _ in _deltas(model, tokenizer, prompts, config, results, before, source, watch, *rest):
         pass
     return results
 
@@ -156,23 +191,29 @@ def _deltas(
     before: Sequence[Sequence[int]],
     source: Batch | None = None,
     watch: Watch | None = None,
+    ends: Collection[int] | None = None,
+    most: Sequence[int] | None = None,
 ) -> Iterator[Delta]:
     """New text of all rows, also gathered in `results`; it follows the ids `before` it, which are
-    not shown."""
+    not shown. `ends`: what ends a text; None: the tokenizer's end of text. `most`: tokens of each
+    row."""
     if config.beams and watch is not None:
         raise ConfigError(
             f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
             "beams=0."
         )
-    end, finished = tokenizer.specials.get("eos"), set[int]()
-    texts = [_RowText(tokenizer, ids, config.stop) for ids in before]
-    ends = () if end is None else (end,)
+    finished = set[int]()
+    if ends is None:
+        ends = {index for role, index in tokenizer.specials.items() if role == "eos"}
+    texts = [_RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
-        best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
+        best = [found[0] for found in beam_search(model, prompts, config, [*ends], source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
-        limits = rooms(prompts, model, config)
-        steps = decode(model, prompts, config, ends, source, watch=watch, finished=finished)
+        limits = rooms(prompts, model, config, most)
+        steps = decode(
+            model, prompts, config, [*ends], source, watch=watch, limits=most, finished=finished
+        )
     for step in steps:
         for at, row in enumerate(step.rows):
             result = results[row]
@@ -203,16 +244,21 @@ class _RowText:
     not lost.
     """
 
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], stops: Sequence[str]):
-        self.decoder, self.stops = StreamDecoder(tokenizer), StopStrings(stops)
-        self.end = tokenizer.specials.get("eos")
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        before: Sequence[int],
+        stops: Sequence[str],
+        ends: Collection[int],
+    ):
+        self.decoder, self.stops, self.ends = StreamDecoder(tokenizer), StopStrings(stops), ends
         for index in before[-WINDOW:]:
             self.decoder.push(index)
 
     def push(self, token: int, last: bool) -> tuple[str, Finish | None]:
         """The text that a token makes safe to show; `last`: no room for more."""
-        finish: Finish | None = "end" if token == self.end else "length" if last else None
-        shown = "" if token == self.end else self.stops.push(self.decoder.push(token))
+        finish: Finish | None = "end" if token in self.ends else "length" if last else None
+        shown = "" if token in self.ends else self.stops.push(self.decoder.push(token))
         if finish:
             shown += self.stops.push(self.decoder.flush()) + self.stops.flush()
         return shown, "stop" if self.stops.stopped else finish

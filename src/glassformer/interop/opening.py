@@ -2,6 +2,7 @@
 
 config.json  generation_config.json       task, input and model; how it generates
 tokenizer.json ...  image.json            how its inputs are read
+chat_template.jinja                       how its messages are written
 model.safetensors                         its weights, where it is imported
 """
 
@@ -23,6 +24,8 @@ from glassformer.interop.weights import filled
 from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
+from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
+from glassformer.processors.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS
 from glassformer.training.run_folder import held
@@ -52,6 +55,8 @@ class Opened:
         source = published_tokenizer(of.folder, kind, "source") if searches else target
         if source.fingerprint != target.fingerprint:
             source.save(folder / "source_tokenizer.json")
+        if (text := template_text(of.folder)) is not None:
+            write_text(folder / CHAT_TEMPLATE, text)
 
 
 def open_published(

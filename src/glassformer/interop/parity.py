@@ -83,8 +83,8 @@ def compared(
     for batch in islice(batches(task), INPUTS):
         pairs.append((_logits(model, batch), outputs(batch).float().cpu()))
         if model.config.predicts_next and (room := model.config.max_length - _length(batch)) > 0:
-            own = _greedy(model, batch, min(TOKENS, room))
-            theirs = [int(token) for token in continued(batch, len(own))]
+            own = _greedy(model, batch, min(TOKENS, room), _ends(task))
+            theirs = [int(token) for token in continued(batch, len(own))] if own else []
             ours.append((own, theirs, _gap(model, batch, own, theirs)))
     if not pairs:
         raise ConfigError("There is no example input to compare; train with a validation split.")
@@ -133,11 +133,19 @@ def _length(batch: Batch) -> int:
     return batch.elements.shape[1]
 
 
-def _greedy(model: Transformer, batch: Batch, n: int) -> list[int]:
-    """The n likeliest next tokens, one after another, with the cache."""
+def _ends(task: Task) -> Sequence[int]:
+    """The symbols that end a text, behind which a target may go on in its own way."""
+    template = task.processor.template
+    if template is not None:
+        return sorted(template.ends)
+    return [i for role, i in task.processor.tokenizer.specials.items() if role == "eos"]
+
+
+def _greedy(model: Transformer, batch: Batch, n: int, ends: Sequence[int]) -> list[int]:
+    """The n likeliest next tokens, one after another, with the cache; fewer before an end."""
     config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
-    steps = decode(model, [batch.elements[0].tolist()], config, source=batch.source)
-    return [step.ids[0] for step in steps]
+    steps = decode(model, [batch.elements[0].tolist()], config, ends, source=batch.source)
+    return [step.ids[0] for step in steps if step.ids[0] not in ends]
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.image import ImageProcessor
+from glassformer.processors.messages import MessagesProcessor
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import Processor
@@ -14,6 +15,7 @@ PROCESSORS: dict[str, type[Processor]] = {
     kind.name: kind
     for kind in (
         DocumentsProcessor,
+        MessagesProcessor,
         TextProcessor,
         WordsProcessor,
         PairsProcessor,

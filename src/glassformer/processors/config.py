@@ -22,13 +22,19 @@ class ProcessorConfig(Record):
 
     input: str = Field(
         default="documents",
-        description="What a record is: documents, text, words, pairs, image, audio or parts. "
-        "Default: what the task usually reads.",
+        description="What a record is: documents, messages, text, words, pairs, image, audio or "
+        "parts. Default: what the task usually reads.",
     )
     tokenizer: TokenizerConfig = Field(
         default=TokenizerConfig(),
         description="How text becomes tokens.",
-        json_schema_extra={"inputs": ["documents", "text", "words", "pairs", "parts"]},
+        json_schema_extra={"inputs": ["documents", "messages", "text", "words", "pairs", "parts"]},
+    )
+    chat_template: str | None = Field(
+        default=None,
+        description="File with a Jinja template of messages; null: the one of the tokenizer or of "
+        "train.init_from, else <|role|> text <eos>.",
+        json_schema_extra={"inputs": ["messages"]},
     )
     tag_piece: TagPiece = Field(
         default="last",

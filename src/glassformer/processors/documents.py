@@ -15,7 +15,10 @@ from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import file_in
 from glassformer.models.config import ModelConfig
+from glassformer.processors.chat_template import ChatTemplate
+from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.elements import words_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -53,6 +56,17 @@ class DocumentsProcessor(PackedProcessor):
     def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
         """See `PackedProcessor`."""
         return texts_for_tokenizer(data)
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`: with the chat template of the tokenizer's folder."""
+        made, path = super().fit(config, data, records, facts), config.tokenizer.path
+        if path is not None:
+            folder = file_in(path, "tokenizer.json").parent
+            made.template = ChatTemplate.load(folder, made.tokenizer)
+        return made
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:

@@ -145,6 +145,13 @@ class Processor(ABC):
         ...
 
     @classmethod
+    def completed(
+        cls, config: ProcessorConfig, begun: ProcessorConfig | None = None
+    ) -> ProcessorConfig:
+        """The settings with values that follow from others; `begun`: of the run that goes on."""
+        return config
+
+    @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
         """The texts that a tokenizer is made from; ConfigError: inputs are no text."""
         raise ConfigError(

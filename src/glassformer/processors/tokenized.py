@@ -17,6 +17,7 @@ from glassformer.data.order import PackedOrder, batches_of
 from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
+from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Owners, token_elements
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
@@ -24,6 +25,7 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Processor,
+    Window,
     check_length,
     ids_of,
 )
@@ -40,15 +42,25 @@ class PackedInputs(Inputs):
     """Sequences in memory; with `processor.cut`, training examples have new pieces every step."""
 
     def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
-        self._cut, self._longest = processor.cut, processor.facts.window
-        self._tag_piece: TagPiece = processor.facts.tag_piece
         found = [
             (owner, window)
             for owner, record in enumerate(records)
             for window in processor.windows(processor.given(record))
         ]
-        super().__init__(records, np.array([owner for owner, _ in found], np.int64))
-        self._windows = [window for _, window in found]
+        owners = [owner for owner, _ in found]
+        self._set(processor, records, owners, [window for _, window in found])
+
+    def _set(
+        self,
+        processor: "PackedProcessor",
+        records: Sequence[Any],
+        owners: Sequence[int],
+        windows: Sequence[Window],
+    ) -> None:
+        self._cut, self._longest = processor.cut, processor.facts.window
+        self._tag_piece: TagPiece = processor.facts.tag_piece
+        super().__init__(records, np.array(owners, np.int64))
+        self._windows = windows
 
     @property
     def lengths(self) -> np.ndarray:
@@ -78,7 +90,7 @@ class PackedInputs(Inputs):
         """See `Inputs`."""
         for window in self._windows:
             example = window.example
-            for column in (example.ids, example.at, example.token_type_ids):
+            for column in (example.ids, example.at, example.targets, example.token_type_ids):
                 if column is not None:
                     yield column.tobytes()
 
@@ -92,6 +104,8 @@ class TokenProcessor(Processor):
     """Text in front of it."""
     place: Path | None = None
     """The folder of its encoded data; None: in the run folder."""
+    template: ChatTemplate | None = None
+    """How messages are written; None: it reads no messages."""
 
     def __init__(self, tokenizer: Tokenizer, facts: ModelFacts):
         self.tokenizer, self.facts = tokenizer, facts
@@ -117,7 +131,9 @@ class TokenProcessor(Processor):
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
-        return cls(load_tokenizer(folder, model), facts)
+        made = cls(load_tokenizer(folder, model), facts)
+        made.template = ChatTemplate.load(folder, made.tokenizer)
+        return made
 
     @property
     def specials(self) -> dict[str, int]:
@@ -133,6 +149,8 @@ class TokenProcessor(Processor):
     def save(self, folder: Path) -> None:
         """See `Processor`."""
         self.tokenizer.save(folder / FILE)
+        if self.template is not None:
+            self.template.save(folder)
 
     @staticmethod
     def texts(record: Any) -> Iterator[str]:
@@ -164,7 +182,9 @@ class PackedProcessor(TokenProcessor):
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`: with `piece_dropout`, other pieces at every step."""
-        return type(self)(self.tokenizer, facts, dropout_of(self.tokenizer, how))
+        made = type(self)(self.tokenizer, facts, dropout_of(self.tokenizer, how))
+        made.template = self.template
+        return made
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None

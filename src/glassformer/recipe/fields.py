@@ -20,6 +20,7 @@ COMMON = (
 """Fields that most recipes set."""
 OF_INPUT = {
     "documents": ("model.max_length", "processor.tokenizer.kind", "processor.tokenizer.vocab_size"),
+    "messages": ("train.init_from", "data.loss_on", "processor.chat_template"),
     "text": ("data.text_field", "data.label_field", "processor.tokenizer.vocab_size"),
     "words": ("data.word_field", "data.tag_field", "processor.tokenizer.vocab_size"),
     "pairs": ("data.train.targets", "data.source_field", "data.target_field"),
@@ -136,8 +137,8 @@ This page is made by `glassformer recipe fields --markdown`; a test keeps it equ
 A recipe is one YAML file: the task and sections of fields. Every field can be changed on the
 command line by its full name, `train.optimizer.learning_rate=0.001`. `glassformer recipe show
 RECIPE` prints a recipe with every default filled in, also those that depend on other fields.
-`processor.input` sets the kind of record if it differs from the task's usual one: documents, text,
-words, pairs, image, audio, or parts (text, images and audio in one sequence).
+`processor.input` sets the kind of record if it differs from the task's usual one: documents,
+messages, text, words, pairs, image, audio, or parts (text, images and audio in one sequence).
 
 ## Tasks
 """

@@ -27,7 +27,7 @@ CLASSIFIED = ("text", "image", "audio", "parts")
 """Inputs that have one vector each."""
 BOTH, EITHER = ("decoder", "encoder_decoder"), ("encoder", "decoder")
 PIPELINES = {
-    "text-generation": Pipeline(("documents",), ("lm",), ("decoder",)),
+    "text-generation": Pipeline(("documents", "messages"), ("lm",), ("decoder",)),
     "fill-mask": Pipeline(("documents",), ("masked_lm",), ("encoder",), masks=True),
     "text-to-text": Pipeline(("pairs", "parts"), ("lm",), ("encoder_decoder",)),
     "image-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),

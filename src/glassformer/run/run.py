@@ -216,6 +216,25 @@ class Run:
         """The new text for a prompt as it grows; the last piece says why it ended."""
         return self.task.stream(self.model, prompt, self.options(**changes))
 
+    def chat(self, messages: Any, **changes: Any) -> Any:
+        """The assistant's next message, by the run's chat template.
+
+        `messages`: a text of the user, or {"role": ..., "content": ...} in order; of a list of such
+        conversations, a list of answers.
+        """
+        several = isinstance(messages, list) and isinstance(next(iter(messages), None), str | list)
+        rows, how = messages if several else [messages], self.options(**changes)
+        found = [one.text for one in self.chatted(rows, how)]
+        return found if several else found[0]
+
+    def chatted(self, conversations: Sequence[Any], config: GenerateConfig) -> list[Generated]:
+        """Answers with token ids, log-probabilities and why each ended."""
+        return self.task.chat(self.model, conversations, config)
+
+    def chat_stream(self, messages: Any, **changes: Any) -> Iterator[Delta]:
+        """The assistant's next message as it grows; the last piece says why it ended."""
+        return self.task.chat_stream(self.model, messages, self.options(**changes))
+
     def score(self, text: str) -> list[TokenScore]:
         """The log-probability of each token of a text, given those before it."""
         return [TokenScore(*row) for row in self.task.score(self.model, text)]

@@ -12,6 +12,7 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.conversations import Conversations
 from glassformer.tasks.feature_extraction import FeatureExtraction
 from glassformer.tasks.fill_mask import FillMask
 from glassformer.tasks.task import Task
@@ -34,7 +35,7 @@ TASKS: dict[str, type[Task]] = {
     "text-to-image": TextToImage,
     "feature-extraction": FeatureExtraction,
 }
-OF_INPUT: dict[str, type[Task]] = {"pairs": PairsToText}
+OF_INPUT: dict[str, type[Task]] = {"pairs": PairsToText, "messages": Conversations}
 """Inputs with a task of their own, whatever its name."""
 
 

@@ -8,9 +8,10 @@ what an input holds: that is the processor's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.layers.heads import Pool
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.inputs import split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
@@ -295,6 +297,10 @@ class Task(ABC):
         """Name of a target in a view of training data."""
         return self.piece(index)
 
+    def roles(self, step: int) -> Iterator[Sequence[str]]:
+        """Who says each element of each row of a step's batch; (): nobody says it."""
+        return repeat(())
+
     @property
     def pictured(self) -> bool:
         """Whether inputs can be shown as images."""
@@ -350,6 +356,14 @@ class Task(ABC):
     tag = refused("tagging")
     classify = refused("classifying")
     draw = refused("drawing")
+    chat = refused("chatting")
+    chat_stream = refused("chatting")
+    chat_prompt = refused("chatting")
+
+    @property
+    def template(self) -> ChatTemplate:
+        """How messages are written for the model."""
+        raise self.refusal("chatting")
 
     @property
     def pair(self) -> PairTokenizer:

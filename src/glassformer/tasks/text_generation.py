@@ -21,6 +21,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample, Task
 
@@ -127,7 +128,7 @@ class RunningText(Task):
         return {"text": {"type": "string", "description": "the text behind the prompt"}}
 
 
-class TextGeneration(RunningText):
+class TextGeneration(RunningText, Chatting):
     """The next token of running text."""
 
     verb = "generate"

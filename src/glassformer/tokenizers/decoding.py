@@ -6,7 +6,9 @@ WordPiece      cat  ##s      " cat", "s"
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from glassformer.tokenizers.bytelevel import unspell
@@ -15,6 +17,8 @@ MARK = "▁"
 """SentencePiece's mark of a space."""
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 """SentencePiece's spelling of a byte."""
+CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
+"""Marks without a space before them, and without one after them."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +115,13 @@ def _steps(decoder: Any) -> list[dict[str, Any]]:
     if decoder.get("type") != "Sequence":
         return [decoder]
     return [step for one in decoder.get("decoders") or [] for step in _steps(one)]
+
+
+def spaced(words: Sequence[str]) -> str:
+    """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
+    return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
+
+
+def gap(before: str, word: str) -> str:
+    """The space between two words, empty at the beginning of a text (`before` is "")."""
+    return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "

@@ -39,12 +39,12 @@ def guarded(doing: str) -> Iterator[None]:
         ) from problem
 
 
-def built(definition: dict[str, Any], name: str) -> "Library":
+def built(definition: dict[str, Any], name: str, symbols: bool = False) -> "Library":
     """The library's tokenizer of a definition, deterministic and safe for any text.
 
     Truncation and padding are dropped (text is never cut silently), so is BPE dropout, and special
-    symbols in the text are read as ordinary characters. DataError: the library refuses the
-    definition.
+    symbols in the text are read as ordinary characters, unless `symbols` are to count. DataError:
+    the library refuses the definition.
     """
     from tokenizers import Tokenizer as Library
 
@@ -53,7 +53,7 @@ def built(definition: dict[str, Any], name: str) -> "Library":
         definition["model"] = definition["model"] | {"dropout": None}
     with guarded(f"use {name} as a tokenizer"):
         library = Library.from_str(json.dumps(definition))
-        library.encode_special_tokens = True
+        library.encode_special_tokens = not symbols
     return library
 
 

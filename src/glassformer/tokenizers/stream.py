@@ -3,7 +3,8 @@
 import codecs
 from typing import final
 
-from glassformer.tokenizers.text import Tokenizer, gap
+from glassformer.tokenizers.decoding import gap
+from glassformer.tokenizers.text import Tokenizer
 
 WINDOW = 16
 

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -18,7 +17,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_in, read_bytes, write_text, writing
 from glassformer.tokenizers import library, lookup
-from glassformer.tokenizers.decoding import Beginning, Spelling, spelling_of
+from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
     ROLES,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 LARGEST_FILE = 128 << 20
 """A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
 MB."""
-CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
-"""Marks without a space before them, and without one after them."""
 
 
 @final
@@ -200,9 +197,26 @@ class Tokenizer:
         and end. Not of kinds byte and character, where they follow from the bytes."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._library, text)
-        if not self._has_symbols(ids):
+        return self._spelled(ids, spans, np.isin(ids, self._unwritten))
+
+    def encode_symbols(
+        self, text: str, quoted: Sequence[tuple[int, int]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a text whose special symbols count, but for those within `quoted` spans of
+        characters; of kind library."""
+        lookup.utf8(text)
+        ids, spans = library.encode_spans(self._symbol_library, text)
+        inside = [any(begin <= at < end for begin, end in quoted) for at in spans[:, 0].tolist()]
+        return self._spelled(ids, spans, np.isin(ids, self._unwritten) & np.array(inside, bool))
+
+    def _spelled(
+        self, ids: np.ndarray, spans: np.ndarray, which: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids with `which` of the special symbols as the pieces of their names."""
+        if self.kind != "library" or not which.any():
             return ids, spans
-        spelled = [self._spelled_out.get(i, [i]) for i in ids.tolist()]
+        pairs = zip(ids.tolist(), which, strict=True)
+        spelled = [self._spelled_out.get(i, [i]) if own else [i] for i, own in pairs]
         whole = np.array([index for own in spelled for index in own], np.int32)
         places = np.repeat(spans, [len(own) for own in spelled], axis=0)
         # an unknown piece reaches as far as the text is unknown
@@ -336,6 +350,10 @@ class Tokenizer:
         return library.built(self._definition, self._name)
 
     @cached_property
+    def _symbol_library(self) -> "Library":
+        return library.built(self._definition, self._name, symbols=True)
+
+    @cached_property
     def _table(self) -> np.ndarray:
         ordinary = {token: i for i, token in self._spelling.items() if i not in self._special_ids}
         return lookup.character_table(ordinary, self.specials["unk"])
@@ -374,13 +392,3 @@ def read_definition(file: Path) -> dict[str, Any]:
         if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
             json.dumps(definition, ensure_ascii=False).encode("utf-8")
     return checked(definition, str(file))
-
-
-def spaced(words: Sequence[str]) -> str:
-    """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
-    return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
-
-
-def gap(before: str, word: str) -> str:
-    """The space between two words, empty at the beginning of a text (`before` is "")."""
-    return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "

@@ -11,6 +11,7 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
 from glassformer.models.config import HEAD_FIELDS, ModelConfig
 from glassformer.models.weights import read_config
+from glassformer.processors.catalogue import processor_named
 from glassformer.processors.config import ProcessorConfig
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
@@ -33,13 +34,15 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     folder holds no model, or one that was changed. ConfigError: another architecture, other inputs
     or other readers; a head to keep of another task or with other classes.
     """
+    own, started = processor_named(recipe.processor.input), begun and begun.processor
     if recipe.train.init_from is None:
-        return recipe
+        return replace(recipe, processor=own.completed(recipe.processor, started))
     folder = Path(recipe.train.init_from).expanduser().absolute()
     if begun is None:
         check_model(folder)
-        trunk, own = read_config(folder), folder / "source_tokenizer.json"
-        sides = {"shared": not own.is_file(), "source_path": str(own) if own.is_file() else None}
+        trunk, source = read_config(folder), folder / "source_tokenizer.json"
+        there = source.is_file()
+        sides = {"shared": not there, "source_path": str(source) if there else None}
     else:
         trunk, sides = (
             begun.model,
@@ -57,15 +60,16 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
             f"{recipe.model.elements}; make them "
             "alike."
         )
-    recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
-    train = recipe.train.model_copy(update={"init_from": str(folder)})
-    own = recipe.processor
-    changed: dict[str, Any] = _readers(own, trunk, folder, begun)
+    processor = recipe.processor
+    changed: dict[str, Any] = _readers(processor, trunk, folder, begun)
     if not trunk.reads_patches:
         update = {"path": str(folder), **sides}
-        changed["tokenizer"] = own.tokenizer.model_copy(update=update)
-    processor = own.model_copy(update=changed)
-    return replace(recipe, processor=processor, train=train)
+        changed["tokenizer"] = processor.tokenizer.model_copy(update=update)
+    processor = own.completed(processor.model_copy(update=changed), started)
+    recipe = replace(recipe, processor=processor)
+    recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
+    train = recipe.train.model_copy(update={"init_from": str(folder)})
+    return replace(recipe, train=train)
 
 
 def _taken_fields(

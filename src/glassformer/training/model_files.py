@@ -20,6 +20,7 @@ from glassformer.manifest import NAME, difference, digest, replacing_files, writ
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_fit, config_json, read_config, save_weights
+from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
 from glassformer.training.model_card import Origin, card
@@ -30,7 +31,7 @@ ADAPTER = {ADAPTER_WEIGHTS, ADAPTER_CONFIG}
 INPUTS = {
     *("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "image.json", "audio.json"),
     *(ROLES_FILE, f"source_{ROLES_FILE}"),
-    PALETTE,
+    *(PALETTE, CHAT_TEMPLATE),
 }
 BASE = "base.safetensors"
 """The model before the first step, where not every weight is trained."""

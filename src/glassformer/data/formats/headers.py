@@ -6,7 +6,8 @@ from collections.abc import Sequence
 _PUBLISHED = """
 id ids idx index key uid guid number nr row line n
 text texts sentence sentences document doc body content comment comments review reviews tweet
-message post title headline abstract summary description subject query passage paragraph
+message messages conversation conversations post title headline abstract summary description
+subject query passage paragraph
 context utterance phrase word words token tokens premise hypothesis string input output
 label labels class classes category categories sentiment topic intent emotion tag tags rating
 stars score polarity genre language lang target source src tgt reference translation original

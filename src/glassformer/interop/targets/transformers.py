@@ -2,6 +2,7 @@
 
 config.json  model.safetensors  generation_config.json
 tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preprocessor_config.json
+chat_template.jinja
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
             "with processor.tokenizer.shared=true."
         )
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
-    ids = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
+    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
     if model.config.architecture == "encoder_decoder":
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})
@@ -85,6 +86,9 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         "clean_up_tokenization_spaces": False,
     }
     write_json(folder / "tokenizer_config.json", about | symbols)
+    if (template := task.processor.template) is not None:
+        template.save(folder)
+        ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
         write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
     return fit.name

@@ -1,0 +1,158 @@
+"""Conversations to learn from: messages of a user and an assistant, in the usual shapes of a row.
+
+    {"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}
+    {"conversations": [{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]}
+    {"instruction": "Add the numbers.", "input": "2 and 2", "output": "4"}
+    {"prompt": "2 + 2?", "completion": "4"}
+
+Errors name the file and the line.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.formats.lines import checked_text
+from glassformer.data.formats.records import records
+from glassformer.data.sources import Source, resolve
+from glassformer.data.splits import in_splits
+from glassformer.data.usual_columns import columns_of
+from glassformer.errors import DataError
+
+ASSISTANT = "assistant"
+ROLES = ("system", "user", ASSISTANT, "tool")
+"""Who can speak; a template may know fewer."""
+NAMED = {"human": "user", "gpt": ASSISTANT, "developer": "system"} | {name: name for name in ROLES}
+"""The role of each name that data give it."""
+PAIRS = (("instruction", "output"), ("prompt", "completion"))
+"""Columns of a question and its answer."""
+BESIDE = ("input", "system")
+"""Columns that may stand beside them: what the instruction is about, and the system message."""
+Rows = Iterator[tuple["Messages", str]]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side says."""
+
+    role: str
+    content: str
+
+
+Messages = tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages in their order, and their origin."""
+
+    split: SplitName
+    messages: Messages
+    where: str
+
+
+def conversations(config: DataConfig) -> Iterator[Conversation]:
+    """Every conversation of every split; splits without files are held out from train.
+
+    DataError: a row of another shape, a role that is not known, a message without text, or no
+    message of the assistant.
+    """
+    for split, row in in_splits(config, lambda name: _rows(config, config.splits[name].path)):
+        yield Conversation(split, *row)
+
+
+def messages_of(given: Any, where: str) -> Messages:
+    """Messages as a list of objects with role and content (or from and value), or of `Message`;
+    a text is one of the user. DataError: something else."""
+    if isinstance(given, str):
+        return (Message("user", checked_text(given, "content", where, "give a text")),)
+    if not isinstance(given, Iterable) or isinstance(given, bytes | dict):
+        raise DataError(
+            f"{where} is {given!r:.60}, no messages; give a list of objects with role and content"
+        )
+    found = tuple(_message(one, where) for one in given)
+    if not found:
+        raise DataError(f"{where} has no message; give at least one of the user")
+    return found
+
+
+def _rows(config: DataConfig, path: Any) -> Rows:
+    for source in resolve(path, config.root):
+        wanted = dict.fromkeys(_columns(source, config), "messages_field")
+        for row, where in records(source, config, wanted):
+            yield _read(row, where, config), where
+
+
+def _columns(source: Source, config: DataConfig) -> tuple[str, ...]:
+    """The columns of a table that make its conversations."""
+    columns, field = columns_of(source, config), config.messages_field
+    for pair in PAIRS:
+        if field not in columns and {*pair} <= columns.keys():
+            return (*pair, *(name for name in BESIDE if name in columns))
+    return (field,)
+
+
+def _read(row: Any, where: str, config: DataConfig) -> Messages:
+    field = config.messages_field
+    if not isinstance(row, dict):
+        raise DataError(f"{where} is not an object but {row!r:.40}; give one with {field!r}")
+    pair = next((pair for pair in PAIRS if {*pair} <= row.keys()), None)
+    if field in row:
+        messages = messages_of(_parsed(row[field], where), where)
+    elif pair is not None:
+        messages = _pair(row, pair, where)
+    else:
+        known = " or ".join(f"{one!r} and {other!r}" for one, other in PAIRS)
+        raise DataError(
+            f"{where} has no field {field!r}, nor {known}; set data.messages_field to the field "
+            "with the messages"
+        )
+    if not any(one.role == ASSISTANT and one.content.strip() for one in messages):
+        raise DataError(f"{where} has no message of the assistant, the answer to learn; remove it")
+    return messages
+
+
+def _parsed(value: Any, where: str) -> Any:
+    """Messages that a cell of a table holds as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise DataError(
+            f"{where} has {value!r:.40} in place of messages; give them as a JSON list"
+        ) from None
+
+
+def _pair(row: dict[str, Any], pair: tuple[str, str], where: str) -> Messages:
+    """A question and its answer, each a text or messages; the instruction's input follows it."""
+    asked, answer = (row[name] for name in pair)
+    system = row.get("system") or ""
+    about = row.get("input") or "" if pair == PAIRS[0] else ""
+    if isinstance(asked, str) and about:
+        asked = f"{asked}\n\n{checked_text(about, 'input', where, 'give a text')}"
+    if isinstance(answer, str):
+        answer = [Message(ASSISTANT, checked_text(answer, pair[1], where, "give a text"))]
+    first = [Message("system", checked_text(system, "system", where, "give a text"))]
+    return (*(first if system else ()), *messages_of(asked, where), *messages_of(answer, where))
+
+
+def _message(given: Any, where: str) -> Message:
+    if isinstance(given, Message):
+        return given
+    if not isinstance(given, dict):
+        raise DataError(f"{where} has the message {given!r:.40}; give an object with role, content")
+    role, content = given.get("role", given.get("from")), given.get("content", given.get("value"))
+    if not isinstance(role, str) or role not in NAMED:
+        raise DataError(f"{where} has a message of the role {role!r:.40}; use {', '.join(ROLES)}")
+    if isinstance(content, list):  # parts of several kinds, of which only text is read
+        content = "".join(_text(part, where) for part in content)
+    return Message(NAMED[role], checked_text(content, "content", where, "give a text"))
+
+
+def _text(part: Any, where: str) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return part["text"]
+    raise DataError(f"{where} has the part {part!r:.40} in a message; only text is read")

@@ -1,0 +1,71 @@
+"""Chat: the assistant's next message, by a language model with a chat template."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from glassformer.data.conversations import Messages, messages_of
+from glassformer.errors import ConfigError
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.text import Delta, Generated, continued, deltas
+from glassformer.models.transformer import Transformer
+from glassformer.processors.chat_template import ChatTemplate
+from glassformer.processors.processor import check_length
+from glassformer.tasks.task import Task
+
+LEAST = 4
+"""An answer has room for a quarter of the context, or for what is asked for if that is less."""
+
+
+class Chatting(Task):
+    """A task whose model may answer messages."""
+
+    @property
+    def template(self) -> ChatTemplate:
+        """The chat template of the run; ConfigError: it has none."""
+        template = self.processor.template
+        if template is None:
+            raise ConfigError(
+                f"{self.folder} has no chat template, so it was not trained on messages; train it: "
+                f"glassformer train chat data.train.path=FILE train.init_from={self.folder}."
+            )
+        return template
+
+    def chat_prompt(
+        self, messages: Any, how: GenerateConfig
+    ) -> tuple[list[int], Messages, GenerateConfig]:
+        """The tokens of messages up to the answer, the messages that were left out for the context,
+        and how much may be generated.
+
+        The first messages are left out, but the system message never. ConfigError: the last message
+        alone is too long.
+        """
+        said = messages_of(messages, "the conversation")
+        context, template = self.recipe.model.max_length, self.template
+        room = min(how.max_new_tokens, max(1, context // LEAST))
+        first = said[:1] if said[0].role == "system" else ()
+        rest = said[len(first) :]
+        begins = (0, *(i for i in range(1, len(rest)) if rest[i].role == "user"))
+        begin, ids = 0, list[int]()
+        for begin in begins:
+            ids = template.encode((*first, *rest[begin:]), prompt=True).ids.tolist()
+            if len(ids) + room <= context + 1:
+                break
+        check_length(len(ids) + room - 1, context, "The message with room for an answer")
+        most = min(how.max_new_tokens, context + 1 - len(ids))
+        return ids, rest[:begin], how.model_copy(update={"max_new_tokens": most})
+
+    def chat(
+        self, model: Transformer, conversations: Sequence[Any], how: GenerateConfig, **options: Any
+    ) -> list[Generated]:
+        """The assistant's next message in each conversation."""
+        read = [self.chat_prompt(one, how) for one in conversations]
+        prompts, limits = [ids for ids, _, _ in read], [of.max_new_tokens for _, _, of in read]
+        tokenizer, ends = self.processor.tokenizer, self.template.ends
+        return continued(model, tokenizer, prompts, how, ends, limits, **options)
+
+    def chat_stream(
+        self, model: Transformer, messages: Any, how: GenerateConfig
+    ) -> Iterator[Delta]:
+        """The assistant's next message as it grows."""
+        ids, _, how = self.chat_prompt(messages, how)
+        return deltas(model, self.processor.tokenizer, [ids], how, self.template.ends)

@@ -1,0 +1,179 @@
+"""Text generation learned from conversations: the assistant's messages, given what comes before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import torch
+
+from glassformer.batch import IGNORE, Batch
+from glassformer.data.conversations import ASSISTANT, ROLES, Conversation, Messages
+from glassformer.data.order import spread
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.generate import score
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.text import Delta, Generated
+from glassformer.models.transformer import Transformer
+from glassformer.processors.inputs import Inputs
+from glassformer.processors.processor import Processor
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.chatting import Chatting
+from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.generative import GenerativeTask
+from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+
+SHOWN = 3
+TEMPLATE = "template"
+"""What data show names the tokens that nobody says."""
+
+
+class Conversations(GenerativeTask, Chatting):
+    """The next message of the assistant; every prompt is a message of the user."""
+
+    verb = "chat"
+    summary = "answers messages"
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """See `Task`."""
+        return recipe.with_vocabulary(processor.vocab_size)
+
+    def check_size(self) -> None:
+        """Raise DataError where no target of the training conversations fits into the model."""
+        for name in ("train", "validation"):
+            if name in self.data and not len(self.data[name].owner):
+                raise DataError(
+                    f"no answer of the {name} conversations is within the {self.window} tokens "
+                    "that the model reads; raise model.max_length"
+                )
+
+    @property
+    def window(self) -> int:
+        """Tokens that are read of a conversation."""
+        return self.processor.facts.window
+
+    def targets_of(self, inputs: Inputs, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """See `RecordTask`: examples have them."""
+        return [{}] * len(numbers)
+
+    def opening(self) -> list[str]:
+        """See `Task`: also what is predicted, and what is left out."""
+        examples = self.training.examples(range(len(self.training.owner)))
+        every = self.elements
+        bearing = sum(len(one.at) for one in examples if one.at is not None)
+        said = [
+            *super().opening(),
+            f"loss is on {bearing:,} of {every:,} tokens ({bearing / every:.1%})",
+        ]
+        return [*said, *(one for name in self.data for one in self._left_out(name))]
+
+    def _left_out(self, split: str) -> Iterator[str]:
+        cuts = self.data[split].cuts
+        for whole, what in ((False, "the end of"), (True, "")):
+            found = [cut for cut in cuts if cut.whole == whole]
+            if found:
+                tokens = sum(cut.tokens for cut in found)
+                named = counted(len(found), f"{split} conversation")
+                beyond = f"{tokens:,} tokens" if not whole else "no answer within them"
+                yield (
+                    f"left out: {f'{what} ' if what else ''}{named} of more than {self.window} "
+                    f"tokens ({beyond}); raise model.max_length to use them"
+                )
+
+    def measured(self) -> list[str]:
+        """See `Task`."""
+        if self.processor.predicts_all:
+            return ["Loss, perplexity and bits per byte are of every token of a conversation."]
+        return [
+            "Loss, perplexity, accuracy and bits per byte are of the assistant's text and of the "
+            "symbol that ends it, given all before; no other token is counted."
+        ]
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """See `Task`: of the targets alone, in packed rows."""
+        inputs = self.split(split)
+        groups = inputs.groups(model.config.max_length)
+        chosen = (inputs.examples(groups[i]) for i in spread(len(groups), of.limit))
+        batches = (batch for own in chosen for _, batch in self.processor.batches(own))
+        score = evaluate(model, batches, of.precision)
+        return score.result(inputs.target_bytes if of.limit is None else None)
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Task`: the first questions, their answers and those of the model."""
+        split = self.split(self.shown_split)
+        asked = map(_question, (split.records[int(i)] for i in split.owner.tolist()))
+        found = [*islice((one for one in asked if one[0]), SHOWN)]
+        how = self.recipe.generate.model_copy(
+            update={"max_new_tokens": self.recipe.train.sample.tokens, "seed": 0}
+        )
+        outputs = [self.chat(model, [asked], how)[0].text for asked, _ in found]
+        rows = [
+            {"source": asked[-1].content, "reference": answer, "output": output}
+            for (asked, answer), output in zip(found, outputs, strict=True)
+        ]
+        text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
+        return Sample(text, {"samples": rows, "inputs": [row["source"] for row in rows]})
+
+    def roles(self, step: int) -> Iterator[list[str]]:
+        """See `Task`."""
+        names = [*ROLES, TEMPLATE]
+        for row in self.order.rows(step):
+            said = list[str]()
+            for number in row:
+                record = self.training.records[int(self.training.owner[number])]
+                length = int(self.training.lengths[number])
+                said += [names[i] for i in self.processor.roles(record)[:length].tolist()]
+            yield said
+
+    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
+        """See `Task`: with the next tokens as targets."""
+        batch = super().batch_to_check(model, text)
+        targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
+        return replace(batch, targets=targets)
+
+    def card(self) -> Card:
+        """See `Task`."""
+        return replace(
+            super().card(),
+            use=f"glassformer chat {self.folder}\nglassformer evaluate {self.folder}",
+        )
+
+    def reply(self) -> dict[str, Any]:
+        """See `Task`."""
+        return {"text": {"type": "string", "description": "the assistant's message"}}
+
+    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
+        """See `Task`: the answer to a message of the user."""
+        return self.chat_stream(model, prompt, how)
+
+    def generate(
+        self,
+        model: Transformer,
+        prompts: Sequence[str],
+        files: Mapping[str, Any],
+        how: GenerateConfig,
+        **options: Any,
+    ) -> list[Generated]:
+        """See `Task`: the answer to each prompt, a message of the user."""
+        if files:
+            raise ConfigError(
+                f"{self.folder} reads text alone, not {' and '.join(files)}; leave out the others."
+            )
+        return self.chat(model, prompts, how, **options)
+
+    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
+        """See `Task`: of a text as it is, without the template."""
+        tokenizer = self.processor.tokenizer
+        ids = tokenizer.encode(text).tolist()
+        log_probs = score(model, ids)
+        pieces = [tokenizer.piece(i) for i in ids]
+        return list(zip(pieces, [None, *log_probs], strict=True))
+
+
+def _question(record: Conversation) -> tuple[Messages, str]:
+    """A conversation up to its first answer, and the answer; before a greeting is nothing."""
+    place = next(i for i, one in enumerate(record.messages) if one.role == ASSISTANT)
+    return record.messages[:place], record.messages[place].content
