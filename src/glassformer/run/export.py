@@ -9,9 +9,8 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets import transformers
+from glassformer.interop.targets import gguf, transformers
 from glassformer.manifest import new_folder
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
@@ -21,8 +20,8 @@ from glassformer.tasks.task import Task
 class Target(Protocol):
     """A program that models are exported for: a module of `interop/targets`."""
 
-    def planned(self, model: ModelConfig, task: str) -> Plan:
-        """What the model would be there."""
+    def planned(self, recipe: Recipe) -> Plan:
+        """What a recipe's model would be there."""
         ...
 
     def write(self, model: Transformer, task: Task, folder: Path) -> str:
@@ -34,7 +33,7 @@ class Target(Protocol):
         ...
 
 
-TARGETS: dict[str, Target] = {"transformers": transformers}
+TARGETS: dict[str, Target] = {"gguf": gguf, "transformers": transformers}
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def export_run(
 
 def planned(recipe: Recipe, to: str) -> Plan:
     """What a recipe's model would be exported as; ConfigError: no such target."""
-    return _target(to).planned(recipe.model, recipe.task)
+    return _target(to).planned(recipe)
 
 
 def _target(to: str) -> Target:

@@ -25,6 +25,7 @@ from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import save_tensors
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.text import Tokenizer
 
@@ -33,11 +34,11 @@ SHOWN = 6
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 
 
-def planned(model: ModelConfig, task: str) -> Plan:
-    """The published class that a model would be written as."""
-    fit = nearest(model, task)
+def planned(recipe: Recipe) -> Plan:
+    """The published class that a recipe's model would be written as."""
+    fit = nearest(recipe.model, recipe.task)
     if fit is None:
-        return Plan(None, (f"task={task!r}, which has no class there",))
+        return Plan(None, (f"task={recipe.task!r}, which has no class there",))
     return Plan(fit.name, fit.differences)
 
 
@@ -50,13 +51,17 @@ def fitting(model: ModelConfig, task: str) -> Fit:
             f"No published class is known for task={task!r}; its models are used here alone."
         )
     if best.differences:
-        shown = "; ".join(best.differences[:SHOWN])
-        more = len(best.differences) - SHOWN
-        raise ConfigError(
-            f"This model fits no published class. The nearest, {best.name}, differs in {shown}"
-            f"{f' and {more} more' if more > 0 else ''}; train with those values."
-        )
+        raise differing(best.name, "published class", best.differences)
     return best
+
+
+def differing(name: str, kind: str, differences: Sequence[str]) -> ConfigError:
+    """The error of a model that none computes, with the nearest one."""
+    shown, more = "; ".join(differences[:SHOWN]), len(differences) - SHOWN
+    return ConfigError(
+        f"This model fits no {kind}. The nearest, {name}, differs in {shown}"
+        f"{f' and {more} more' if more > 0 else ''}; train with those values."
+    )
 
 
 def write(model: Transformer, task: Task, folder: Path) -> str:
