@@ -64,6 +64,20 @@ class Parity:
             f"{text}; {self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
         )
 
+    @property
+    def table(self) -> str:
+        """The same as a table in Markdown."""
+        rows = {
+            "inputs": f"{self.inputs:,}",
+            "outputs": f"{self.outputs:,}, up to {self.scale:.1f}",
+            "largest difference": f"{self.difference:.1e}",
+            "the likeliest is the same": f"{self.same:.2%}",
+        }
+        if self.tokens:
+            rows["tokens generated greedily, equal"] = f"{self.same_tokens:,} of {self.tokens:,}"
+        lines = (f"| {name} | {value} |" for name, value in rows.items())
+        return "\n".join((f"| compared in | {self.target} |", "| --- | --- |", *lines))
+
 
 def compared(
     target: str,

@@ -20,6 +20,9 @@ from glassformer.tasks.task import Task
 class Target(Protocol):
     """A program that models are exported for: a module of `interop/targets`."""
 
+    LIBRARY: str
+    """Its name in the metadata of model cards."""
+
     def planned(self, recipe: Recipe) -> Plan:
         """What a recipe's model would be there."""
         ...
@@ -30,6 +33,10 @@ class Target(Protocol):
 
     def compare(self, model: Transformer, task: Task, folder: Path) -> Parity:
         """Run example inputs there. ConfigError: the program is not installed."""
+        ...
+
+    def usage(self, task: Task, name: str) -> str:
+        """What to write to load the folder there, in Markdown; `name`: that of `write`."""
         ...
 
 
@@ -68,7 +75,7 @@ def export_run(
         parity = target.compare(opened.model, opened.task, folder) if check else None
         if parity is not None and not parity.agrees:
             raise GlassformerError(f"The export does not compute the same: {parity}.")
-        card = _card(Path(run), name, opened.task.recipe.task, parity)
+        card = _card(Path(run), target, name, opened.task, parity)
         write_text(folder / "README.md", card)
     return Exported(name, parity)
 
@@ -84,11 +91,10 @@ def _target(to: str) -> Target:
     return TARGETS[to]
 
 
-def _card(run: Path, name: str, task: str, parity: Parity | None) -> str:
-    compared = f"Compared: {parity}." if parity else "Not compared with the original."
+def _card(run: Path, target: Target, name: str, task: Task, parity: Parity | None) -> str:
     return f"""---
-library_name: transformers
-pipeline_tag: {task}
+library_name: {target.LIBRARY}
+pipeline_tag: {task.recipe.task}
 tags: [glassformer]
 ---
 
@@ -96,5 +102,11 @@ tags: [glassformer]
 
 Exported by glassformer {__version__} as `{name}`.
 
-{compared}
+## Use
+
+{target.usage(task, name)}
+
+## Compared with the original
+
+{parity.table if parity else "Not compared."}
 """

@@ -33,7 +33,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
-FILE = "model.gguf"
+LIBRARY, FILE = "llama.cpp", "model.gguf"
 KINDS = ("bpe", "byte")
 """Kinds of tokenizers that llama.cpp reads."""
 TEXTS = (
@@ -112,6 +112,15 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     target = f"llama.cpp (llama-cpp-python {llama_cpp.__version__})"
     return compared(target, model, task, outputs, continued, of.close)
+
+
+def usage(task: Task, name: str) -> str:
+    """The lines that load the file, beside which this one lies."""
+    return f"""```python
+from llama_cpp import Llama
+
+print(Llama("{FILE}")("The", max_tokens=32))
+```"""
 
 
 def _opened(file: Path, room: int) -> Any:

@@ -29,6 +29,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.text import Tokenizer
 
+LIBRARY = "transformers"
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
@@ -129,6 +130,17 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     target = f"transformers {transformers.__version__}"
     return compared(target, model, task, outputs, continued)
+
+
+def usage(task: Task, name: str) -> str:
+    """The lines that load the folder, beside which this file lies."""
+    reads = "AutoImageProcessor" if task.processor.medium == "image" else "AutoTokenizer"
+    return f"""```python
+from transformers import {reads}, {name}
+
+model = {name}.from_pretrained(".")
+reader = {reads}.from_pretrained(".")
+```"""
 
 
 def _inputs(batch: Batch, config: Any) -> dict[str, Tensor]:
