@@ -47,6 +47,17 @@ def nearest(model: ModelConfig, task: str) -> Fit | None:
     return next(iter(fits(model, task)), None)
 
 
+def narrowed(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
+    """A class for a program that computes it with these values of fields alone."""
+    told, values = {one.partition("=")[0] for one in fit.differences}, _explicit(model)
+    further = [
+        f"{field}={own!r} (not {value!r})"
+        for field, value in known.items()
+        if (own := values[field]) != value and field not in told
+    ]
+    return replace(fit, differences=(*fit.differences, *further))
+
+
 def _variants(head: Head) -> Iterator[Head]:
     """A head, and the same without what a file may lack."""
     yield head

@@ -9,7 +9,7 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets import gguf, transformers
+from glassformer.interop.targets import ctranslate2, gguf, transformers
 from glassformer.manifest import new_folder
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -20,8 +20,10 @@ from glassformer.tasks.task import Task
 class Target(Protocol):
     """A program that models are exported for: a module of `interop/targets`."""
 
-    LIBRARY: str
-    """Its name in the metadata of model cards."""
+    @property
+    def LIBRARY(self) -> str:
+        """Its name in the metadata of model cards."""
+        ...
 
     def planned(self, recipe: Recipe) -> Plan:
         """What a recipe's model would be there."""
@@ -40,7 +42,11 @@ class Target(Protocol):
         ...
 
 
-TARGETS: dict[str, Target] = {"gguf": gguf, "transformers": transformers}
+TARGETS: dict[str, Target] = {
+    "transformers": transformers,
+    "gguf": gguf,
+    "ctranslate2": ctranslate2,
+}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The architectures of llama.cpp as tables: their classes, their values, their tensors.
 
-    fields     embedding_length = d_model        a value of the file, and the property of ModelConfig
-    tensors    decoder.norm  output_norm         as in `interop/families`; `pairs`: rotary angles turn
-                                                 neighbouring numbers there
+    fields     embedding_length = d_model    a value of the file, and the property of ModelConfig
+    tensors    decoder.norm  output_norm     as in `interop/families`
 
 Source: ggml-org/llama.cpp, src/llama-model.cpp.
 """
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.interop.fit import Fit, fits
+from glassformer.interop.fit import Fit, fits, narrowed
 from glassformer.interop.parity import CLOSE
 from glassformer.layers.position import slowing
 from glassformer.models.config import ModelConfig
@@ -113,23 +112,12 @@ def nearest_architecture(model: ModelConfig, task: str) -> tuple[Architecture, F
     """The architecture in which the model differs least, and the published class as which it is
     one, with all the differences; None: there is none for the task."""
     found = [
-        (of, replace(fit, differences=_differences(of, fit, model)))
+        (of, narrowed(fit, model, of.only))
         for fit in fits(model, task)
         for of in ARCHITECTURES
         if fit.name in of.classes
     ]
     return min(found, key=lambda one: len(one[1].differences), default=None)
-
-
-def _differences(of: Architecture, fit: Fit, model: ModelConfig) -> tuple[str, ...]:
-    """Those from the class, and beside them those from the architecture."""
-    own = [
-        f"{field}={value!r} (not {known!r})"
-        for field, known in of.only.items()
-        if (value := getattr(model, field)) != known
-        if not any(one.startswith(f"{field}=") for one in fit.differences)
-    ]
-    return (*fit.differences, *own)
 
 
 def values_of(of: Architecture, model: ModelConfig) -> dict[str, str | int | float]:

@@ -2,7 +2,7 @@
 
     "GGUF"   version u32   number of tensors u64   number of values u64
     values   name   type u32   value             a string is its length u64 and its UTF-8
-    tensors  name   dimensions u32   sizes u64, the innermost first   type u32   place in the data u64
+    tensors  name   dimensions u32   sizes u64, the innermost first   type u32   place in data u64
     data     each tensor at a multiple of 32 bytes
 
 Source: ggml-org/ggml, docs/gguf.md.

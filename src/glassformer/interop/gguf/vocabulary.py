@@ -74,8 +74,8 @@ def _symbols(tokenizer: Tokenizer, frame: Frame) -> dict[str, Value]:
     ids = tokenizer.specials
     if "eos" not in ids:
         raise ConfigError(
-            "The tokenizer has no symbol for the end of a text, which llama.cpp needs; add <eos> to "
-            "its special symbols."
+            "The tokenizer has no symbol for the end of a text, which llama.cpp needs; add <eos> "
+            "to its special symbols."
         )
     # without one, llama.cpp takes the token 11 for the beginning
     ids = {"bos": ids["eos"], **ids}
@@ -185,6 +185,6 @@ def _steps(given: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 
 def _refused(field: str, value: object, known: object) -> ConfigError:
     return ConfigError(
-        f"llama.cpp reads no tokenizer whose tokenizer.json has {field}={value!s:.80} (not {known})."
-        " Models with a tokenizer of processor.tokenizer.kind=bpe or byte export."
+        f"llama.cpp reads no tokenizer whose tokenizer.json has {field}={value!s:.80} (not "
+        f"{known}); models with a tokenizer of processor.tokenizer.kind=bpe or byte export."
     )

@@ -1,10 +1,11 @@
 """A model as a file for llama.cpp and the programs on it.
 
-    model.gguf
+model.gguf
 """
 
 from collections.abc import Sequence
 from contextlib import redirect_stderr
+from importlib import import_module
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -86,18 +87,12 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     ConfigError: the binding is not installed. GlassformerError: it reads a text as other tokens.
     """
-    try:
-        import llama_cpp
-    except ImportError:
-        raise ConfigError(
-            "The export is compared in llama.cpp, whose Python binding is not installed; run pip "
-            "install llama-cpp-python, or add --no-check."
-        ) from None
+    llama_cpp = _installed()
     of, _ = fitting(model.config, task.recipe.task)
     examples = [*islice(batches(task), INPUTS)]
     longest = max((batch.elements.shape[1] for batch in examples), default=0)
     room = min(longest + TOKENS, model.config.max_length)
-    theirs = _opened(folder / FILE, room)
+    theirs = _opened(llama_cpp, folder / FILE, room)
     _check_texts(theirs, task, examples)
 
     def outputs(batch: Batch) -> Tensor:
@@ -123,11 +118,20 @@ print(Llama("{FILE}")("The", max_tokens=32))
 ```"""
 
 
-def _opened(file: Path, room: int) -> Any:
+def _installed() -> Any:
+    """llama.cpp's Python binding, which pip compiles: no extra has it. ConfigError: it is missing."""
+    try:
+        return import_module("llama_cpp")
+    except ImportError:
+        raise ConfigError(
+            "The export is compared in llama.cpp, whose Python binding is not installed; run pip "
+            "install llama-cpp-python (it needs a C++ compiler), or add --no-check."
+        ) from None
+
+
+def _opened(llama_cpp: Any, file: Path, room: int) -> Any:
     """The file in llama.cpp with a cache of so many tokens in float32; GlassformerError: it does
     not load."""
-    import llama_cpp
-
     full: dict[str, Any] = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32}
     with redirect_stderr(StringIO()) as said:
         try:

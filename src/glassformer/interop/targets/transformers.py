@@ -67,7 +67,13 @@ def differing(name: str, kind: str, differences: Sequence[str]) -> ConfigError:
 
 def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write the folder of a published model; returns its class. ConfigError: none fits."""
-    fit = write_model(model, task.recipe.task, folder)
+    return write_as(fitting(model.config, task.recipe.task), model, task, folder)
+
+
+def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
+    """Write the folder of this class, which fits; returns it. ConfigError: what is read, or the
+    tokenizer, cannot be written."""
+    save_model(fit, model, folder)
     reader = task.processor.reader
     if isinstance(reader, ImageReader):
         write_json(folder / "preprocessor_config.json", _preprocessing(reader))
@@ -167,11 +173,15 @@ def _pixels(patches: Tensor, config: Any) -> Tensor:
 
 def write_model(model: Transformer, task: str, folder: Path) -> Fit:
     """Write configuration and weights alone; returns the class. ConfigError: none fits."""
-    fit = fitting(model.config, task)
+    save_model(fit := fitting(model.config, task), model, folder)
+    return fit
+
+
+def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
+    """Write configuration and weights as this class, which fits."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors(widened(model, fit), fit), folder / "model.safetensors")
     write_json(folder / "config.json", dict(fit.keys))
-    return fit
 
 
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
