@@ -49,13 +49,14 @@ def nearest(model: ModelConfig, task: str) -> Fit | None:
 
 def narrowed(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
     """A class for a program that computes it with these values of fields alone."""
-    told, values = {one.partition("=")[0] for one in fit.differences}, _explicit(model)
-    further = [
-        f"{field}={own!r} (not {value!r})"
+    values = _explicit(model)
+    own = {
+        field: f"{field}={values[field]!r} (not {value!r})"
         for field, value in known.items()
-        if (own := values[field]) != value and field not in told
-    ]
-    return replace(fit, differences=(*fit.differences, *further))
+        if values[field] != value
+    }
+    others = (one for one in fit.differences if one.partition("=")[0] not in own)
+    return replace(fit, differences=(*others, *own.values()))
 
 
 def _variants(head: Head) -> Iterator[Head]:

@@ -4,7 +4,6 @@ config.json  model.bin  vocabulary.json, or shared_vocabulary.json of text to te
 tokenizer.json
 """
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.files import scratch_folder
+from glassformer.files import read_json, scratch_folder, write_json
 from glassformer.interop.fit import Fit, fits, narrowed
 from glassformer.interop.parity import Parity, compared
 from glassformer.interop.plan import Plan
@@ -31,7 +30,7 @@ from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
-LIBRARY = "ctranslate2"
+LIBRARY, LARGEST = "ctranslate2", 128 << 20
 FULL: dict[str, Any] = {"device": "cpu", "compute_type": "float32"}
 
 
@@ -108,6 +107,10 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
                 f"CTranslate2 does not convert this model as {fit.name}: {problem}."
             ) from None
         shutil.copy(scratch / "tokenizer.json", folder)
+    values = read_json(folder / "config.json")
+    # it writes null for a symbol that a tokenizer lacks, and does not read null
+    values |= {key: "" for key, own in values.items() if own is None and key.endswith("_token")}
+    write_json(folder / "config.json", {k: own for k, own in values.items() if own is not None})
     return fit.name
 
 
@@ -123,8 +126,8 @@ def _installed() -> Any:
     """The library; ConfigError: it is missing, or what its converter needs."""
     if not (find_spec("ctranslate2") and find_spec("transformers")):
         raise ConfigError(
-            "Models are converted for CTranslate2 by its own converter, which is not installed with "
-            "transformers; run pip install 'glassformer[ctranslate2]'."
+            "Models are converted for CTranslate2 by its own converter, with transformers, and one "
+            "of them is not installed; run pip install 'glassformer[ctranslate2]'."
         )
     import ctranslate2
 
@@ -254,4 +257,4 @@ def _through_ends(more: Callable[[Sequence[int], int], Sequence[int]], n: int) -
 def _names(folder: Path) -> list[str]:
     """The tokens in the order of their ids."""
     (file,) = folder.glob("*vocabulary.json")
-    return json.loads(file.read_text(encoding="utf-8"))
+    return read_json(file, LARGEST)

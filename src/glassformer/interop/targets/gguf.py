@@ -119,8 +119,8 @@ print(Llama("{FILE}")("The", max_tokens=32))
 
 
 def _installed() -> Any:
-    """llama.cpp's Python binding, which pip compiles: no extra has it. ConfigError: it is missing."""
-    try:
+    """llama.cpp's Python binding; ConfigError: it is missing."""
+    try:  # pip compiles it, so that no extra has it
         return import_module("llama_cpp")
     except ImportError:
         raise ConfigError(
