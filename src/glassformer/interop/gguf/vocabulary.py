@@ -132,7 +132,7 @@ def _cut(definition: Mapping[str, Any]) -> str | None:
             case _:
                 raise _refused("pre_tokenizer", step, "as of GPT-2, Qwen or Llama 3")
     if not level:
-        raise _refused("pre_tokenizer", None, "ByteLevel, as of processor.tokenizer.kind=bpe")
+        raise _refused("pre_tokenizer", None, "ByteLevel")
     return cut
 
 
