@@ -15,10 +15,19 @@ ROTARY = {
     **{"position": "rotary", "norm": "rms", "gated": True, "activation": "silu"},
     **{"bias": False, "attention_bias": False, "tied": False, "epsilon": 1e-6},
 }
-QUICK = ("gemma", "bert-no-pooler", "bart")
+QUICK = ("bert-no-pooler", "bart")
 CASES = (
     *("gpt2", "gpt2-relu", "llama", "llama-biases", "llama-linear", "qwen2", "qwen3", "qwen3-bias"),
-    *("gemma-untied", "bert", "roberta", "distilbert", "t5", "t5-gated-silu", "bart-scaled"),
+    *(
+        "gemma",
+        "gemma-untied",
+        "bert",
+        "roberta",
+        "distilbert",
+        "t5",
+        "t5-gated-silu",
+        "bart-scaled",
+    ),
 )
 
 
