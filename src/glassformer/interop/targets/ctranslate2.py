@@ -116,7 +116,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
 
 def _pooler(fit: Fit, model: ModelConfig, file: Path) -> None:
     """Give a model without a pooler one of zeros: the converter wants one, else a random one."""
-    if not model.pooler and model.head == "pool":
+    if model.one_output and not model.pooler:
         d, stored = model.d_model, load_tensors(file)
         empty = {"pooler.dense.weight": torch.zeros(d, d), "pooler.dense.bias": torch.zeros(d)}
         save_tensors(stored | empty, file)
@@ -175,7 +175,7 @@ def _encoder(theirs: Any, model: ModelConfig, folder: Path) -> Calls:
         if model.pooler:
             return torch.from_numpy(np.array(found.pooler_output))
         hidden = torch.from_numpy(np.array(found.last_hidden_state))
-        if model.head != "pool":
+        if not model.one_output:
             return hidden
         positions = Positions.padded([hidden.shape[1]])
         return pool(hidden, positions, model.pool)
