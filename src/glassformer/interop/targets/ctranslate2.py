@@ -98,7 +98,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     fit = fitting(model.config, task.recipe.task)
     with scratch_folder() as scratch:
         published.write_as(fit, model, task, scratch)
-        _pooler(fit, model.config, scratch / "model.safetensors")
+        _pooler(model.config, scratch / "model.safetensors")
         converter: Any = converters.TransformersConverter(str(scratch))
         try:
             converter.convert(str(folder), force=True)
@@ -114,7 +114,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     return fit.name
 
 
-def _pooler(fit: Fit, model: ModelConfig, file: Path) -> None:
+def _pooler(model: ModelConfig, file: Path) -> None:
     """Give a model without a pooler one of zeros: the converter wants one, else a random one."""
     if model.one_output and not model.pooler:
         d, stored = model.d_model, load_tensors(file)
