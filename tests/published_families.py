@@ -150,10 +150,10 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def save(name: str, folder: Path) -> None:
+def save(name: str, folder: Path, **changes: Any) -> None:
     """Write a case's model with stirred weights, as its users would."""
     case = CASES[name]
-    config = getattr(transformers, case.config)(**case.values)
+    config = getattr(transformers, case.config)(**case.values | changes)
     options = {"add_pooling_layer": False} if name == "bert-no-pooler" else {}
     oracle = tiny.stir(getattr(transformers, case.model)(config, **options))
     for buffer, values in oracle.named_buffers():

@@ -7,6 +7,7 @@ strict_loading      every tensor of every architecture dropped, renamed, of anot
 shared_folder       a run that is trained, read and trained again at once; weights that are saved
                     over the file that they came from
 mutated_files       thousands of mutations of each kind of file, opened as if nothing was changed
+published_files     ten thousand mutations of each kind of file of published models, likewise
 hostile_code        code in files of a run: none is run, nothing is connected to
 resource_bombs      models and files of data that would take hours or terabytes: refused at once
 file_names          names that lead outside, wherever data and runs name files: nothing is opened
@@ -42,6 +43,7 @@ from properties import (  # noqa: E402
     open_routes,
     pathological_texts,
     poisoned_memory,
+    published_files,
     resource_bombs,
     shared_folder,
     strict_loading,
@@ -78,6 +80,18 @@ def mutated(place: Path) -> Found:
         f"{found.cases} files of {len(MAKERS)} kinds of runs, each opened within "
         f"{found.seconds:.2f} s; memory grew by {found.growth / 2**20:.0f} MiB at most",
         found.problems,
+    )
+
+
+def published(place: Path) -> Found:
+    kinds, events = published_files.published_files(place, 10_000)
+    return (
+        "; ".join(
+            f"{found.cases} of {kind}, each opened within {found.seconds:.2f} s, memory grew by "
+            f"{found.growth / 2**20:.0f} MiB at most"
+            for kind, found in kinds.items()
+        ),
+        [*sorted(events), *(one for found in kinds.values() for one in found.problems)],
     )
 
 
@@ -151,6 +165,7 @@ PARTS: dict[str, Callable[[Path], Found]] = {
     "strict_loading": strict,
     "shared_folder": shared,
     "mutated_files": mutated,
+    "published_files": published,
     "hostile_code": code,
     "resource_bombs": bombs,
     "file_names": outside,

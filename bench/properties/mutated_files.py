@@ -60,19 +60,28 @@ def mutated_files(run: Path, place: Path, cases: int, outcomes: Outcomes) -> Non
     copy = place / "copy"
     shutil.copytree(run, copy)
     for file in files_of(copy):
-        raw, before = file.read_bytes(), _peak()
-        for case in range(cases):
-            draw = random.Random(f"{file.name} {case}")
-            header = file.suffix == ".safetensors"
-            part = 8 + int.from_bytes(raw[:8], "little") if header else len(raw)
-            file.write_bytes(mutated(raw[:part], draw) + raw[part:])
-            begin, outcomes.cases = time.process_time(), outcomes.cases + 1
-            for said in opened(copy):
-                outcomes.problems.append(f"{file.name}, case {case}: {said}"[:300])
-            outcomes.seconds = max(outcomes.seconds, time.process_time() - begin)
-        outcomes.growth = max(outcomes.growth, _peak() - before)
-        file.write_bytes(raw)
+        mutated_file(copy, file, cases, outcomes)
     shutil.rmtree(copy)
+
+
+def mutated_file(run: Path, file: Path, cases: int, outcomes: Outcomes) -> None:
+    """Mutate a file of a run so many times, open the run each time, and put the file back.
+
+    GlassformerError: the run cannot be opened as it is.
+    """
+    gf.load(run)
+    raw, before = file.read_bytes(), _peak()
+    header = file.suffix == ".safetensors"
+    part = 8 + int.from_bytes(raw[:8], "little") if header else len(raw)
+    for case in range(cases):
+        draw = random.Random(f"{file.name} {case}")
+        file.write_bytes(mutated(raw[:part], draw) + raw[part:])
+        begin, outcomes.cases = time.process_time(), outcomes.cases + 1
+        for said in opened(run):
+            outcomes.problems.append(f"{run.name}/{file.name}, case {case}: {said}"[:300])
+        outcomes.seconds = max(outcomes.seconds, time.process_time() - begin)
+    outcomes.growth = max(outcomes.growth, _peak() - before)
+    file.write_bytes(raw)
 
 
 def files_of(run: Path) -> list[Path]:
@@ -87,9 +96,10 @@ def files_of(run: Path) -> list[Path]:
 
 def opened(run: Path) -> Iterator[str]:
     """Errors of another kind, of opening a run and its checkpoint and looking at an example."""
+    own = (run / "manifest.json").is_file()  # a published folder records nothing to be accepted
     for checkpoint in (None, 2) if (run / "checkpoints").is_dir() else (None,):
         try:
-            found = gf.load(run, checkpoint=checkpoint, accept_changed=checkpoint is None)
+            found = gf.load(run, checkpoint=checkpoint, accept_changed=own and checkpoint is None)
             found.look(found.task.first_input())
         except GlassformerError:
             pass

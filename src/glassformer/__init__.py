@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from glassformer.run import Run as Run
     from glassformer.run import load as load
     from glassformer.run import train as train
+    from glassformer.run.export import export_run as export_run
+    from glassformer.run.folder import import_published as import_published
     from glassformer.run.folder import look as look
     from glassformer.serve.explorer.notebook import view as view
 
@@ -29,6 +31,8 @@ _PUBLIC = {
     "train": "glassformer.run:train",
     "load": "glassformer.run:load",
     "look": "glassformer.run.folder:look",
+    "import_published": "glassformer.run.folder:import_published",
+    "export_run": "glassformer.run.export:export_run",
     "view": "glassformer.serve.explorer.notebook:view",
     "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",
@@ -39,7 +43,9 @@ __all__ = [
     "Run",
     "__version__",
     "edits",
+    "export_run",
     "finetune",
+    "import_published",
     "load",
     "look",
     "models",

@@ -81,7 +81,7 @@ def test_adapters_are_the_sum_of_both_matrices(variant):
 def test_unmerging_gives_every_bit_back(width, out, rank, alpha, dtype, seed):
     """Also where adding and subtracting would not: sizes of all magnitudes, and NaN."""
     draw = torch.Generator().manual_seed(seed)
-    base = Linear(width, out, dtype=dtype)
+    base = Linear(width, out).to(dtype)
     one = LoRALinear(base, rank, alpha)
     for p in (one.weight, one.lora_a, one.lora_b, one.bias):
         scale = 10.0 ** torch.randint(-6, 6, p.shape, generator=draw)
@@ -96,7 +96,7 @@ def test_unmerging_gives_every_bit_back(width, out, rank, alpha, dtype, seed):
 
 
 def test_gradients_are_those_of_the_formula():
-    base = Linear(5, 4, dtype=torch.float64)
+    base = Linear(5, 4).double()
     one = LoRALinear(base, 2, 3.0)
     for p in (one.weight, one.bias, one.lora_a, one.lora_b):
         p.data.normal_()

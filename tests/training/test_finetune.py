@@ -50,6 +50,7 @@ CONFIGS = {
     "lora of all, averaged": LORA
     | {"finetune.targets": ["all"], "save.keep_last": 2, "save.average_checkpoints": 2}
     | {"optimizer.kind": "muon", "optimizer.layer_decay": 0.7, "micro_batches": 2},
+    "lora of integers": LORA | {"finetune.quantize": "int8"},
     "frozen": FROZEN
     | {"finetune.train_also": ["*norm*"], "micro_batches": 2}
     | {"parallel_micro_batches": 2},

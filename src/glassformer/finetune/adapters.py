@@ -103,7 +103,8 @@ def unmerge(model: nn.Module) -> None:
 
 
 def fold(model: nn.Module) -> None:
-    """Merge every adapter for good: the model has plain linear maps again."""
+    """Merge every adapter for good, and every weight in floating point: the model has plain linear
+    maps again."""
     for name, adapted in adapters(model).items():
         parent, _, own = name.rpartition(".")
         plain = Linear(adapted.in_features, adapted.out_features, bias=False, device="meta")
@@ -111,6 +112,18 @@ def fold(model: nn.Module) -> None:
         plain.weight, plain.bias = adapted.weight, adapted.bias
         plain.weight.requires_grad_(True)
         setattr(model.get_submodule(parent), own, plain.train(adapted.training))
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.dequantize()
+
+
+def quantize(model: nn.Module) -> None:
+    """Keep the weights of the linear maps of the blocks as 8-bit integers, except those that need a
+    gradient; `layers.quantized` has the formula."""
+    named = model.named_modules()
+    for module in [one for name, one in named if isinstance(one, Linear) and ".blocks." in name]:
+        if not module.frozen_matrix.requires_grad:
+            module.quantize()
 
 
 def adapt(model: Transformer, config: FinetuneConfig, seed: int) -> None:
@@ -145,3 +158,5 @@ def adapt(model: Transformer, config: FinetuneConfig, seed: int) -> None:
         )
     for name, parameter in names.items():
         parameter.requires_grad_(name in trained)
+    if config.quantize == "int8":
+        quantize(model)

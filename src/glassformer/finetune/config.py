@@ -35,6 +35,11 @@ class FinetuneConfig(Record):
         "out_proj, up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the "
         "blocks.",
     )
+    quantize: Literal["none", "int8"] = Field(
+        default="none",
+        description="lora and frozen: keep the linear maps of the blocks that are not trained as "
+        "8-bit integers, a quarter of their memory.",
+    )
     train_also: list[str] = Field(
         default_factory=list,
         description="lora and frozen: names or patterns of further weights to train, as embed or "
@@ -62,6 +67,11 @@ class FinetuneConfig(Record):
         for name in LORA if self.method != "lora" else ():
             if (value := getattr(self, name)) != fields[name].get_default():
                 raise ValueError(f"{name}={value} is for method=lora; set it or leave {name} out")
+        if self.quantize != "none" and not self.partial:
+            raise ValueError(
+                f"quantize={self.quantize} is for weights that are not trained, and method=full "
+                "trains every one; use method=lora or leave it out"
+            )
         if self.train_also and not self.partial:
             raise ValueError(
                 f"train_also={self.train_also} adds to method=lora or frozen, and method=full "

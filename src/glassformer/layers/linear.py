@@ -1,17 +1,62 @@
 """The linear map x Wᵀ + b of every projection, constructed with its weights unset."""
 
+import torch
 from torch import nn
+from torch.nn import functional as F
 
-from glassformer.axes import Tensor
+from glassformer.axes import Float, Tensor
+from glassformer.layers.quantized import dequantized, quantized, quantized_linear
 
 
 class Linear(nn.Linear):
-    """torch's layer with parameters unset until `init.initialize` or loaded weights fill them."""
+    """torch's layer with parameters unset until `init.initialize` or loaded weights fill them.
+
+    `quantize` replaces the weight by 8-bit integers, which are not trained.
+    """
+
+    levels: Tensor | None
+    scale: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+    ):
+        super().__init__(in_features, out_features, bias, device)
+        self.register_buffer("levels", None, persistent=False)
+        self.register_buffer("scale", None, persistent=False)
 
     def reset_parameters(self) -> None:
         """No-op; `init.initialize` fills the weights."""
 
     @property
+    def frozen_matrix(self) -> Tensor:
+        """W, or what its integers stand for."""
+        if self.levels is None or self.scale is None:
+            return self.weight
+        return dequantized(self.levels, self.scale)
+
+    @property
     def matrix(self) -> Tensor:
         """The matrix that inputs are multiplied by: W, or with an adapter the sum of both."""
-        return self.weight
+        return self.frozen_matrix
+
+    def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows F"]:
+        """y."""
+        if self.levels is None or self.scale is None:
+            return F.linear(input, self.weight, self.bias)
+        return quantized_linear(input, self.levels, self.scale, self.bias)
+
+    def quantize(self) -> None:
+        """Keep the weight as integers (see `layers.quantized`) and no longer as a parameter."""
+        if self.levels is None:
+            self.levels, self.scale = quantized(self.weight)
+            self.register_parameter("weight", None)
+
+    def dequantize(self) -> None:
+        """Make what the integers stand for the weight, a frozen parameter."""
+        if self.levels is not None:
+            self.weight = nn.Parameter(self.frozen_matrix, requires_grad=False)
+            self.levels = self.scale = None

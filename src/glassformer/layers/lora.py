@@ -47,11 +47,11 @@ class LoRALinear(Linear):
         """W + (α/r) B A, of a merged adapter the weight itself."""
         if self.base is not None:
             return self.weight
-        return torch.addmm(self.weight, self.lora_b, self.lora_a, alpha=self.factor)
+        return torch.addmm(self.frozen_matrix, self.lora_b, self.lora_a, alpha=self.factor)
 
     def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows F"]:
         """y, the product added and scaled by one operation."""
-        y = F.linear(input, self.weight, self.bias)
+        y = super().forward(input)
         if self.base is not None:
             return y
         low = F.linear(self.dropout(input), self.lora_a)
@@ -60,8 +60,9 @@ class LoRALinear(Linear):
 
     @torch.no_grad()
     def merge(self) -> None:
-        """Add the product to the weight, which is kept beside it."""
+        """Add the product to the weight, which is kept beside it, in floating point."""
         if self.base is None:
+            self.dequantize()
             merged = self.matrix
             self.base = self.weight.detach().clone()
             self.weight.copy_(merged)
@@ -85,8 +86,15 @@ def is_factor(name: str) -> bool:
 
 
 def plain_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of every parameter of the same model without adapters, those merged."""
-    adapted = {f"{name}.weight": one for name, one in adapters(model).items()}
+    """Name and value of every parameter of the same model in floating point without adapters, those
+    merged."""
+    changed = {
+        f"{name}.weight": one
+        for name, one in model.named_modules()
+        if isinstance(one, LoRALinear) or (isinstance(one, Linear) and one.levels is not None)
+    }
     for name, parameter in model.named_parameters():
-        if not is_factor(name):
-            yield name, (adapted[name].matrix if name in adapted else parameter).detach()
+        if name not in changed and not is_factor(name):
+            yield name, parameter.detach()
+    for name, one in changed.items():
+        yield name, one.matrix.detach()

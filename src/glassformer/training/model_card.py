@@ -86,7 +86,8 @@ def _weights(train: TrainConfig) -> str:
         "lora": f" by LoRA of rank {tuned.rank} on {', '.join(tuned.targets)}",
         "frozen": ", which stayed as it was",
     }
-    return f"the {what} of `{Path(train.init_from).name}`{how[tuned.method]}"
+    rounded = " beside weights of 8 bits" if tuned.quantize == "int8" else ""
+    return f"the {what} of `{Path(train.init_from).name}`{how[tuned.method]}{rounded}"
 
 
 def _files(path: str | list[str] | None) -> str:
