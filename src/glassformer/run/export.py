@@ -9,7 +9,7 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets import transformers
+from glassformer.interop.targets import onnx, transformers
 from glassformer.manifest import new_folder
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -21,8 +21,10 @@ from glassformer.tasks.task import Task
 class Target(Protocol):
     """A program that models are exported for: a module of `interop/targets`."""
 
-    LIBRARY: str
-    """Its name in the metadata of model cards."""
+    @property
+    def LIBRARY(self) -> str:
+        """Its name in the metadata of model cards."""
+        ...
 
     def planned(self, model: ModelConfig, task: str) -> Plan:
         """What the model would be there."""
@@ -41,7 +43,7 @@ class Target(Protocol):
         ...
 
 
-TARGETS: dict[str, Target] = {"transformers": transformers}
+TARGETS: dict[str, Target] = {"transformers": transformers, "onnx": onnx}
 
 
 @dataclass(frozen=True)
