@@ -3,7 +3,7 @@
 Values are names. Operations are named by the module that they belong to, weights as in the model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +48,9 @@ class Graph:
         self._names = {id(one): name for name, one in parameters}
         self._scope = ""
         self._nodes: list[tuple[str, list[Value], list[Value], dict[str, Any]]] = []
-        self._arrays: dict[Value, np.ndarray] = {}
-        self._constants: dict[tuple[Any, ...], Value] = {}
+        self._weights: dict[Value, np.ndarray] = {}
+        self._constants: dict[Value, np.ndarray] = {}
+        self._known: dict[tuple[Any, ...], Value] = {}
         self.inputs: dict[Value, Port] = {}
         self.outputs: dict[Value, Port] = {}
 
@@ -83,15 +84,15 @@ class Graph:
     def constant(self, array: np.ndarray) -> Value:
         """A small array by its content."""
         key = array.dtype.str, array.shape, array.tobytes()
-        if key not in self._constants:
-            self._constants[key] = name = f"constant_{len(self._constants)}"
-            self._arrays[name] = array
-        return self._constants[key]
+        if key not in self._known:
+            self._known[key] = name = f"constant_{len(self._known)}"
+            self._constants[name] = array
+        return self._known[key]
 
     def weight(self, name: str, values: Tensor) -> Value:
         """A tensor of the model in float32, once."""
-        if name not in self._arrays:
-            self._arrays[name] = floats(values)
+        if name not in self._weights:
+            self._weights[name] = floats(values)
         return name
 
     def parameter(self, parameter: Tensor) -> Value:
@@ -140,11 +141,15 @@ class Graph:
         made = self._model(file.name)
         with replacing(file) as temporary:
             temporary.write_bytes(made.SerializeToString())
-        if _is_apart(self._arrays):
+        if self._apart:
             apart = file.with_name(f"{file.name}.data")
             with replacing(apart) as temporary, temporary.open("wb") as data:
-                for array in self._arrays.values():
+                for array in self._weights.values():
                     data.write(_bytes(array))
+
+    @property
+    def _apart(self) -> bool:
+        return sum(array.nbytes for array in self._weights.values()) >= LARGEST
 
     def _model(self, name: str) -> Any:
         onnx, h = _onnx(), _onnx().helper
@@ -163,10 +168,11 @@ class Graph:
         ]
         graph = h.make_graph(nodes, Path(name).stem, **ports)
         offset = 0
-        for key, array in self._arrays.items():
+        for key, array in {**self._constants, **self._weights}.items():
             kind = h.np_dtype_to_tensor_dtype(array.dtype)
             tensor = onnx.TensorProto(name=key, data_type=kind, dims=array.shape)
-            if _is_apart(self._arrays):
+            # other programs read shapes from constants, which must be in the graph
+            if self._apart and key in self._weights:
                 tensor.data_location = onnx.TensorProto.EXTERNAL
                 about = {"location": f"{name}.data", "offset": offset, "length": array.nbytes}
                 for field, value in about.items():
@@ -194,10 +200,6 @@ def number(value: float) -> np.ndarray:
 def sizes(x: Sequence[int]) -> np.ndarray:
     """Whole numbers as a constant."""
     return np.array(x, np.int64)
-
-
-def _is_apart(arrays: Mapping[str, np.ndarray]) -> bool:
-    return sum(array.nbytes for array in arrays.values()) >= LARGEST
 
 
 def _bytes(array: np.ndarray) -> bytes:

@@ -29,7 +29,7 @@ def features(audio: AudioReader) -> Graph:
         power = g.op("Add", power, square) if power else square
     bands = g.op("MatMul", power, floats(audio.filters.T))
     log = g.op("Log", g.op("Max", bands, number(c.floor)))
-    mean, std = (np.array(values, np.float32) for values in audio.normal)
+    mean, std = map(floats, audio.normal)
     normal = g.op("Div", g.op("Sub", log, mean), std)
     (rows, columns), (p, q) = c.grid, c.patch_size
     cut = g.transpose(g.reshape(normal, 0, rows, p, columns, q), 0, 1, 3, 2, 4)

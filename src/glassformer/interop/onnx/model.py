@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer.batch import Positions
 from glassformer.interop.onnx import places
-from glassformer.interop.onnx.graph import Graph, Value, number, sizes
+from glassformer.interop.onnx.graph import Graph, Value, floats, number, sizes
 from glassformer.interop.onnx.heads import output
 from glassformer.interop.onnx.layers import (
     Context,
@@ -183,7 +183,7 @@ def _cut(g: Graph, images: ImageReader) -> Value:
     height, width, channels = images.shape
     (rows, columns), (p, q) = images.grid, images.config.patch_size
     pixels = g.cast(g.input(PIXELS, np.uint8, "batch", height, width, channels), np.float32)
-    mean, std = (np.array(values, np.float32) for values in images.normal)
+    mean, std = map(floats, images.normal)
     x = g.op("Sub", g.op("Mul", pixels, 1 / (np.float32(255) * std)), mean / std)
     cut = g.transpose(g.reshape(x, -1, rows, p, columns, q, channels), 0, 1, 3, 2, 4, 5)
     return g.reshape(cut, -1, rows * columns, p * q * channels)
