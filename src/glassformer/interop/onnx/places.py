@@ -96,7 +96,9 @@ def rotation(g: Graph, stack: Stack, position: Value) -> tuple[Value, Value] | N
     angle = torch.atan2(sin, cos).flatten()  # of position 1, at most 1
     angle = angle[len(angle) // 2 :].numpy()
     turned = g.op("Mul", g.cast(g.unsqueeze(position, 1, 3), np.float64), angle)
-    cosine, sine = (g.cast(g.op(kind, turned), np.float32) for kind in ("Cos", "Sin"))
+    # onnxruntime 1.20 has no cosine of float64, so it is a sine a quarter turn later
+    later = g.op("Add", turned, np.array(np.pi / 2))
+    cosine, sine = (g.cast(g.op("Sin", of), np.float32) for of in (later, turned))
     signed = g.op("Concat", g.op("Neg", sine), sine, axis=-1)
     return g.op("Concat", cosine, cosine, axis=-1), signed
 
