@@ -9,7 +9,7 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets import ctranslate2, gguf, transformers
+from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
 from glassformer.manifest import new_folder
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -44,6 +44,7 @@ class Target(Protocol):
 
 TARGETS: dict[str, Target] = {
     "transformers": transformers,
+    "onnx": onnx,
     "gguf": gguf,
     "ctranslate2": ctranslate2,
 }

@@ -129,9 +129,8 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
         given = _inputs(batch, theirs.config)
-        found = theirs.generate(
-            **given, generation_config=plain, min_new_tokens=n, max_new_tokens=n
-        )
+        theirs.generation_config.eos_token_id = None  # as here, where it is a token like others
+        found = theirs.generate(**given, generation_config=plain, max_new_tokens=n)
         return found[0, batch.elements.shape[1] :].tolist()
 
     target = f"transformers {transformers.__version__}"
