@@ -183,7 +183,7 @@ def test_half_precision_is_read_as_float32(folder, tmp_path):
 @pytest.mark.parametrize(
     "name", ["gpt2", "qwen3", "bert-tags", "roberta-classes", "t5", "vit-wide"]
 )
-def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_path):
+def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_path, monkeypatch):
     """Tokenizer, class names and numbers, through transformers' own loading."""
     run = import_published(folder(name), tmp_path / "run")
     exported = export_run(tmp_path / "run", out=tmp_path / "out")
@@ -191,6 +191,11 @@ def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_pat
     assert exported.parity.same == 1
     assert exported.parity.same_tokens == exported.parity.tokens
     assert (exported.parity.tokens > 0) == run.model.config.predicts_next
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert exported.parity.table in card
+    monkeypatch.chdir(tmp_path / "out")
+    exec(card.split("```python")[1].split("```")[0], loaded := {})
+    assert type(loaded["model"]).__name__ == exported.name
     again = gf.load(tmp_path / "out")
     assert again.classes == run.classes
     if run.model.config.reads_patches:

@@ -60,10 +60,12 @@ def export(
 ) -> None:
     """Export a model for another program, and compare what it computes there.
 
-    A folder that the transformers library loads as it is, where one of its classes computes the
-    same; else the nearest class and the fields in which it differs are named.
+    For transformers, a folder that the library loads as it is, where one of its classes computes
+    the same; else the nearest class and the fields in which it differs are named. For onnx, graphs
+    of any model of text, images or audio. For gguf (llama.cpp) and ctranslate2, models of the
+    classes that they know.
 
-    to: The program: transformers.
+    to: The program: transformers, onnx, gguf or ctranslate2.
     out: The new folder.
     no_check: Do not run the model there.
     """

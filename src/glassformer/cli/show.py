@@ -228,7 +228,8 @@ def plan(
     """Estimate size, memory and time before training. Parameters by matrix, operations,
     memory, time and disk on this machine.
 
-    target: Also tell whether the model can be exported: transformers.
+    target: Also tell whether the model can be exported: transformers, onnx, gguf or
+    ctranslate2.
     """
     from glassformer.training.plan import make_plan
 

@@ -47,6 +47,18 @@ def nearest(model: ModelConfig, task: str) -> Fit | None:
     return next(iter(fits(model, task)), None)
 
 
+def narrowed(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
+    """A class for a program that computes it with these values of fields alone."""
+    values = _explicit(model)
+    own = {
+        field: f"{field}={values[field]!r} (not {value!r})"
+        for field, value in known.items()
+        if values[field] != value
+    }
+    others = (one for one in fit.differences if one.partition("=")[0] not in own)
+    return replace(fit, differences=(*others, *own.values()))
+
+
 def _variants(head: Head) -> Iterator[Head]:
     """A head, and the same without what a file may lack."""
     yield head

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -42,12 +42,14 @@ class Parity:
     """Of these, those that the target generates too, up to the first other one of each input."""
     gap: float = 0.0
     """Where one is another: how far its logit lies below the largest, here; the largest gap."""
+    close: float = CLOSE
+    """Largest difference of outputs of about 1 that rounding explains."""
 
     @property
     def agrees(self) -> bool:
         """Whether both compute the same up to rounding, and choose the same tokens except where
         rounding decides."""
-        bound = CLOSE * max(1.0, self.scale)
+        bound = self.close * max(1.0, self.scale)
         return self.difference <= bound and self.gap <= 2 * bound
 
     def __str__(self) -> str:
@@ -62,6 +64,20 @@ class Parity:
             f"{text}; {self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
         )
 
+    @property
+    def table(self) -> str:
+        """The same as a table in Markdown."""
+        rows = {
+            "inputs": f"{self.inputs:,}",
+            "outputs": f"{self.outputs:,}, up to {self.scale:.1f}",
+            "largest difference": f"{self.difference:.1e}",
+            "the likeliest is the same": f"{self.same:.2%}",
+        }
+        if self.tokens:
+            rows["tokens generated greedily, equal"] = f"{self.same_tokens:,} of {self.tokens:,}"
+        lines = (f"| {name} | {value} |" for name, value in rows.items())
+        return "\n".join((f"| compared in | {self.target} |", "| --- | --- |", *lines))
+
 
 def compared(
     target: str,
@@ -69,12 +85,14 @@ def compared(
     task: Task,
     outputs: Callable[[Batch], Tensor],
     continued: Callable[[Batch, int], Sequence[int]],
+    close: float = CLOSE,
 ) -> Parity:
     """Compare a model with its target on example inputs of its task.
 
     outputs: A batch of one to the outputs in the target, in the shape of `Output.logits`.
     continued: A batch of one and a number to so many tokens that the target generates greedily
     after it; asked only of models that predict the next token.
+    close: Largest difference of outputs of about 1 that the target's rounding explains.
 
     ConfigError: no example input fits into the model.
     """
@@ -90,7 +108,8 @@ def compared(
         raise ConfigError("There is no example input to compare; train with a validation split.")
     generated = sum(len(own) for own, _, _ in ours)
     equal = sum(_common(own, theirs) for own, theirs, _ in ours)
-    return _parity(target, pairs, generated, equal, max((gap for *_, gap in ours), default=0.0))
+    gap = max((gap for *_, gap in ours), default=0.0)
+    return replace(_parity(target, pairs, generated, equal, gap), close=close)
 
 
 def batches(task: Task) -> Iterator[Batch]:

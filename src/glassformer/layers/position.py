@@ -252,13 +252,25 @@ def rotation(
     """
     angles = _angles(positions.position, d_head, base)
     if factor != 1.0:
-        share = torch.ones((), dtype=angles.dtype, device=angles.device)
-        if wavelengths is not None:
-            short, long = (1 / length for length in wavelengths)
-            frequency = _frequencies(d_head, base, angles.device) / math.tau
-            share = ((short - frequency) / (short - long)).clamp(0, 1)
-        angles = angles * (share / factor + 1 - share)
+        angles = angles * slowing(d_head, base, factor, wavelengths, angles.device)
     return _turns(angles, dtype, positions.position.device)
+
+
+def slowing(
+    d_head: int,
+    base: float,
+    factor: float,
+    wavelengths: tuple[float, float] | None,
+    device: torch.device,
+) -> Float[Tensor, "*half"]:
+    """What `rotation` multiplies the frequencies by, each of the d_head / 2 or all of them: 1 /
+    factor to 1."""
+    frequency = _frequencies(d_head, base, device) / math.tau
+    share = torch.ones((), dtype=frequency.dtype, device=device)
+    if wavelengths is not None:
+        short, long = (1 / length for length in wavelengths)
+        share = ((short - frequency) / (short - long)).clamp(0, 1)
+    return share / factor + 1 - share
 
 
 def grid_rotation(

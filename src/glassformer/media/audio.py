@@ -168,7 +168,7 @@ class AudioReader(Reader):
 
     def __init__(self, config: AudioConfig) -> None:
         super().__init__(config)
-        self._filters = mel_filters(
+        self.filters = mel_filters(
             config.n_mels, config.n_fft, config.rate, config.low, config.highest
         )
 
@@ -228,7 +228,7 @@ class AudioReader(Reader):
     def spectrogram(self, clips: np.ndarray) -> Float[Tensor, "N frames mels"]:
         """Normalized log-mel spectrograms of clips, float [N, T]: 0 is a band's mean; ConfigError:
         not `resolved`."""
-        mean, deviation = self._normal
+        mean, deviation = self.normal
         found = [(bands - mean) / deviation for bands in self._log_mels(clips)]
         return torch.cat(found) if found else torch.zeros(0, self.config.frames, self.config.n_mels)
 
@@ -240,4 +240,4 @@ class AudioReader(Reader):
         c = self.config
         for first in range(0, len(clips), CLIPS_AT_ONCE):
             samples = torch.from_numpy(clips[first : first + CLIPS_AT_ONCE].astype(np.float32))
-            yield log_mel(samples, self._filters, c.window, c.hop, c.floor)
+            yield log_mel(samples, self.filters, c.window, c.hop, c.floor)

@@ -215,7 +215,7 @@ class ImageReader(Reader):
         `resolved`."""
         if isinstance(pixels, np.ndarray):
             pixels = torch.from_numpy(np.require(pixels, requirements=("C", "W")))
-        mean, std = (number.to(pixels.device) for number in self._normal)
+        mean, std = (number.to(pixels.device) for number in self.normal)
         return pixels.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
 
     def patches(
@@ -226,7 +226,7 @@ class ImageReader(Reader):
 
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
         """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
-        mean, std = self._normal
+        mean, std = self.normal
         images = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
         return images.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
 

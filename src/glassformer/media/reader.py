@@ -47,7 +47,7 @@ class Reader(ABC):
         return math.prod(self.config.patch_size) * self.channels
 
     @cached_property
-    def _normal(self) -> tuple[Tensor, Tensor]:
+    def normal(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation."""
         section, mean, std = self.kind.section, self.config.mean, self.config.std
         if mean is None or std is None:
@@ -60,7 +60,7 @@ class Reader(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the configuration (into a folder if `path` is one), replaced as one step;
         ConfigError: not `resolved`."""
-        _ = self._normal
+        _ = self.normal
         save_config(path, self.file, self.config.model_dump())
 
     @classmethod
@@ -71,7 +71,7 @@ class Reader(ABC):
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Self:
         reader = cls(cls.kind.parse(values))
-        _ = reader._normal
+        _ = reader.normal
         return reader
 
 

@@ -9,9 +9,8 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets import transformers
+from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
 from glassformer.manifest import new_folder
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
@@ -21,8 +20,13 @@ from glassformer.tasks.task import Task
 class Target(Protocol):
     """A program that models are exported for: a module of `interop/targets`."""
 
-    def planned(self, model: ModelConfig, task: str) -> Plan:
-        """What the model would be there."""
+    @property
+    def LIBRARY(self) -> str:
+        """Its name in the metadata of model cards."""
+        ...
+
+    def planned(self, recipe: Recipe) -> Plan:
+        """What a recipe's model would be there."""
         ...
 
     def write(self, model: Transformer, task: Task, folder: Path) -> str:
@@ -33,8 +37,17 @@ class Target(Protocol):
         """Run example inputs there. ConfigError: the program is not installed."""
         ...
 
+    def usage(self, task: Task, name: str) -> str:
+        """What to write to load the folder there, in Markdown; `name`: that of `write`."""
+        ...
 
-TARGETS: dict[str, Target] = {"transformers": transformers}
+
+TARGETS: dict[str, Target] = {
+    "transformers": transformers,
+    "onnx": onnx,
+    "gguf": gguf,
+    "ctranslate2": ctranslate2,
+}
 
 
 @dataclass(frozen=True)
@@ -69,14 +82,14 @@ def export_run(
         parity = target.compare(opened.model, opened.task, folder) if check else None
         if parity is not None and not parity.agrees:
             raise GlassformerError(f"The export does not compute the same: {parity}.")
-        card = _card(Path(run), name, opened.task.recipe.task, parity)
+        card = _card(Path(run), target, name, opened.task, parity)
         write_text(folder / "README.md", card)
     return Exported(name, parity)
 
 
 def planned(recipe: Recipe, to: str) -> Plan:
     """What a recipe's model would be exported as; ConfigError: no such target."""
-    return _target(to).planned(recipe.model, recipe.task)
+    return _target(to).planned(recipe)
 
 
 def _target(to: str) -> Target:
@@ -85,11 +98,10 @@ def _target(to: str) -> Target:
     return TARGETS[to]
 
 
-def _card(run: Path, name: str, task: str, parity: Parity | None) -> str:
-    compared = f"Compared: {parity}." if parity else "Not compared with the original."
+def _card(run: Path, target: Target, name: str, task: Task, parity: Parity | None) -> str:
     return f"""---
-library_name: transformers
-pipeline_tag: {task}
+library_name: {target.LIBRARY}
+pipeline_tag: {task.recipe.task}
 tags: [glassformer]
 ---
 
@@ -97,5 +109,11 @@ tags: [glassformer]
 
 Exported by glassformer {__version__} as `{name}`.
 
-{compared}
+## Use
+
+{target.usage(task, name)}
+
+## Compared with the original
+
+{parity.table if parity else "Not compared."}
 """

@@ -144,6 +144,11 @@ class Tokenizer:
             )
         return made
 
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """The content of its `tokenizer.json`."""
+        return self._definition
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the definition and of given roles: equal exactly if two tokenizers are."""

@@ -26,19 +26,21 @@ from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import save_tensors
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.text import Tokenizer
 
+LIBRARY = "transformers"
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 
 
-def planned(model: ModelConfig, task: str) -> Plan:
-    """The published class that a model would be written as."""
-    fit = nearest(model, task)
+def planned(recipe: Recipe) -> Plan:
+    """The published class that a recipe's model would be written as."""
+    fit = nearest(recipe.model, recipe.task)
     if fit is None:
-        return Plan(None, (f"task={task!r}, which has no class there",))
+        return Plan(None, (f"task={recipe.task!r}, which has no class there",))
     return Plan(fit.name, fit.differences)
 
 
@@ -51,18 +53,28 @@ def fitting(model: ModelConfig, task: str) -> Fit:
             f"No published class is known for task={task!r}; its models are used here alone."
         )
     if best.differences:
-        shown = "; ".join(best.differences[:SHOWN])
-        more = len(best.differences) - SHOWN
-        raise ConfigError(
-            f"This model fits no published class. The nearest, {best.name}, differs in {shown}"
-            f"{f' and {more} more' if more > 0 else ''}; train with those values."
-        )
+        raise differing(best.name, "published class", best.differences)
     return best
+
+
+def differing(name: str, kind: str, differences: Sequence[str]) -> ConfigError:
+    """The error of a model that none computes, with the nearest one."""
+    shown, more = "; ".join(differences[:SHOWN]), len(differences) - SHOWN
+    return ConfigError(
+        f"This model fits no {kind}. The nearest, {name}, differs in {shown}"
+        f"{f' and {more} more' if more > 0 else ''}; train with those values."
+    )
 
 
 def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write the folder of a published model; returns its class. ConfigError: none fits."""
-    fit = write_model(model, task.recipe.task, folder)
+    return write_as(fitting(model.config, task.recipe.task), model, task, folder)
+
+
+def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
+    """Write the folder of this class, which fits; returns it. ConfigError: what is read, or the
+    tokenizer, cannot be written."""
+    save_model(fit, model, folder)
     reader = task.processor.reader
     if isinstance(reader, ImageReader):
         write_json(folder / "preprocessor_config.json", _preprocessing(reader))
@@ -121,13 +133,23 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
         given = _inputs(batch, theirs.config)
-        found = theirs.generate(
-            **given, generation_config=plain, min_new_tokens=n, max_new_tokens=n
-        )
+        theirs.generation_config.eos_token_id = None  # as here, where it is a token like others
+        found = theirs.generate(**given, generation_config=plain, max_new_tokens=n)
         return found[0, batch.elements.shape[1] :].tolist()
 
     target = f"transformers {transformers.__version__}"
     return compared(target, model, task, outputs, continued)
+
+
+def usage(task: Task, name: str) -> str:
+    """The lines that load the folder, beside which this file lies."""
+    reads = "AutoImageProcessor" if task.processor.medium == "image" else "AutoTokenizer"
+    return f"""```python
+from transformers import {reads}, {name}
+
+model = {name}.from_pretrained(".")
+reader = {reads}.from_pretrained(".")
+```"""
 
 
 def _inputs(batch: Batch, config: Any) -> dict[str, Tensor]:
@@ -154,11 +176,15 @@ def _pixels(patches: Tensor, config: Any) -> Tensor:
 
 def write_model(model: Transformer, task: str, folder: Path) -> Fit:
     """Write configuration and weights alone; returns the class. ConfigError: none fits."""
-    fit = fitting(model.config, task)
+    save_model(fit := fitting(model.config, task), model, folder)
+    return fit
+
+
+def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
+    """Write configuration and weights as this class, which fits."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors(widened(model, fit), fit), folder / "model.safetensors")
     write_json(folder / "config.json", dict(fit.keys))
-    return fit
 
 
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:

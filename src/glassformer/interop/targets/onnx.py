@@ -1,0 +1,120 @@
+"""A model as ONNX graphs, which onnxruntime and other programs run without Python's torch.
+
+model.onnx (or encoder.onnx and decoder.onnx; of audio also features.onnx)  config.json
+tokenizer.json (and target_tokenizer.json, if source and target have one each)
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError
+from glassformer.files import write_json
+from glassformer.interop.onnx.graph import OPSET, Graph
+from glassformer.interop.onnx.media import features
+from glassformer.interop.onnx.model import graphs
+from glassformer.interop.onnx.running import Running, installed
+from glassformer.interop.onnx.snippets import snippet
+from glassformer.interop.parity import Parity, compared
+from glassformer.interop.plan import Plan
+from glassformer.media.audio import AudioReader
+from glassformer.media.image import ImageReader
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.task import Task
+from glassformer.tokenizers.frame import Frame
+
+LIBRARY = "onnx"
+
+
+def planned(recipe: Recipe) -> Plan:
+    """The graphs of a model, which fit any configuration but the fields that are told."""
+    return Plan(f"ONNX graphs of opset {OPSET}", tuple(differences(recipe.model)))
+
+
+def differences(model: ModelConfig) -> list[str]:
+    """The fields that no graph has."""
+    found = [f"parts={model.parts!r}, patches among tokens"] if model.parts else []
+    if model.architecture == "encoder_decoder" and not model.predicts_next:
+        found.append(f"head={model.head!r} of an encoder-decoder")
+    return found
+
+
+def write(model: Transformer, task: Task, folder: Path) -> str:
+    """Write graphs, tokenizer and config.json; returns the names of the graphs.
+
+    ConfigError: a model that no graph is written for, or onnx is not installed.
+    """
+    if told := differences(model.config):
+        raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
+    reader, about = task.processor.reader, _about(model.config, task)
+    made = graphs(model, reader if isinstance(reader, ImageReader) else None)
+    if isinstance(reader, AudioReader):
+        made = {"features": features(reader), **made}
+    elif not isinstance(reader, ImageReader):
+        _write_tokenizers(task, folder)
+    for name, graph in made.items():
+        graph.save(folder / f"{name}.onnx")
+    ports = {f"{name}.onnx": _ports(graph) for name, graph in made.items()}
+    write_json(folder / "config.json", {**about, "graphs": ports})
+    return " and ".join(ports)
+
+
+def compare(model: Transformer, task: Task, folder: Path) -> Parity:
+    """Compare with onnxruntime on a CPU.
+
+    ConfigError: it is not installed, or no example input fits into the model.
+    """
+    reader = task.processor.reader
+    running = Running(folder, reader if isinstance(reader, ImageReader) else None)
+    target = f"onnxruntime {installed().__version__}"
+    return compared(target, model, task, running.outputs, running.continued)
+
+
+def usage(task: Task, name: str) -> str:
+    """A program that runs the folder, beside which it lies."""
+    return (
+        "`config.json` has the names, types and shapes of all inputs and outputs. With "
+        f"onnxruntime:\n\n```python\n{snippet(task)}```"
+    )
+
+
+def _ports(graph: Graph) -> dict[str, Any]:
+    sides = {"inputs": graph.inputs, "outputs": graph.outputs}
+    return {side: {name: port.as_json for name, port in of.items()} for side, of in sides.items()}
+
+
+def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
+    """What a program needs beside the graphs."""
+    processor, reader = task.processor, task.processor.reader
+    about = {
+        "task": task.recipe.task,
+        "architecture": model.architecture,
+        "max_length": model.max_length,
+        "classes": list(model.classes),
+    }
+    if isinstance(reader, ImageReader | AudioReader):
+        return about | {processor.name: reader.config.model_dump(mode="json")}
+    if model.architecture == "encoder_decoder":
+        about["begin"] = processor.begin
+    return about | {
+        "specials": processor.tokenizer.specials,
+        "prefix": reader.prefix,
+        "tag_piece": processor.facts.tag_piece,
+    }
+
+
+def _write_tokenizers(task: Task, folder: Path) -> None:
+    processor, reader = task.processor, task.processor.reader
+    frame = _frame(task) if task.recipe.model.architecture == "decoder" else reader.frame
+    reader.tokenizer.framed(frame).save(folder / "tokenizer.json")
+    if reader.tokenizer.fingerprint != processor.tokenizer.fingerprint:
+        processor.tokenizer.save(folder / "target_tokenizer.json")
+
+
+def _frame(task: Task) -> Frame:
+    """What stands around a prompt: its end may be missing, since the text goes on."""
+    frame, end = task.processor.reader.frame, len(task.processor.reader.frame.end)
+    ids = task.encode("a").batch.elements[0].tolist()
+    return frame if tuple(ids[len(ids) - end :]) == frame.end else replace(frame, end=())

@@ -1,0 +1,88 @@
+"""Runs and published models converted for CTranslate2, and compared there."""
+
+import pytest
+
+import published_families as families
+import small_runs
+import tiny
+from glassformer.errors import ConfigError
+from glassformer.interop.targets.ctranslate2 import fitting, planned
+from glassformer.recipe.recipe import Recipe
+from glassformer.run.export import export_run
+
+pytest.importorskip("ctranslate2", reason="the target of these tests")
+ROTARY = {
+    **{"position": "rotary", "norm": "rms", "gated": True, "activation": "silu"},
+    **{"bias": False, "attention_bias": False, "tied": False, "epsilon": 1e-6},
+}
+QUICK = ("bert-no-pooler", "bart")
+CASES = (
+    *("gpt2", "gpt2-relu", "llama", "llama-biases", "llama-linear", "qwen2", "qwen3", "qwen3-bias"),
+    *(
+        "gemma",
+        "gemma-untied",
+        "bert",
+        "roberta",
+        "distilbert",
+        "t5",
+        "t5-gated-silu",
+        "bart-scaled",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in CASES)]
+)
+def test_a_published_model_computes_the_same_there(name, tmp_path):
+    folder = families.complete(name, tmp_path / name)
+    parity = export_run(folder, "ctranslate2", tmp_path / "out").parity
+    assert parity is not None
+    # float32, sums of about ten terms
+    assert parity.difference <= 1e-5 * max(1.0, parity.scale)
+    assert parity.same_tokens == parity.tokens
+    assert (parity.tokens >= 64) == (not name.startswith(("bert", "roberta", "distil")))
+
+
+def test_a_trained_run_is_exported(tmp_path, cli):
+    """With a tokenizer that has no unknown symbol."""
+    own = {
+        "model": ROTARY | {"max_length": 24},
+        "processor.tokenizer": {"kind": "bpe", "vocab_size": 270},
+        "train": {"steps": 2, "evaluate.every": 2},
+    }
+    small_runs.go(small_runs.recipe(tmp_path, **own), tmp_path / "run")
+    out = tmp_path / "out"
+    said = cli("export", tmp_path / "run", "--to", "ctranslate2", "--out", out, "--json")
+    assert (said.code, said.json["class"]) == (0, "LlamaForCausalLM")
+    parity = said.json["parity"]
+    assert parity["difference"] <= 1e-5 * max(1, parity["scale"])
+    assert parity["same_tokens"] == parity["tokens"] > 0
+    written = {"README.md", "manifest.json", "config.json", "model.bin", "tokenizer.json"}
+    assert {path.name for path in out.iterdir()} == {*written, "vocabulary.json"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (ROTARY | {"window": 3}, r"LlamaForCausalLM, differs in window=3 \(not None\);"),
+        (ROTARY | {"d_head": 6}, r"LlamaForCausalLM, differs in d_head=6 \(not 2\);"),
+        (ROTARY | {"activation": "relu"}, r"differs in activation='relu' \(not 'silu'\);"),
+        (
+            ROTARY | {"rotary_factor": 2.0, "rotary_wavelengths": (4.0, 16.0)},
+            r"differs in rotary_wavelengths=\(4\.0, 16\.0\) \(not None\);",
+        ),
+        ({"epsilon": 1e-3}, r"GPT2LMHeadModel, differs in epsilon=0\.001 \(not 1e-05\);"),
+    ],
+    ids=str,
+)
+def test_what_the_converter_would_lose_is_told(fields, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        fitting(tiny.config(**fields), "text-generation")
+
+
+def test_the_plan_names_the_class_or_the_task(tmp_path):
+    found = planned(Recipe.parse(small_runs.values(tmp_path, model=ROTARY)))
+    assert (found.name, found.differences) == ("LlamaForCausalLM", ())
+    with pytest.raises(ConfigError, match="has no models for task='token-classification'"):
+        fitting(tiny.config(), "token-classification")

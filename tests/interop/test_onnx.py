@@ -1,0 +1,312 @@
+"""ONNX graphs in onnxruntime compute what the models do: every configuration, padding on either
+side, the cache in pieces; and the program in an export's README.md runs it without this package."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from PIL import Image
+
+import glassformer as gf
+import tiny
+from glassformer.batch import Batch, Positions
+from glassformer.errors import ConfigError
+from glassformer.interop.onnx import graph as graphs_module
+from glassformer.interop.onnx.media import features
+from glassformer.interop.onnx.model import graphs
+from glassformer.interop.targets.onnx import differences, write
+from glassformer.layers.feedforward import Activation
+from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.models import ModelConfig, Transformer
+from glassformer.models.presets import TABLE
+from small_kinds import MAKERS
+from small_runs import go
+from small_senses import half
+from small_tasks import LEARNING
+
+# float32 rounds at 6e-8; outputs here are about 10, of sums of up to 32 such terms in two layers.
+CLOSE = 2e-5
+LENGTHS = 7, 4, 1
+
+ENCODER = {"architecture": "encoder", "head": "tag", "n_classes": 3}
+CROSSED = {"architecture": "encoder_decoder"}
+CLASSES = {"head": "classify", "n_classes": 3}
+PATCHES = {
+    **{"architecture": "encoder", "elements": "patches", "tied": False, "grid": (2, 4)},
+    **{"patch": (2, 2), "patch_width": 12, "max_length": 8, **CLASSES},
+}
+MODERN = {"norm": "rms", "position": "rotary", "qk_norm": True, "activation": "relu_squared"}
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "modern": MODERN | {"bias": False, "attention_bias": False, "tied": False, "n_kv_heads": 2},
+    "alibi": {"position": "alibi", "n_kv_heads": 1, "window": 4, "n_token_types": 2},
+    "bert": ENCODER
+    | {"norm_placement": "post", "embedding_norm": True, "n_token_types": 2, "tied": False},
+    "t5": CROSSED | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
+    "vit": PATCHES | {"pool": "first"},
+    "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
+}
+"""Those of `make test`."""
+MORE: dict[str, dict[str, Any]] = {
+    **{
+        f"{side['architecture'] if side else 'decoder'}, {kind}": side | {"position": kind}
+        for side in ({}, ENCODER, CROSSED)
+        for kind in tiny.POSITIONS
+    },
+    **{f"window, {n} kv": MODERN | {"n_kv_heads": n, "window": 3} for n in (1, 2, 4)},
+    **{
+        f"{kind}, gated={gated}": {"activation": kind, "gated": gated}
+        for kind in get_args(Activation)
+        for gated in (True, False)
+    },
+    "no residual": {"residual": False, "norm_placement": "post"},
+    "scaled embedding": {"embedding_scale": True, "embedding_norm": True},
+    "bias of words": {"tied": False, "head_bias": True},
+    "wide heads": {"scale": "model", "d_head": 6},
+    "bias inside": {"position": "relative", "bias_placement": "inside"},
+    "llama 3": {"position": "rotary", "rotary_factor": 4.0, "rotary_wavelengths": (2.0, 20.0)},
+    "interpolated": {"position": "rotary", "rotary_factor": 2.0},
+    "from 1": {"position": "sinusoidal", "first_position": 1},
+    "concatenated": {"position_combination": "concatenate", "tied": False},
+    "post-norm pairs": CROSSED | {"norm_placement": "post", "n_kv_heads": 2, "window": 4},
+    "own source": CROSSED | {"source_vocab_size": 15},
+    "own source positions": CROSSED | {"own_source_positions": True, "embedding_norm": True},
+    "typed source": CROSSED | {"n_token_types": 2},
+    "tags of a decoder": ENCODER | {"architecture": "decoder"},
+    "stream": {"architecture": "encoder", "head": "none"},
+    **{
+        f"masked, {kind}": {"architecture": "encoder", "head": "masked_lm", "head_activation": kind}
+        for kind in (None, "relu")
+    },
+    **{
+        f"{head} by {how} of {of}": {
+            **{"architecture": of, "head": head, "pool": how},
+            "n_classes": 3 if head == "classify" else None,
+        }
+        for of in ("encoder", "decoder")
+        for head in ("classify", "pool")
+        for how in ("last", "first", "mean")
+    },
+    **{
+        f"patches, {kind}, {how}": PATCHES | {"position": kind, "pool": how}
+        for kind in (*tiny.POSITIONS, "sinusoidal_2d", "rotary_2d")
+        for how in ("first", "mean")
+    },
+    "last patch": PATCHES | {"pool": "last", "window": 3},
+    "stem": PATCHES | {"stem": (6, 5), "pool": "first"},
+    "concatenated patches": PATCHES | {"position_combination": "concatenate"},
+    "vectors of patches": PATCHES | {"head": "none", "n_classes": None},
+}
+
+
+def session(graph, folder: Path, name: str = "model") -> onnxruntime.InferenceSession:
+    file = folder / f"{name}.onnx"
+    graph.save(file)
+    onnx.checker.check_model(str(file), full_check=True)
+    return onnxruntime.InferenceSession(str(file))
+
+
+def run(graph, **given: Any) -> dict[str, np.ndarray]:
+    taken = {one.name for one in graph.get_inputs()}
+    given = {name: np.asarray(values) for name, values in given.items() if name in taken}
+    names = [one.name for one in graph.get_outputs()]
+    return dict(zip(names, graph.run(None, given), strict=True))
+
+
+def pieces(graph, config: ModelConfig, **given: Any) -> np.ndarray:
+    """Logits of 3, 1 and 3 elements, each read after the cache of those before."""
+    empty = np.zeros((len(LENGTHS), config.kv_heads, 0, config.head_width), np.float32)
+    names = [one.name for one in graph.get_inputs() if one.name.startswith("past_")]
+    past, found = dict.fromkeys(names, empty), []
+    for begin, end in ((0, 3), (3, 4), (4, 7)):
+        new = {name: given[name][:, begin:end] for name in ("input_ids", "token_type_ids")}
+        mask = given["attention_mask"][:, :end]
+        logits, *caches = run(graph, **(given | new | past | {"attention_mask": mask})).values()
+        past = dict(zip(names, caches, strict=True))
+        found.append(logits)
+    return np.concatenate(found, 1)
+
+
+def of_tokens(model: Transformer, folder: Path, left: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of three padded rows in onnxruntime, and of each alone here, at the real elements."""
+    config = model.config
+    opened = {name: session(g, folder, name) for name, g in graphs(model).items()}
+    where = Positions.padded(LENGTHS, "left" if left else "right")
+    ids, kinds = tiny.tokens(3, 7), tiny.tokens(3, 7, seed=2) % 2
+    mask = where.valid.long().numpy()
+    given = {"input_ids": ids.numpy(), "token_type_ids": kinds.numpy(), "attention_mask": mask}
+    sources: list[Batch | None] = [None] * 3
+    if "encoder" in opened:
+        source = tiny.tokens(3, 7, seed=1)
+        given |= run(opened["encoder"], **(given | {"input_ids": source.numpy()}))
+        given |= {"encoder_attention_mask": mask}
+        for row, real in enumerate(where.valid):
+            own = kinds[None, row, real] if config.n_token_types else None
+            sources[row] = Batch(source[None, row, real], token_type_ids=own)
+    graph = opened.get("decoder") or opened["model"]
+    if config.predicts_next:
+        got = pieces(graph, config, **given)
+    else:
+        (got,) = run(graph, **given).values()
+    ours, theirs = [], []
+    typed = config.n_token_types and "encoder" not in opened
+    for row, real in enumerate(where.valid):
+        own = kinds[None, row, real] if typed else None
+        batch = Batch(ids[None, row, real], token_type_ids=own, source=sources[row])
+        ours.append(model(batch).logits[0].numpy())
+        theirs.append(got[row] if config.one_output else got[row][real.numpy()])
+    return np.concatenate(theirs), np.concatenate(ours)
+
+
+def stirred(**changes: Any) -> Transformer:
+    values = {"d_model": 16, "max_distance": 5, "d_ff": 24}
+    return tiny.stir(Transformer(tiny.config(**(values | changes)))).eval()
+
+
+@torch.no_grad()
+def check(changes: dict[str, Any], folder: Path) -> None:
+    model = stirred(**changes)
+    if model.config.reads_patches:
+        patches = torch.randn(3, 8, 12, generator=torch.Generator().manual_seed(1))
+        (got,) = run(session(graphs(model)["model"], folder), patches=patches).values()
+        np.testing.assert_allclose(got, model(Batch(patches)).logits, rtol=0, atol=CLOSE)
+        return
+    for left in (False, True):
+        np.testing.assert_allclose(*of_tokens(model, folder, left), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_graph_computes_what_the_model_does(name, tmp_path):
+    assert differences(stirred(**CONFIGURATIONS[name]).config) == []
+    check(CONFIGURATIONS[name], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_every_configuration(name, tmp_path):
+    check(MORE[name], tmp_path)
+
+
+def test_large_weights_lie_in_a_file_beside_the_graph(tmp_path, monkeypatch):
+    monkeypatch.setattr(graphs_module, "LARGEST", 1)
+    check(CONFIGURATIONS["vit"], tmp_path)
+    assert (tmp_path / "model.onnx.data").stat().st_size > (tmp_path / "model.onnx").stat().st_size
+
+
+def test_features_of_audio_are_those_of_the_reader(tmp_path):
+    values = {"rate": 8000, "seconds": 0.2, "n_mels": 16, "patch": (5, 8)}
+    mean, std = [-8.0 + i / 4 for i in range(16)], [1.5 + i / 8 for i in range(16)]
+    reader = AudioReader(AudioConfig.parse(values | {"mean": mean, "std": std}))
+    clips = np.random.default_rng(0).standard_normal((3, 1600)).astype(np.float32)
+    (got,) = run(session(features(reader), tmp_path), samples=clips).values()
+    # both transforms round sums of 200 products; logarithms of powers of about 1
+    np.testing.assert_allclose(
+        got, reader.patches(reader.spectrogram(clips)).numpy(), rtol=0, atol=1e-4
+    )
+
+
+def test_what_has_no_graph_is_told_with_the_field(tmp_path):
+    mixed = tiny.config(parts={"image": 5})
+    assert differences(mixed) == ["parts={'image': 5}, patches among tokens"]
+    crossed = differences(tiny.config(**CROSSED, **CLASSES))
+    assert crossed == ["head='classify' of an encoder-decoder"]
+    with pytest.raises(ConfigError, match=r"no ONNX graph: parts=\{'image'"):
+        write(Transformer(mixed), None, tmp_path)
+
+
+def program(folder: Path) -> list[str]:
+    """The lines that the program in a folder's README.md prints, without this package or torch."""
+    code = (folder / "README.md").read_text("utf-8").split("```python\n")[1].split("```")[0]
+    code += "\nimport sys\nassert not {'glassformer', 'torch'} & sys.modules.keys()\n"
+    places = [str(Path(one.__file__).parents[1]) for one in (onnxruntime, np)]
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr
+    return said.stdout.splitlines()
+
+
+def preset(name: str, **changes: Any) -> dict[str, Any]:
+    """Fields of a preset at a small size."""
+    own = {key: value for key, value in TABLE[name].items() if key not in ("sizes", "vocab_size")}
+    small = {"d_model": 16, "n_heads": 2, "n_layers": 2, "max_length": 48, "dropout": 0.0}
+    return {"position": "learned"} | own | small | {"attention_dropout": 0.0} | changes
+
+
+BERT = preset("bert", pool="first")
+KINDS: dict[str, dict[str, Any]] = {
+    "text": preset("qwen3"),
+    "classes": BERT | {"head": "classify"},
+    "tags": BERT | {"head": "tag", "pooler": False},
+    "pairs": preset("t5", d_head=8),
+    "pictures": preset("vit", grid=None, n_classes=None) | {"patch_width": 4, "max_length": 16},
+}
+"""A language model, classifier, tagger, translator and ViT, whose configurations have a published
+class."""
+
+
+def expected(run: gf.Run, kind: str) -> list[str]:
+    """What the program of such a run prints."""
+    greedy = {"temperature": 0, "max_new_tokens": 20}
+    match kind:
+        case "text":
+            return [run.generate("The", **greedy)]
+        case "pairs":
+            return [run.translate("A dog runs.", **greedy)]
+        case "tags":
+            return [str(run.tag(words)) for words in (["The", "cat", "sleeps"], ["Dogs", "run"])]
+        case "classes":
+            return [run.classify("A dog runs.")]
+        case "sounds":
+            return [run.classify((np.zeros(800, np.float32), 8000))]
+    return [run.classify(half("left", np.random.default_rng(9)))]
+
+
+def exported(kind: str, folder: Path, cli, **changes: Any) -> gf.Run:
+    """A trained run after its export, which agrees."""
+    folder.mkdir()
+    go(MAKERS[kind](folder, **changes), folder / "run")
+    said = cli("export", folder / "run", "--to", "onnx", "--out", folder / "onnx", "--json")
+    assert said.code == 0, said.err
+    run, parity = gf.load(folder / "run"), said.json["parity"]
+    assert parity["difference"] < 1e-4
+    assert parity["same"] == 1
+    assert parity["same_tokens"] == parity["tokens"]
+    assert (parity["tokens"] > 0) == run.model.config.predicts_next
+    about = json.loads((folder / "onnx" / "config.json").read_text("utf-8"))
+    assert about["graphs"].keys() == {file.name for file in (folder / "onnx").glob("*.onnx")}
+    picture = half("left", np.random.default_rng(9))[..., 0]
+    Image.fromarray(picture).save(folder / "onnx" / "photo.png")
+    return run
+
+
+def test_the_program_beside_a_language_model_writes_what_the_run_writes(tmp_path, cli):
+    run = exported("text", tmp_path / "lm", cli, model={"max_length": 32})
+    assert program(tmp_path / "lm" / "onnx") == expected(run, "text")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*KINDS, "sounds"])
+def test_what_is_trained_here_is_exported_to_transformers_and_onnx(kind, tmp_path, cli):
+    model = {"model": KINDS[kind]} if kind in KINDS else {}
+    run = exported(kind, tmp_path / kind, cli, train=LEARNING, **model)
+    assert program(tmp_path / kind / "onnx") == expected(run, kind)
+    if model:
+        out = tmp_path / kind / "transformers"
+        said = cli(
+            "export", tmp_path / kind / "run", "--to", "transformers", "--out", out, "--json"
+        )
+        assert said.code == 0, said.err
+        assert said.json["parity"]["difference"] < 1e-4
