@@ -8,6 +8,7 @@ run.tag("A dog runs .")                         token classification
 run.classify("What a film!")                    classification of texts, images, audio, parts
 run.answer([{"image": "dog.png"}, "What is it?"])
 run.draw("a red star")                          text to image
+run.fill("The ___ sat.")                        masked language model
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
@@ -27,6 +28,7 @@ from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.embed import embed
+from glassformer.generate.fill import Filled
 from glassformer.generate.tag import Tags
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
@@ -244,6 +246,14 @@ class Run:
             )
         config = self.options(**changes)
         return _each(prompt, lambda prompts: self.task.draw(self.model, prompts, config))
+
+    def fill(self, text: str | Sequence[str]) -> Any:
+        """A text with the likeliest word in each blank (`___` or `[MASK]`), or each of a list."""
+        return _each(text, lambda texts: [one.text for one in self.filled(texts)])
+
+    def filled(self, texts: Sequence[str], top: int = 1, first: int = 1) -> list[Filled]:
+        """Filled texts with the `top` likeliest words of each blank; errors count from `first`."""
+        return self.task.fill(self.model, texts, top, first)
 
     def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
         """The target of a source (str to str), or of each of a list of sources (list to list)."""

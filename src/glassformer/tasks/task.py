@@ -350,6 +350,7 @@ class Task(ABC):
     tag = refused("tagging")
     classify = refused("classifying")
     draw = refused("drawing")
+    fill = refused("filling blanks")
 
     @property
     def pair(self) -> PairTokenizer:
