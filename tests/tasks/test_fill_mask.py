@@ -3,7 +3,6 @@ always asks the same."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 

@@ -29,6 +29,7 @@ from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.embed import embed
 from glassformer.generate.fill import Filled
+from glassformer.generate.likelihood import Likelihood
 from glassformer.generate.tag import Tags
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
@@ -41,6 +42,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import SAMPLING, Recipe
+from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.start import model_at
 
@@ -221,6 +223,15 @@ class Run:
     def score(self, text: str) -> list[TokenScore]:
         """The log-probability of each token of a text, given those before it."""
         return [TokenScore(*row) for row in self.task.score(self.model, text)]
+
+    def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
+        """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
+        beginning, and is a ConfigError otherwise."""
+        return self.task.likelihoods(self.model, pairs, fit)
+
+    def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
+        """The model asked by prompts with `n` examples of a labelled table (see `FewShot.of`)."""
+        return FewShot.of(self.model, self.task, examples_of(examples), n, **how)
 
     def answer(self, parts: Any, watch: Watch | None = None, **changes: Any) -> Any:
         """The text for a list of parts (to str), or for each of a list of such lists (to list).
