@@ -95,9 +95,10 @@ def split_answer(tokenizer: Tokenizer, prompt: str, answer: str) -> Pair:
 
 
 def beginning(tokenizer: Tokenizer) -> Ids:
-    """The symbol behind which a text's first token is predicted; none if there is none."""
+    """The symbol behind which a text's first token is predicted: of its frame, or that which ends
+    the document before it; none if there is none."""
     frame, specials = tokenizer.frame_or("", "").begin, tokenizer.specials
-    named = [specials[role] for role in ("bos", "eos") if role in specials]
+    named = [specials[role] for role in ("eos", "bos") if role in specials]
     return frame or tuple(named[:1])
 
 
