@@ -50,6 +50,7 @@ def agree(found, expected) -> None:
 @pytest.mark.parametrize("shared", [0, 5])
 def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, shared, monkeypatch):
     monkeypatch.setattr(likelihood, "LOGITS", 8 * tiny.VOCABULARY)  # a few rows at a time
+    monkeypatch.setattr(likelihood, "TOKENS", 50)
     draw, model = random.Random(shared), tiny.model(architecture="decoder", **kind)
     first = ids(draw, shared, shared)
     prompts = [first + ids(draw, 1, 6) for _ in range(5)]
@@ -61,7 +62,7 @@ def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, shared, monke
         for prompt, answer in pairs
     ]
     assert any(right for _, right in expected)
-    agree(likelihoods(model, pairs, batch_size=3), expected)
+    agree(likelihoods(model, pairs), expected)
 
 
 def test_an_encoder_decoder_scores_answers_to_sources():
@@ -72,7 +73,7 @@ def test_an_encoder_decoder_scores_answers_to_sources():
     for source, answer in pairs:
         batch = Batch(torch.tensor([(1, *answer[:-1])]), source=Batch(torch.tensor([source])))
         expected.append(told(model(batch).logits[0], answer))
-    agree(likelihoods(model, pairs, batch_size=3, begin=1), expected)
+    agree(likelihoods(model, pairs, begin=1), expected)
 
 
 @given(length=st.integers(1, 40), longest=st.integers(1, 9))

@@ -7,7 +7,7 @@ What all prompts begin with is computed once, a prompt once for all of its answe
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.generate.advance import check_ids, check_language_model, check_numbers
 from glassformer.layers.cache import Cache
 from glassformer.losses import at_least_float32, token_log_probs
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Features, Transformer, evaluating
 from glassformer.tokenizers.text import Tokenizer
 
 Ids = tuple[int, ...]
@@ -27,8 +27,8 @@ Pair = tuple[Ids, Ids]
 Rows = Sequence[tuple[int, Ids]]
 """Answers, each with the number of its prompt in the batch."""
 Told = tuple[list[float], bool]
-LOGITS = 1 << 26
-"""Numbers in the logits that are in memory at once, about."""
+LOGITS, TOKENS = 1 << 26, 1 << 13
+"""Numbers in the logits, and tokens of prompts in caches, that are in memory at once, about."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Likelihood:
 
 
 def likelihoods(
-    model: Transformer, pairs: Sequence[Pair], batch_size: int = 32, begin: int | None = None
+    model: Transformer, pairs: Sequence[Pair], begin: int | None = None
 ) -> list[Likelihood]:
     """log p(answer | prompt) of each pair, in order, whatever else is asked for.
 
@@ -61,8 +61,8 @@ def likelihoods(
     prompts, found = sorted(of, key=len), dict[int, Likelihood]()
     with evaluating(model):
         shared = _shared(model, prompts) if begin is None else None
-        for at in range(0, len(prompts), batch_size):
-            batch = prompts[at : at + batch_size]
+        for at in _chunks(list(map(len, prompts))):
+            batch = prompts[at]
             numbers = [number for prompt in batch for number in of[prompt]]
             rows = [(row, pairs[n][1]) for row, prompt in enumerate(batch) for n in of[prompt]]
             told = (
@@ -150,7 +150,7 @@ def _shared(model: Transformer, prompts: Sequence[Ids]) -> Cache | None:
 
 def _continued(
     model: Transformer, prompts: Sequence[Ids], rows: Rows, shared: Cache | None
-) -> Iterator[Told]:
+) -> list[Told]:
     """By a decoder: the first token of each answer from its prompt, the others behind it."""
     known = 0 if shared is None or shared.positions is None else shared.positions.length
     device = next(model.parameters()).device
@@ -163,37 +163,38 @@ def _continued(
     logits = model.head(hidden[:, None], features.positions)
     of = torch.tensor([row for row, _ in rows], device=device)
     firsts = torch.tensor([[answer[0]] for _, answer in rows], device=device)
-    begun = [
-        told
-        for at in _chunks([1] * len(rows), model.config.vocab_size)
-        for told in _told(logits[of[at]], firsts[at])
-    ]
-    longer = [(number, row, answer) for number, (row, answer) in enumerate(rows) if answer[1:]]
-    more = dict[int, Told]()
-    for at in _chunks([len(answer) - 1 for _, _, answer in longer], model.config.vocab_size):
-        part = longer[at]
-        batch = _behind([a[:-1] for *_, a in part], [len(prompts[row]) for _, row, _ in part])
-        own = features.cache
-        assert own is not None
-        index = torch.tensor([row for _, row, _ in part], device=device)
-        features_ = model.features(batch.to(device), cache=own.selected(index))
-        wanted = padded_rows([answer[1:] for *_, answer in part], IGNORE).to(device)
-        found = _told(model.head(features_.hidden, features_.positions), wanted)
-        more |= {number: told for (number, *_), told in zip(part, found, strict=True)}
-    return _joined(begun, more)
+    found = list[Told]()
+    for at in _chunks([1] * len(rows), model.config.vocab_size):
+        found += _told(logits[of[at]], firsts[at])
+    longer = [number for number, (_, answer) in enumerate(rows) if len(answer) > 1]
+    rest = _behind_prompts(model, features, prompts, [rows[number] for number in longer])
+    for number, (log_probs, greedy) in zip(longer, rest, strict=True):
+        first, right = found[number]
+        found[number] = [*first, *log_probs], right and greedy
+    return found
 
 
-def _joined(begun: Sequence[Told], more: Mapping[int, Told]) -> Iterator[Told]:
-    for number, (first, greedy) in enumerate(begun):
-        rest, right = more.get(number, ([], True))
-        yield [*first, *rest], greedy and right
+def _behind_prompts(
+    model: Transformer, features: Features, prompts: Sequence[Ids], rows: Rows
+) -> Iterator[Told]:
+    """All tokens of answers but the first, behind prompts that are in the cache."""
+    assert features.cache is not None
+    sizes, longest = [len(answer) - 1 for _, answer in rows], len(prompts[-1])
+    for at in _chunks(sizes, model.config.vocab_size, longest):
+        part, device = rows[at], features.hidden.device
+        batch = _behind([a[:-1] for _, a in part], [len(prompts[row]) for row, _ in part])
+        cache = features.cache.selected(torch.tensor([row for row, _ in part], device=device))
+        new = model.features(batch.to(device), cache=cache)
+        wanted = padded_rows([answer[1:] for _, answer in part], IGNORE).to(device)
+        yield from _told(model.head(new.hidden, new.positions), wanted)
 
 
 def _answered(model: Transformer, prompts: Sequence[Ids], rows: Rows, begin: int) -> Iterator[Told]:
     """By an encoder-decoder, whose sources the prompts are."""
     device = next(model.parameters()).device
     memory = model.encode(Batch.padded(prompts).to(device))
-    for at in _chunks([len(answer) for _, answer in rows], model.config.vocab_size):
+    sizes, longest = [len(answer) for _, answer in rows], len(prompts[-1])
+    for at in _chunks(sizes, model.config.vocab_size, longest):
         part = rows[at]
         index = torch.tensor([row for row, _ in part], device=device)
         batch = Batch.padded([[begin, *answer[:-1]] for _, answer in part]).to(device)
@@ -205,18 +206,19 @@ def _answered(model: Transformer, prompts: Sequence[Ids], rows: Rows, begin: int
 def _behind(rows: Sequence[Ids], before: Sequence[int]) -> Batch:
     """Rows of ids that follow so many elements each, padded to the longest."""
     places = Positions.padded([len(row) for row in rows])
-    return Batch(
-        padded_rows(rows),
-        Positions(places.position + torch.tensor(before)[:, None], valid=places.valid),
-    )
+    position = places.position + torch.tensor(before)[:, None]
+    return Batch(padded_rows(rows), Positions(position, valid=places.valid))
 
 
-def _chunks(lengths: Sequence[int], width: int) -> Iterator[slice]:
-    """Rows in groups whose padded logits have about LOGITS numbers at most."""
+def _chunks(lengths: Sequence[int], width: int = 0, before: int = 0) -> Iterator[slice]:
+    """Rows of these lengths, padded to the longest, in groups within the limits, of one at least.
+
+    `width`: numbers in the logits of a token; `before`: tokens in the cache of a row.
+    """
     begin = longest = 0
     for at, length in enumerate(lengths):
-        longest = max(longest, length)
-        if at > begin and (at + 1 - begin) * longest * width > LOGITS:
+        longest, n = max(longest, length), at + 1 - begin
+        if n > 1 and (n * longest * width > LOGITS or n * (before + longest) > TOKENS):
             yield slice(begin, at)
             begin, longest = at, length
     if lengths:
