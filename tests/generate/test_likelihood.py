@@ -39,6 +39,11 @@ def told(logits: torch.Tensor, wanted: tuple[int, ...]) -> tuple[list[float], bo
     )
 
 
+def plainly(model, prompt, answer) -> tuple[list[float], bool]:
+    ids = torch.tensor([prompt + answer[:-1]])
+    return told(model(ids).logits[0, len(prompt) - 1 :], answer)
+
+
 def agree(found, expected) -> None:
     for one, (log_probs, greedy) in zip(found, expected, strict=True):
         assert one.log_probs == pytest.approx(log_probs, rel=1e-10, abs=1e-10)
@@ -49,20 +54,24 @@ def agree(found, expected) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["position"])
 @pytest.mark.parametrize("shared", [0, 5])
 def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, shared, monkeypatch):
-    monkeypatch.setattr(likelihood, "LOGITS", 8 * tiny.VOCABULARY)  # a few rows at a time
+    monkeypatch.setattr(likelihood, "LOGITS", 8 * tiny.VOCABULARY)  # some rows at a time
     monkeypatch.setattr(likelihood, "TOKENS", 50)
     draw, model = random.Random(shared), tiny.model(architecture="decoder", **kind)
     first = ids(draw, shared, shared)
     prompts = [first + ids(draw, 1, 6) for _ in range(5)]
     pairs = [(prompt, ids(draw, 1, 4)) for prompt in prompts for _ in range(4)]
     greedy = int(model(torch.tensor([prompts[0]])).logits[0, -1].argmax())
-    pairs = draw.sample([*pairs, (prompts[0], (greedy,)), (first or prompts[1], (1, 2))], 22)
-    expected = [
-        told(model(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1], answer)
-        for prompt, answer in pairs
-    ]
+    pairs += [(prompts[0], (greedy,)), (first or prompts[1], (1, 2))]
+    draw.shuffle(pairs)
+    expected = [plainly(model, *pair) for pair in pairs]
     assert any(right for _, right in expected)
     agree(likelihoods(model, pairs), expected)
+
+
+def test_rows_that_fill_the_context_are_scored_together():
+    draw, model = random.Random(0), tiny.model(architecture="decoder", position="learned")
+    pairs = [(ids(draw, 31, 31), (1, 2)), (ids(draw, 9, 9), ids(draw, 24, 24))]
+    agree(likelihoods(model, pairs), [plainly(model, *pair) for pair in pairs])
 
 
 def test_an_encoder_decoder_scores_answers_to_sources():

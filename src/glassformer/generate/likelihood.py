@@ -167,6 +167,7 @@ def _continued(
     for at in _chunks([1] * len(rows), model.config.vocab_size):
         found += _told(logits[of[at]], firsts[at])
     longer = [number for number, (_, answer) in enumerate(rows) if len(answer) > 1]
+    longer.sort(key=lambda number: len(rows[number][1]))
     rest = _behind_prompts(model, features, prompts, [rows[number] for number in longer])
     for number, (log_probs, greedy) in zip(longer, rest, strict=True):
         first, right = found[number]
@@ -206,7 +207,9 @@ def _answered(model: Transformer, prompts: Sequence[Ids], rows: Rows, begin: int
 def _behind(rows: Sequence[Ids], before: Sequence[int]) -> Batch:
     """Rows of ids that follow so many elements each, padded to the longest."""
     places = Positions.padded([len(row) for row in rows])
+    assert places.valid is not None
     position = places.position + torch.tensor(before)[:, None]
+    position = position.where(places.valid, 0)  # or padding would be outside a learned table
     return Batch(padded_rows(rows), Positions(position, valid=places.valid))
 
 

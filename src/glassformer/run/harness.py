@@ -93,6 +93,7 @@ def registered() -> type:
     try:
         base = import_module("lm_eval.api.model").LM
         register = import_module("lm_eval.api.registry").register_model
+        import_module("lm_eval.models")  # whose own are known only if nobody else's are
     except ImportError:
         raise ConfigError(
             "The evaluation harness is not installed; install it with pip install lm-eval."
