@@ -90,6 +90,7 @@ def test_the_public_names_are_these():
         *("generate", "generated", "recorded", "stream", "score"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
         *("tag", "tagged", "classify", "classified", "embed", "contexts"),
+        *("fill", "filled", "likelihoods", "few_shot"),
         *("answer", "answered", "draw"),
     }
     assert list(inspect.signature(module.load).parameters) == [

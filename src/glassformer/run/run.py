@@ -89,7 +89,7 @@ class Run:
         if not hasattr(self.processor, "tokenizer"):
             raise ConfigError(
                 f"{self.folder} reads {self.processor.noun}s, not text; use "
-                f"`glassformer {self.task.verb} RUN FILE ...`."
+                f"`glassformer {self.task.verb}`."
             )
         return self.processor.tokenizer
 
