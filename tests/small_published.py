@@ -101,6 +101,8 @@ def published(folder: Path) -> Path:
     (folder / "talks.jsonl").write_text(f"{json.dumps({'messages': talk})}\n" * ROWS)
     for name in ("lines.txt", "sentences.txt", "sources.txt", "in.txt", "lines.en", "lines.de"):
         (folder / name).write_text(TEXT * (ROWS if name.startswith("lines.") else 2))
+    for name in ("examples.csv", "labelled.csv"):
+        (folder / name).write_text("text,label\nwhat a film,good\nthe cat sat,bad\n" * 2)
     (folder / "pairs.tsv").write_text(f"{TEXT.strip()}\t{TEXT}" * ROWS)
     point = "decoder.blocks.1.attention.pattern.safetensors"
     save_file({"values": np.zeros((1, 2, 3, 3), np.float32)}, folder / point)

@@ -38,6 +38,7 @@ NOT_RUN = {
     "glassformer inspect ": "serves until it is stopped; tests/cli runs it",
     "python bench/": "needs a peer",
     "pip ": "needs a network",
+    "python -m glassformer.run.harness ": "needs the harness; tests/test_harness.py runs it",
     "make ": "is compared with the Makefile",
     "python -m glassformer.demos ": "writes thousands of images; tests/demos runs it",
 }

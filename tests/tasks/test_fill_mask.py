@@ -3,7 +3,6 @@ always asks the same."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -45,12 +44,9 @@ def test_a_pattern_is_learned(tmp_path):
     assert result.scores["accuracy"] > 0.9, "by chance it is 1/8"
     assert result.scores["loss"] < 0.4, "by chance it is log 8 = 2.08"
     run = gf.load(tmp_path / "x")
-    specials = run.tokenizer.specials
-    ids = torch.from_numpy(run.tokenizer.encode("cdefghab").astype(np.int64))[None]
-    ids[0, 3] = specials["mask"]
-    with torch.no_grad():
-        logits = run.model(Batch(ids)).logits
-    assert run.tokenizer.decode([int(logits[0, 3].argmax())]) == "f"
+    assert run.fill(["cde___ghab", "ab<mask>defg[MASK]"]) == ["cdefghab", "abcdefgh"]
+    long = "abcdefgh" * 9
+    assert run.fill(f"{long}ab___defgh{long}abcd____fgh") == f"{long}abcdefgh{long}abcdefgh"
 
 
 def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):

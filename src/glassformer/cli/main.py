@@ -16,6 +16,7 @@ import typer
 from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
+from glassformer.cli.fill import fill
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
 from glassformer.cli.publish import export, import_
@@ -50,7 +51,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed)
+COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed, fill)
 COMMANDS += (tokenize, plan, verify, inspect, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2

@@ -43,6 +43,35 @@ Index = Annotated[int, Option(min=0)]
 OptionalIndex = Annotated[int | None, Option(min=0)]
 Share = Annotated[float | None, Option(min=0, max=1)]
 
+Prompts = Annotated[list[str] | None, Option("--prompt", help="Text to continue; may be repeated.")]
+Temperature = Annotated[
+    float | None, Option("--temperature", help="Sampling temperature; 0: the likeliest token.")
+]
+TopK = Annotated[int | None, Option("--top-k", help="Only the K likeliest tokens.")]
+TopP = Annotated[
+    float | None, Option("--top-p", help="Only the likeliest tokens that together reach P.")
+]
+MinP = Annotated[
+    float | None,
+    Option("--min-p", help="Only tokens at least P times as likely as the likeliest."),
+]
+Penalty = Annotated[
+    float | None,
+    Option(
+        "--repetition-penalty", help="Above 1: tokens that already occurred become less likely."
+    ),
+]
+Seed = Annotated[
+    int | None, Option("--seed", help="Random seed; the same seed gives the same text.")
+]
+Stop = Annotated[list[str] | None, Option("--stop", help="End before this text; may be repeated.")]
+Window = Annotated[
+    bool,
+    Option(
+        "--window", help="Continue a prompt longer than the context from its last half context."
+    ),
+]
+
 
 def documented(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the lines of its docstring as the help of its options."""

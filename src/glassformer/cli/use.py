@@ -5,28 +5,39 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glassformer.cli.few_shot import Asked, NumberOfShots, Shots, Template, ask_labels
 from glassformer.cli.lines import one_line
 from glassformer.cli.options import (
     Device,
     Json,
     MaxNewTokens,
+    MinP,
     OptionalCount,
+    Penalty,
+    Prompts,
     RunFolder,
+    Seed,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+    Window,
     given,
     refuse,
 )
 from glassformer.cli.outputs import Force, check_output
+from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.run import Run
 
-MOST_ROWS, MOST_NAMED = 30, 10
-"""Classes in a table, and unseen ones that are named; --json has them all."""
-WIDTH = 14
-"""Letters of the name of a score."""
+MOST_ROWS = 30
+"""Classes in a table; --json has them all."""
 DRAWN = "--to-image draws what a text says, always in the same size"
+CHOOSES = "--shots chooses among labels"
+CONTINUES = "Without --shots no label is chosen"
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
 
@@ -63,39 +74,8 @@ def evaluate(
     noun = "examples" if "tokens" not in scores else "tokens"
     n, what = scores[noun], noun.replace("tokens", "predicted tokens")
     print(f"{scores['run']}, {of}: {n:,} {what}")
-    for name, value in scores.items():
-        if isinstance(value, float):
-            signature = scores.get(f"{name}_signature", "")
-            print(f"  {name.replace('_', ' '):{WIDTH}} {value:.4f}  {signature}".rstrip())
-    if "spans" in scores:
-        print(f"  {'spans':{WIDTH}} {scores['spans']:,}")
-    if "baselines" in scores:
-        _print_baselines(scores["baselines"], scores)
-    _print_unseen(scores.get("unseen_classes", {}))
+    print_scores(scores)
     _print_table(scores.get("table", []))
-
-
-def _print_baselines(learned: dict[str, Any], scores: dict[str, Any]) -> None:
-    """Print the scores of baselines on the same data, and whether the model is not better."""
-    from glassformer.metrics.comparison import compared, verdict
-
-    for name, value in compared(learned).items():
-        print(f"  {name:{WIDTH}} {value:.4f}  (baseline, {learned['metric'].replace('_', ' ')})")
-    if said := verdict(learned, scores):
-        print(f"  {said}")
-
-
-def _print_unseen(classes: dict[str, int]) -> None:
-    """Print the number of classes that the model cannot give, the most frequent of them by name."""
-    if not classes:
-        return
-    named = sorted(classes.items(), key=lambda pair: -pair[1])
-    shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
-    more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
-    print(
-        f"  {'unseen':{WIDTH}} {sum(classes.values()):,} of classes that the model does not know: "
-        f"{shown}{more}"
-    )
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -116,40 +96,36 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 def generate(
     run: RunFolder,
-    prompt: list[str] | None = None,
+    prompt: Prompts = None,
     image: str | None = None,
     audio: str | None = None,
     max_new_tokens: MaxNewTokens = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
-    repetition_penalty: float | None = None,
-    seed: int | None = None,
-    stop: list[str] | None = None,
-    window: bool = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    repetition_penalty: Penalty = None,
+    seed: Seed = None,
+    stop: Stop = None,
+    window: Window = False,
     stream: bool = False,
     score: bool = False,
     to_image: Path | None = None,
+    shots: Shots = None,
+    n_shots: NumberOfShots = None,
+    template: Template = None,
+    inp: Asked = None,
     force: Force = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
 
-    With --image or --audio, a multimodal model answers the prompt about that file.
+    With --image or --audio, a multimodal model answers the prompt about that file; with --shots, a
+    language model gives the likeliest label of each text.
 
-    prompt: Text to continue; may be repeated.
     image: Image that the prompts are about.
     audio: Audio file that the prompts are about.
-    temperature: Sampling temperature; 0: always the likeliest token.
-    top_k: Only the K likeliest tokens.
-    top_p: Only the likeliest tokens that together reach P.
-    min_p: Only tokens at least P times as likely as the likeliest.
-    repetition_penalty: Above 1: tokens that already occurred become less likely.
-    seed: Random seed; the same seed gives the same text.
-    stop: End before this text; may be repeated.
-    window: Continue a prompt longer than the context from its last half context.
     stream: Print text as it is generated (the default on a terminal).
     score: Print the log-probabilities of the prompt's tokens instead.
     to_image: Draw the prompt and save the image as this .png file.
@@ -158,12 +134,16 @@ def generate(
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
+    if shots is not None:
+        unused = {**options, **files, "seed": None, "stream": stream, "score": score}
+        refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)
+        return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
+    refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        _write(run, prompt, files, given(options), stream, score, device, json)
-    else:
-        unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")} | files
-        refuse(unused | {"stream": stream, "score": score}, DRAWN)
-        _draw(run, prompt or [], to_image, force, given(options), device, json)
+        return _write(run, prompt, files, given(options), stream, score, device, json)
+    unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")} | files
+    refuse(unused | {"stream": stream, "score": score}, DRAWN)
+    return _draw(run, prompt or [], to_image, force, given(options), device, json)
 
 
 def _write(

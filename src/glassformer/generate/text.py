@@ -108,9 +108,11 @@ def generate(
     prompts: Sequence[str],
     config: GenerateConfig,
     watch: Watch | None = None,
+    longest: int | None = None,
 ) -> list[Generated]:
-    """The whole text for each prompt, in order. Errors: those of `stream`."""
-    begins = _begins(tokenizer, prompts)
+    """The whole text for each prompt, or for its last `longest` tokens, in order. Errors: those of
+    `stream`."""
+    begins = [ids[-longest if longest else 0 :] for ids in _begins(tokenizer, prompts)]
     return _whole(model, tokenizer, begins, config, begins, watch=watch)
 
 

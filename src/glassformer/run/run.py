@@ -8,6 +8,7 @@ run.tag("A dog runs .")                         token classification
 run.classify("What a film!")                    classification of texts, images, audio, parts
 run.answer([{"image": "dog.png"}, "What is it?"])
 run.draw("a red star")                          text to image
+run.fill("The ___ sat.")                        masked language model
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
@@ -27,6 +28,8 @@ from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.embed import embed
+from glassformer.generate.fill import Filled
+from glassformer.generate.likelihood import Likelihood
 from glassformer.generate.tag import Tags
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
@@ -39,6 +42,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import SAMPLING, Recipe
+from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.start import model_at
 
@@ -85,7 +89,7 @@ class Run:
         if not hasattr(self.processor, "tokenizer"):
             raise ConfigError(
                 f"{self.folder} reads {self.processor.noun}s, not text; use "
-                f"`glassformer {self.task.verb} RUN FILE ...`."
+                f"`glassformer {self.task.verb}`."
             )
         return self.processor.tokenizer
 
@@ -239,6 +243,15 @@ class Run:
         """The log-probability of each token of a text, given those before it."""
         return [TokenScore(*row) for row in self.task.score(self.model, text)]
 
+    def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
+        """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
+        beginning, and is a ConfigError otherwise."""
+        return self.task.likelihoods(self.model, pairs, fit)
+
+    def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
+        """The model asked by prompts with `n` examples of a labelled table (see `FewShot.of`)."""
+        return FewShot.of(self.model, self.task, examples_of(examples), n, **how)
+
     def answer(self, parts: Any, watch: Watch | None = None, **changes: Any) -> Any:
         """The text for a list of parts (to str), or for each of a list of such lists (to list).
 
@@ -263,6 +276,14 @@ class Run:
             )
         config = self.options(**changes)
         return _each(prompt, lambda prompts: self.task.draw(self.model, prompts, config))
+
+    def fill(self, text: str | Sequence[str]) -> Any:
+        """A text with the likeliest word in each blank (`___` or `[MASK]`), or each of a list."""
+        return _each(text, lambda texts: [one.text for one in self.filled(texts)])
+
+    def filled(self, texts: Sequence[str], top: int = 1, first: int = 1) -> list[Filled]:
+        """Filled texts with the `top` likeliest words of each blank; errors count from `first`."""
+        return self.task.fill(self.model, texts, top, first)
 
     def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
         """The target of a source (str to str), or of each of a list of sources (list to list)."""

@@ -14,7 +14,6 @@ class FeatureExtraction(Task):
 
     capabilities = frozenset({"vectors"})
     summary = "computes vectors"
-    verb = "embed"
     loss = refused("a loss")
     evaluate = refused("evaluating")
 
@@ -32,10 +31,16 @@ class FeatureExtraction(Task):
         own = self.recipe.model
         return own.pool if own.head == "pool" and not own.pooler else "mean"
 
+    @property
+    def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `Task`: no command computes the vectors of images and audio, but they can be seen."""
+        return "inspect" if self.processor.reads_files else "embed"
+
     def card(self) -> Card:
         """See `Task`."""
         described = "; ".join(self.processor.description())
-        return Card(described, "nothing", f"glassformer embed {self.folder} < lines")
+        lines = "" if self.processor.reads_files else " < lines"
+        return Card(described, "nothing", f"glassformer {self.verb} {self.folder}{lines}")
 
     def reply(self) -> dict[str, Any]:
         """See `Task`."""

@@ -2,7 +2,7 @@
 sides (BERT, Devlin et al. 2019).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
+from glassformer.generate.fill import Filled, fill
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
@@ -34,7 +35,7 @@ SHOWN = 48
 class FillMask(RunningText):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
-    verb = "embed"
+    verb = "fill"
     capabilities = frozenset({"masked"})
     summary = "predicts the masked tokens of a text"
 
@@ -84,10 +85,17 @@ class FillMask(RunningText):
         text = (" " if tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
 
+    def fill(
+        self, model: Transformer, texts: Sequence[str], top: int = 1, first: int = 1
+    ) -> list[Filled]:
+        """See `Task`."""
+        return fill(model, self.processor.reader, self.processor.batches, texts, top, first)
+
     def card(self) -> Card:
         """See `Task`."""
         use = (
             f"glassformer train ud-tagging train.init_from={self.folder} --run ...\n"
+            f'glassformer fill {self.folder} --text "... ___ ..."\n'
             f"glassformer embed {self.folder} < lines"
         )
         return replace(super().card(), use=use)

@@ -345,7 +345,11 @@ class Task(ABC):
             "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
         )
 
-    # Verbs of single tasks, which those define.
+    # Verbs of single tasks, which those define. Of language models:
+    # likelihoods(model, [(prompt, answer)], fit)   log p of answers; fit: cut prompts at the left
+    # room(model, prompt, answer)                   tokens that are left, below 0 if too many
+    # rolled(model, texts)                          log p of whole texts
+    # complete(model, prompts, how)                 new text, of prompts that are cut if too long
 
     stream = refused("streaming text")
     generate = refused("generating text")
@@ -356,6 +360,11 @@ class Task(ABC):
     tag = refused("tagging")
     classify = refused("classifying")
     draw = refused("drawing")
+    fill = refused("filling blanks")
+    likelihoods = refused("scoring answers")
+    room = refused("scoring answers")
+    rolled = refused("scoring running text")
+    complete = refused("generating text")
     chat = refused("chatting")
     chat_stream = refused("chatting")
     chat_prompt = refused("chatting")

@@ -17,6 +17,7 @@ from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate import score_pairs, transduce
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.likelihood import Likelihood, likelihoods
 from glassformer.generate.text import Delta, Generated, answer
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
@@ -231,6 +232,28 @@ class PairsToText(TextToText):
     ) -> list[list[float]]:
         """Log-probability of each token of each target, the end symbol included."""
         return score_pairs(model, self.pair, pairs, first=first)
+
+    def likelihoods(
+        self, model: Transformer, pairs: Sequence[tuple[str, str]], fit: bool = False
+    ) -> list[Likelihood]:
+        """See `Task`: of targets with their end, of which prompts are the sources."""
+        longest = model.config.max_length if fit else None
+        ids = [self._ids(*pair, longest) for pair in pairs]
+        return likelihoods(model, ids, begin=self.begin)
+
+    def room(self, model: Transformer, prompt: str, answer: str) -> int:
+        """See `Task`."""
+        return model.config.max_length - max(map(len, self._ids(prompt, answer)))
+
+    def _ids(self, prompt: str, answer: str, longest: int | None = None) -> Any:
+        source, target = self.pair.source_ids(prompt), self.pair.target_ids(answer)
+        return tuple(source[-longest if longest else 0 :].tolist()), tuple(target.tolist())
+
+    def complete(
+        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig
+    ) -> list[str]:
+        """See `Task`."""
+        return [best[0].text for best in transduce(model, self.pair, prompts, how)]
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: a source and its target, given or generated."""
