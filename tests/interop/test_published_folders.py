@@ -107,8 +107,8 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         file = f"model-0000{number + 1}-of-00003.safetensors"
         save_file({name: tensors[name] for name in own}, place / file)
         index |= dict.fromkeys(own, file)
-    file = place / "model.safetensors.index.json"
-    file.write_text(json.dumps({"weight_map": index}))
+    path = place / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": index}))
     whole, spread = gf.load(folder("llama")).model, gf.load(place).model
     for (name, one), other in zip(whole.named_parameters(), spread.parameters(), strict=True):
         assert torch.equal(one, other), name
@@ -117,7 +117,20 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         "other.safetensors": "lacks other.safetensors, which its index names",
         index[names[1]]: f"says that {index[names[1]]} holds {names[0]}, which it does not",
     }.items():
-        file.write_text(json.dumps({"weight_map": index | {names[0]: bad}}))
+        path.write_text(json.dumps({"weight_map": index | {names[0]: bad}}))
+        with pytest.raises(CheckpointError, match=sentence):
+            gf.load(place)
+    # what the index does not list is read, and told where nothing needs it
+    unlisted = {name: file for name, file in index.items() if name != names[0]}
+    path.write_text(json.dumps({"weight_map": unlisted}))
+    assert gf.load(place).model.n_parameters == whole.n_parameters
+    more = {name: tensors[name] for name in names[1::3]}
+    for name, sentence in {
+        "model.extra": r"holds the tensor model\.extra, which models of type llama do not have",
+        names[0]: f"holds {names[0]}, which .* takes from {index[names[0]]}",
+    }.items():
+        save_file(more | {name: torch.ones(3)}, place / index[names[1]])
+        path.write_text(json.dumps({"weight_map": index}))
         with pytest.raises(CheckpointError, match=sentence):
             gf.load(place)
 
@@ -144,7 +157,7 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         ("qwen3", {"use_sliding_window": True}, "use_sliding_window=True"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
         ("bert-classes", {"problem_type": "regression"}, "a number in place of classes"),
-        ("bart", {"encoder_layers": 1}, "encoder_layers=1 and decoder_layers=2"),
+        ("bart", {"encoder_ffn_dim": 8}, "encoder_ffn_dim=8 and decoder_ffn_dim=12"),
         ("t5-1.1", {"feed_forward_proj": "gated-mish"}, "describes|lacks the key"),
     ],
 )

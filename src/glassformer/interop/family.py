@@ -47,6 +47,11 @@ class Computed:
     write: Callable[[ModelConfig], Mapping[str, Any]]
 
 
+def depths(encoder: Any, decoder: Any) -> dict[str, Any]:
+    """The fields of the numbers of blocks of an encoder and a decoder."""
+    return {"n_layers": decoder, "n_encoder_layers": None if encoder == decoder else encoder}
+
+
 @dataclass(frozen=True)
 class Head:
     """A class of published models: what it is for, and what it adds to the trunk."""

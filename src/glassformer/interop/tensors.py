@@ -58,17 +58,23 @@ def tensors_of(folder: Path, prefix: str) -> Tensors:
     if "" in files:
         ((file, own),) = found.items()
         files = dict.fromkeys(own, file)
+    for name, file in files.items():
+        if name not in found[file]:
+            raise CheckpointError(
+                f"{folder / INDEX} says that {file} holds {name}, which it does not; "
+                "download it again."
+            )
+    for file, own in found.items():
+        for name in own:  # also those that the index does not list
+            if files.setdefault(name, file) != file:
+                raise CheckpointError(
+                    f"{folder / file} holds {name}, which {INDEX} takes from {files[name]}; "
+                    "download both again."
+                )
     names = {_plain(name, prefix): name for name in files}
     if len(names) != len(files):
         raise CheckpointError(f"{folder} has a tensor with and without {prefix!r}; keep one.")
-    shapes = {}
-    for plain, name in names.items():
-        if name not in found[files[name]]:
-            raise CheckpointError(
-                f"{folder / INDEX} says that {files[name]} holds {name}, which it does not; "
-                "download it again."
-            )
-        shapes[plain] = found[files[name]][name]
+    shapes = {plain: found[files[name]][name] for plain, name in names.items()}
     return Tensors(folder, files, names, shapes)
 
 
