@@ -262,6 +262,30 @@ def test_names_of_classes_that_occur_twice_get_their_number(folder, tmp_path):
     assert gf.load(place).classes == ("crane", "heron", "crane (2)")
 
 
+def test_files_of_other_programs_are_runs_too(folder, tmp_path, cli):
+    """A llama2.c model by its one file, and nanoGPT's ckpt.pt with a word on what to do with it."""
+    file, run = folder("llama2.c-2") / "model.bin", tmp_path / "run"
+    assert cli("import", file, "--run", run).code == 0
+    assert "`model.bin` of type llama2.c" in (run / "README.md").read_text()
+    assert cli("verify", run).code == 0
+    raw = file.read_bytes()
+    for number, (content, sentence) in enumerate(
+        [
+            (raw[:-4], f"has {len(raw) - 4:,} bytes, and a llama2.c model with its header has"),
+            (raw[:20], "is no file of llama2.c in one of the versions 0, 1 and 2"),
+            (raw[:4] + bytes([9]) + raw[5:], "is no file of llama2.c in one of the versions"),
+            (raw[:8] + bytes(4) + raw[12:], "its header would say dim=0"),
+        ]
+    ):
+        (other := tmp_path / f"{number}.bin").write_bytes(content)
+        with pytest.raises(CheckpointError, match=sentence):
+            gf.load(other)
+    (place := tmp_path / "out").mkdir()
+    (place / "ckpt.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"in ckpt\.pt, which may run code .* nanoGPT"):
+        gf.load(place)
+
+
 def test_what_a_stranger_writes_is_our_error(folder, tmp_path):
     for number, keys in enumerate(
         [

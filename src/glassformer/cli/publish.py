@@ -25,8 +25,8 @@ def import_(
     """
     if run is None:
         raise ConfigError(f"Give the new run a folder: glassformer import {path} --run runs/mine.")
+    from glassformer.interop.configuration import published_keys
     from glassformer.interop.generation import not_read
-    from glassformer.models.weights import config_values
     from glassformer.run.folder import import_published
 
     opened = import_published(path, run)
@@ -47,7 +47,7 @@ def import_(
         f"({config.n_layers} layers, {config.d_model} wide, context {config.max_length})"
     )
     print(opened.task.card().use)
-    if ignored := not_read(path, config_values(path)):
+    if ignored := not_read(path, published_keys(path) or {}):
         print(f"not taken over from the generation settings: {', '.join(ignored)}")
 
 

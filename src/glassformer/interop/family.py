@@ -105,6 +105,8 @@ class Family:
     tensors: str
     heads: Mapping[str, Head]
     """By the name of the class in `architectures`; the first is taken where none is named."""
+    library: str = "transformers"
+    """The program that has the classes of `heads`."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other classes, by the one that reads their files."""
     computed: tuple[Computed, ...] = ()

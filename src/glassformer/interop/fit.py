@@ -35,6 +35,7 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
     found = [
         _fit(family, name, own, model)
         for family in FAMILIES.values()
+        if family.library == "transformers"
         for name, head in family.heads.items()
         if head.task == task
         for own in _variants(head)

@@ -17,8 +17,9 @@ from glassformer.files import write_json, write_text
 from glassformer.interop.configuration import Published, published
 from glassformer.interop.generation import generation
 from glassformer.interop.images import image_reader
+from glassformer.interop.llama2c import tensors_in
 from glassformer.interop.sentences import with_pooling
-from glassformer.interop.tensors import tensors_of
+from glassformer.interop.tensors import Tensors, tensors_of
 from glassformer.interop.weights import filled
 from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
@@ -55,17 +56,22 @@ class Opened:
 
 
 def open_published(
-    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
+    path: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> Opened:
-    """The published model of a folder whose `config.json` has these keys.
+    """The published model of a folder (or a file) that has these keys.
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = with_pooling(published(folder, keys))
-    tensors = tensors_of(folder, of.family.prefix)
+    of = with_pooling(published(path, keys))
+    tensors = tensors_at(path, of.family.prefix)
     if not keys.get("architectures"):
-        of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
+        of = published(path, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
     return Opened(of, filled(of, tensors, device))
+
+
+def tensors_at(path: Path, prefix: str) -> Tensors:
+    """The tensors of a folder or file; CheckpointError: as those that read them."""
+    return tensors_in(path) if path.is_file() else tensors_of(path, prefix)
 
 
 def import_run(opened: Opened, run: Path) -> None:
@@ -91,7 +97,7 @@ tags: [glassformer, transformer, {config.architecture}]
 ({config.n_layers} layers,
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
 published model
-`{of.folder.resolve().name}` of type {of.family.model_type} by glassformer {__version__}. Its \
+`{of.path.resolve().name}` of type {of.family.model_type} by glassformer {__version__}. Its \
 license and its limits are those of that
 model.
 """

@@ -1,6 +1,7 @@
 """How a published tensor becomes a parameter: named changes, each with its inverse.
 
 transposed     x W in place of x Wᵀ (GPT-2)
+pairs          rotary angles turn rows 2i and 2i+1 of a head, in place of i and i + half (llama2.c)
 1/3            the second of three parts that are stored one upon the other
 from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
 plus:1         stored less 1 (Gemma's norms)
@@ -26,9 +27,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """A change of a tensor to ours, of this shape, and back to that of a model."""
+    """A change of a tensor to a parameter of a model, of this shape, and back."""
 
-    forward: Callable[[Tensor, Shape], Tensor]
+    forward: Callable[[Tensor, Shape, ModelConfig], Tensor]
     backward: Callable[[Tensor, ModelConfig], Tensor]
 
 
@@ -44,9 +45,9 @@ class Transform:
     zero: bool = False
     when: Mapping[str, bool] = field(default_factory=dict)
 
-    def read(self, theirs: Tensor, shape: Shape) -> Tensor:
+    def read(self, theirs: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
         """Their tensor as a parameter of this shape; ValueError: it has no such parts."""
-        value = reduce(lambda value, step: step.forward(value, shape), self.steps, theirs)
+        value = reduce(lambda value, step: step.forward(value, shape, model), self.steps, theirs)
         return value.chunk(self.parts)[self.part] if self.parts > 1 else value
 
     def write(self, ours: Sequence[Tensor], model: ModelConfig) -> Tensor:
@@ -78,11 +79,19 @@ def transform(words: Sequence[str]) -> Transform:
     return Transform(tuple(steps), part, parts, "whole" in flags, "zero" in flags, when)
 
 
-def _transpose(x: Tensor, of: Any) -> Tensor:
+def _transpose(x: Tensor, *of: Any) -> Tensor:
     return x.T if x.dim() == 2 else x  # a bias stays
 
 
-def _flatten_kernel(x: Tensor, shape: Shape) -> Tensor:
+def _halves(x: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
+    return x.unflatten(0, (-1, model.head_width // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def _pairs(x: Tensor, model: ModelConfig) -> Tensor:
+    return x.unflatten(0, (-1, 2, model.head_width // 2)).transpose(1, 2).flatten(0, 2)
+
+
+def _flatten_kernel(x: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
     return x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x
 
 
@@ -96,20 +105,21 @@ def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
 PLAIN = {
     "transposed": Step(_transpose, _transpose),
     "kernel": Step(_flatten_kernel, _kernel),
-    "row": Step(lambda x, shape: x.reshape(shape), lambda x, model: x[None]),
+    "pairs": Step(_halves, _pairs),
+    "row": Step(lambda x, shape, model: x.reshape(shape), lambda x, model: x[None]),
 }
 
 
 def _from(first: int) -> Step:
     """Rows from a number; those before it are 0 on the way back."""
     return Step(
-        lambda x, shape: x[first:],
+        lambda x, shape, model: x[first:],
         lambda x, model: torch.cat([x.new_zeros(first, *x.shape[1:]), x]),
     )
 
 
 def _plus(value: int) -> Step:
-    return Step(lambda x, shape: x + value, lambda x, model: x - value)
+    return Step(lambda x, shape, model: x + value, lambda x, model: x - value)
 
 
 NUMBERED: dict[str, Callable[[int], Step]] = {"from": _from, "plus": _plus}

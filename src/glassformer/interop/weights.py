@@ -12,6 +12,7 @@ from glassformer.errors import CheckpointError
 from glassformer.interop.configuration import Published
 from glassformer.interop.family import Row, rows_of
 from glassformer.interop.tensors import Tensors
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import check_memory, without_memory
 
@@ -35,7 +36,7 @@ def filled(
     with torch.no_grad():
         for name, parameter in [*model.named_parameters()]:
             row, theirs = sources[name]
-            value = _value(row, theirs, parameter, tensors, dtype)
+            value = _value(row, theirs, parameter, tensors, of.model, dtype)
             _set(model, name, value.to(device))
     model.tie()
     return model.eval()
@@ -74,7 +75,7 @@ def _sources(
                     "is of another model than its config.json says."
                 )
         else:
-            _check_shape(row, theirs, name, parameter, tensors)
+            _check_shape(row, theirs, name, parameter, tensors, of.model)
         yield name, (row, theirs)
 
 
@@ -87,11 +88,13 @@ def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, 
     return next((one for one in found if one[1] in there), found[0])
 
 
-def _check_shape(row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors) -> None:
+def _check_shape(
+    row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors, of: ModelConfig
+) -> None:
     """Compare shapes by the change of a tensor without memory."""
     try:
         own = torch.empty(tensors.shapes[theirs], device="meta")
-        got = tuple(row.how.read(own, tuple(parameter.shape)).shape)
+        got = tuple(row.how.read(own, tuple(parameter.shape), of).shape)
     except (RuntimeError, IndexError, TypeError):
         got = None
     if got != tuple(parameter.shape):
@@ -123,14 +126,19 @@ def _same(tensors: Tensors, name: str, first: str) -> bool:
 
 
 def _value(
-    row: Row, theirs: str, parameter: Tensor, tensors: Tensors, dtype: torch.dtype
+    row: Row,
+    theirs: str,
+    parameter: Tensor,
+    tensors: Tensors,
+    of: ModelConfig,
+    dtype: torch.dtype,
 ) -> Tensor:
     if not theirs:
         return torch.zeros(parameter.shape, dtype=dtype)
     raw = tensors.read(theirs)
     if not raw.dtype.is_floating_point:
         raise CheckpointError(f"{tensors.folder}: {theirs} holds {raw.dtype}, not numbers.")
-    value = row.how.read(raw.to(dtype), tuple(parameter.shape)).contiguous()
+    value = row.how.read(raw.to(dtype), tuple(parameter.shape), of).contiguous()
     low, high = value.aminmax()
     if not (low.isfinite() and high.isfinite()):
         raise CheckpointError(

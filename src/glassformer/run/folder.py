@@ -43,7 +43,7 @@ def load(
     `accept_changed` allows); ConfigError: a device or a checkpoint that is not there.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not folder.exists():
         raise CheckpointError(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
         )
