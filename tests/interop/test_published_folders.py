@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
@@ -22,6 +23,8 @@ KINDS = [
     *("gpt2", "llama-3", "mistral", "qwen3", "gemma", "bert-masked", "bert-tags"),
     *("roberta-classes", "distilbert-classes", "t5-1.1", "bart", "marian", "vit-wide"),
 ]
+
+CUT = {"height": 8, "width": 12}
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +257,36 @@ def test_older_and_other_names_of_a_class_are_known(folder, tmp_path):
         assert found.task.recipe.task == whole.task.recipe.task
         for one, other in zip(whole.model.parameters(), found.model.parameters(), strict=True):
             assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"size": {"height": 12, "width": 16}, "do_center_crop": True, "crop_size": CUT},
+        {"size": 16, "do_center_crop": True, "crop_size": CUT},
+        {"size": {"shortest_edge": 16}, "do_center_crop": True, "crop_size": CUT},
+        {"size": CUT, "crop_size": {"height": 20, "width": 20}},
+    ],
+    ids=["stretched", "square", "shorter side", "not cut"],
+)
+def test_images_are_read_as_the_published_processor_reads_them(settings, folder, tmp_path):
+    """As those of DeiT (256 and 224): resized to one size, cut to another."""
+    place = changed(folder("vit-wide"), tmp_path / "vit")
+    path = place / "preprocessor_config.json"
+    own = json.loads(path.read_text()) | {"resample": 3, **settings}
+    path.write_text(json.dumps(own))
+    theirs = families.transformers.ViTImageProcessorPil(**own)
+    run = gf.load(place)
+    reader = run.processor.reader
+    export = export_run(place, out=tmp_path / "out")
+    assert export.parity is not None
+    assert gf.load(tmp_path / "out").processor.reader.config == reader.config
+    for shape in ((40, 30), (9, 31), (8, 12)):
+        pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+        wanted = theirs(Image.fromarray(pixels), return_tensors="pt")["pixel_values"]
+        found = reader.normalized(reader.fit(pixels)[None])
+        # the same bytes; (x / 255 - mean) / std is rounded in float32
+        assert_close(found.permute(0, 3, 1, 2), wanted, rtol=0, atol=1e-6)
 
 
 def test_names_of_classes_that_occur_twice_get_their_number(folder, tmp_path):
