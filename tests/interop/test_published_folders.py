@@ -2,7 +2,11 @@
 
 import json
 import shutil
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -317,6 +321,101 @@ def test_files_of_other_programs_are_runs_too(folder, tmp_path, cli):
     (place / "ckpt.pt").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"in ckpt\.pt, which may run code .* nanoGPT"):
         gf.load(place)
+
+
+def hub(place: Path, commit: str) -> type[BaseHTTPRequestHandler]:
+    """What stands in for the Hub: one model, whose files are those of a folder."""
+
+    class Hub(BaseHTTPRequestHandler):
+        asked: ClassVar[list[str]] = []
+
+        def do_GET(self, body: bool = True) -> None:
+            self.asked.append(self.path)
+            api, file = (
+                "/api/models/some/model",
+                self.path.removeprefix(f"/some/model/resolve/{commit}/"),
+            )
+            if self.path.startswith(api):
+                names = [path.relative_to(place).as_posix() for path in place.rglob("*")]
+                values = {"id": "some/model", "sha": commit}
+                content = json.dumps(
+                    values | {"siblings": [{"rfilename": n} for n in names]}
+                ).encode()
+            elif (place / file).is_file():
+                content = (place / file).read_bytes()
+            else:
+                self.send_response(404)
+                self.send_header("X-Error-Code", "RepoNotFound")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", f'"{hash(content)}"')
+            self.send_header("X-Repo-Commit", commit)
+            self.end_headers()
+            self.wfile.write(content if body else b"")
+
+        def do_HEAD(self) -> None:
+            self.do_GET(body=False)
+
+        def log_message(self, *arguments) -> None:
+            pass
+
+    return Hub
+
+
+def test_a_model_of_the_hub_is_downloaded_when_a_command_names_it(
+    folder, tmp_path, cli, monkeypatch
+):
+    place, commit = changed(folder("gpt2"), tmp_path / "there"), "0123abc" * 5 + "01234"
+    (place / "pytorch_model.bin").write_bytes(b"a pickle")
+    (place / "onnx").mkdir()
+    (place / "onnx" / "config.json").write_text("{}")
+    handler = hub(place, commit)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert cli("import", "some/model", "--run", "run").code == 0
+        missing = cli("import", "some/other", "--run", "run-2")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert commit in (tmp_path / "run" / "README.md").read_text()
+    asked = {path.rpartition("/")[2] for path in handler.asked if "/resolve/" in path}
+    assert asked == {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
+    whole, found = gf.load(folder("gpt2")).model, gf.load(tmp_path / "run").model
+    for one, other in zip(whole.parameters(), found.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert "the Hub has no such model" in missing.err
+    assert not (tmp_path / "run-2").exists()
+    away = cli("import", "some/model", "--run", "run-2")  # the server is gone
+    assert away.code == 1
+    assert "some/model is no folder here, and cannot be downloaded from the Hub" in away.err
+
+
+def test_a_path_opens_no_socket(folder, tmp_path, cli, monkeypatch):
+    """Nor does a path that is mistyped below a folder that is there."""
+
+    tried = []
+
+    def refuse(*arguments, **named):
+        tried.append(arguments)
+        raise OSError("no network")
+
+    for name in ("socket", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.chdir(folder("gpt2").parent)
+    assert cli("import", "gpt2", "--run", tmp_path / "run").code == 0
+    for mistyped in ("gpt2/model", folder("gpt2").parent / "some/model", "some", "a/b/c"):
+        assert cli("import", mistyped, "--run", tmp_path / "run-2").code == 1
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        gf.load("some/model")
+    assert not tried
+    assert cli("import", "some/model", "--run", tmp_path / "run-2").code == 1
+    assert tried  # so that the test would see it
 
 
 def test_what_a_stranger_writes_is_our_error(folder, tmp_path):

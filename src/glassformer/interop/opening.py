@@ -74,15 +74,16 @@ def tensors_at(path: Path, prefix: str) -> Tensors:
     return tensors_in(path) if path.is_file() else tensors_of(path, prefix)
 
 
-def import_run(opened: Opened, run: Path) -> None:
-    """Write a published model as a run folder; ConfigError: the folder holds something."""
+def import_run(opened: Opened, run: Path, origin: str = "") -> None:
+    """Write a published model as a run folder, whose card names its `origin`, by default its
+    folder; ConfigError: the folder holds something."""
     with held(run, resume=False), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
-    write_text(run / CARD, _card(opened, run))
+    write_text(run / CARD, _card(opened, run, origin or opened.of.path.resolve().name))
 
 
-def _card(opened: Opened, run: Path) -> str:
+def _card(opened: Opened, run: Path, origin: str) -> str:
     of, config = opened.of, opened.model.config
     article = "A" if config.architecture == "decoder" else "An"
     return f"""---
@@ -97,7 +98,7 @@ tags: [glassformer, transformer, {config.architecture}]
 ({config.n_layers} layers,
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
 published model
-`{of.path.resolve().name}` of type {of.family.model_type} by glassformer {__version__}. Its \
+`{origin}` of type {of.family.model_type} by glassformer {__version__}. Its \
 license and its limits are those of that
 model.
 """
