@@ -50,7 +50,7 @@ def import_(
         return
     print(
         f"{run}: {values['task']}, {config.architecture} of {values['parameters']:,} parameters "
-        f"({config.n_layers} layers, {config.d_model} wide, context {config.max_length})"
+        f"({config.depths}, {config.d_model} wide, context {config.max_length})"
     )
     print(opened.task.card().use)
     if ignored:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from torch import nn
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.errors import ConfigError, counted, suggest
 from glassformer.layers.attention import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
@@ -225,6 +225,12 @@ class ModelConfig(Record):
     def depth(self, side: str) -> int:
         """Blocks of the stack of a side, encoder or decoder."""
         return (side == "encoder" and self.n_encoder_layers) or self.n_layers
+
+    @property
+    def depths(self) -> str:
+        """Layers in a sentence: `4 layers`, or `12 and 6 layers` of encoder and decoder."""
+        encoder, own = self.n_encoder_layers, counted(self.n_layers, "layer")
+        return own if encoder in (None, self.n_layers) else f"{encoder} and {own}"
 
     @property
     def own_source(self) -> bool:
