@@ -5,9 +5,10 @@ One module, so that one worker pays for importing transformers.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 import tiny
 from glassformer.tokenizers.definition import word_definition
 from glassformer.tokenizers.text import Tokenizer
+from published_others import llama2c, mingpt, nanogpt
 
 transformers = pytest.importorskip("transformers", reason="the oracle of these tests")
 
@@ -28,6 +30,7 @@ LLAMA = SIZES | {
     "num_key_value_heads": 2, "max_position_embeddings": 32, "bos_token_id": 1, "eos_token_id": 2,
     "pad_token_id": 0,
 }  # fmt: skip
+LLAMA2C = LLAMA | {"rms_norm_eps": 1e-5, "hidden_size": 16, "num_attention_heads": 4}
 BERT = SIZES | {"max_position_embeddings": 16, "type_vocab_size": 3, "layer_norm_eps": 1e-12}
 ROBERTA = BERT | {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 18}
 DISTILBERT = {
@@ -76,11 +79,20 @@ class Case:
     config: str
     values: dict[str, Any] = field(default_factory=dict)
     reads: str = "tokens"
+    write: Callable[[Any, Path], None] | None = None
+    """Write it as another program would; the published implementation's own files are in the folder
+    `oracle`."""
 
 
 def _case(name: str, values: dict[str, Any], reads: str = "tokens", **flags: Any) -> Case:
     stem = next(stem for stem in CONFIGS if name.startswith(stem))
     return Case(name, CONFIGS[stem], values | flags, reads)
+
+
+def _of(
+    write: Callable[[Any, Path], None], name: str, values: dict[str, Any], **flags: Any
+) -> Case:
+    return replace(_case(name, values, **flags), write=write)
 
 
 CONFIGS = {
@@ -138,15 +150,26 @@ CASES: dict[str, Case] = {
     ),
     "t5-gated-silu": _case("T5ForConditionalGeneration", T5, "sources",
                            feed_forward_proj="gated-silu"),
+    "t5-deep": _case("T5ForConditionalGeneration", T5, "sources", num_decoder_layers=3),
     "bart": _case("BartForConditionalGeneration", BART, "sources"),
     "bart-scaled": _case("BartForConditionalGeneration", BART, "sources", scale_embedding=True,
                          activation_function="relu"),
+    "bart-shallow": _case("BartForConditionalGeneration", BART, "sources", encoder_layers=3,
+                          decoder_layers=1),
     "marian": _case("MarianMTModel", MARIAN, "sources", scale_embedding=True,
                     activation_function="swish"),
     "vit": _case("ViTForImageClassification", VIT, "pixels", num_labels=5),
     "vit-wide": _case("ViTForImageClassification", VIT, "pixels", num_labels=5,
                       image_size=[8, 12], patch_size=[4, 2], qkv_bias=False),
     "vit-pooler": _case("ViTModel", VIT, "pixels", pooler_act="tanh"),
+    "nanogpt": _of(nanogpt, "GPT2LMHeadModel", GPT2, activation_function="gelu"),
+    "nanogpt-plain": _of(partial(nanogpt, bias=False), "GPT2LMHeadModel", GPT2,
+                         activation_function="gelu"),
+    "mingpt": _of(mingpt, "GPT2LMHeadModel", GPT2, tie_word_embeddings=False),
+    "llama2.c": _of(llama2c, "LlamaForCausalLM", LLAMA2C),
+    "llama2.c-1": _of(partial(llama2c, version=1), "LlamaForCausalLM", LLAMA2C,
+                      tie_word_embeddings=True),
+    "llama2.c-2": _of(partial(llama2c, version=2), "LlamaForCausalLM", LLAMA2C),
 }  # fmt: skip
 
 
@@ -159,7 +182,18 @@ def save(name: str, folder: Path, **changes: Any) -> None:
     for buffer, values in oracle.named_buffers():
         if buffer == "final_logits_bias":
             values.normal_(generator=torch.Generator().manual_seed(3))
-    oracle.save_pretrained(folder)
+    if case.write is None:
+        oracle.save_pretrained(folder)
+        return
+    folder.mkdir(exist_ok=True)
+    case.write(oracle, folder)
+    oracle.save_pretrained(folder / "oracle")
+
+
+def place(folder: Path) -> Path:
+    """What a user names: the folder, or the one file of a model."""
+    file = folder / "model.bin"
+    return file if file.is_file() else folder
 
 
 def complete(name: str, folder: Path) -> Path:
@@ -195,6 +229,7 @@ def _float64_for_float32() -> Iterator[None]:
 def oracle(name: str, folder: Path) -> Any:
     """The published implementation, opened from a folder."""
     options = {"add_pooling_layer": False} if name == "bert-no-pooler" else {}
+    folder = folder / "oracle" if CASES[name].write else folder
     return getattr(transformers, CASES[name].model).from_pretrained(folder, **options).eval()
 
 

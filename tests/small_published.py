@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 from safetensors.numpy import save_file
 
@@ -84,6 +85,13 @@ def drawings(folder: Path) -> None:
         (folder / f"{split}.jsonl").write_text(f"{json.dumps(row)}\n" * ROWS)
 
 
+def checkpoint(folder: Path) -> None:
+    """What nanoGPT's train.py saves, of a model of one word."""
+    folder.mkdir()
+    sizes = {"n_layer": 1, "n_head": 1, "n_embd": 2, "block_size": 4, "vocab_size": 1}
+    torch.save({"model": {"_orig_mod.x": torch.zeros(2)}, "model_args": sizes}, folder / "ckpt.pt")
+
+
 def published(folder: Path) -> Path:
     """Make the folder; PATH in it has every data set."""
     data = folder / "PATH"
@@ -91,6 +99,7 @@ def published(folder: Path) -> Path:
     for write in (treebank, intents, clothes, digits, questions):
         write(data)
     drawings(folder / "drawn")
+    checkpoint(folder / "out")
     for split, image in {"FOLDER/one": 0, "FOLDER/two": 1}.items():
         (folder / split).mkdir(parents=True)
         for i in range(ROWS // 2):

@@ -68,7 +68,7 @@ TRUNKS = {
     "decoder": {"architecture": "decoder", "head": "lm", "position": "rotary"},
     "tagger": {"architecture": "decoder", "head": "tag", "n_classes": 3},
     "classifier": {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean"},
-    "encoder-decoder": {"architecture": "encoder_decoder", "head": "lm"},
+    "encoder-decoder": {"architecture": "encoder_decoder", "head": "lm", "n_encoder_layers": 3},
     "one vocabulary": {
         "architecture": "encoder_decoder",
         "head": "lm",

@@ -25,7 +25,8 @@ OWN, SOURCE = torch.tensor([[3, 1, 7, 11, 5]]), torch.tensor([[2, 9, 4]])
 
 def looked(**changes) -> Look:
     crossed = changes.get("architecture") == "encoder_decoder"
-    model = tiny.model(**{"tied": False, **changes})
+    sides = {"n_encoder_layers": 1} if crossed else {}
+    model = tiny.model(**{"tied": False, **sides, **changes})
     return look(model, Batch(OWN, source=Batch(SOURCE) if crossed else None))
 
 
@@ -141,7 +142,7 @@ def patterns(seen: Look, side: str, site: str = "self") -> list[np.ndarray]:
     config = seen.model.config
     found = [
         [seen.pattern(layer, head, side=side, site=site).numpy() for head in range(config.n_heads)]
-        for layer in range(config.n_layers)
+        for layer in range(config.depth(side))
     ]
     return [np.array(layer) for layer in found]
 
@@ -333,7 +334,7 @@ def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):
 
     steps = []
     if crossed:
-        for layer in range(2):
+        for layer in range(1):
             c = moved("encoder", "attention", layer, 3)
             steps.append(joint(c / c.sum(1, keepdims=True), None, True))
     for layer in range(2):

@@ -118,11 +118,12 @@ def looked(**changes) -> Look:
 
 
 def test_the_metrics_of_a_model_are_those_of_its_patterns():
-    seen = looked(architecture="encoder_decoder", n_kv_heads=2)
+    seen = looked(architecture="encoder_decoder", n_kv_heads=2, n_encoder_layers=3)
     for side, site in (("", "self"), ("encoder", "self"), ("", "cross")):
         found = head_metrics(seen, side=side, site=site)
-        assert found.values.shape == (2, 4, len(METRICS))
-        for layer in range(2):
+        layers = 3 if side else 2
+        assert found.values.shape == (layers, 4, len(METRICS))
+        for layer in range(layers):
             for head in range(4):
                 pattern = seen.pattern(layer, head, side=side, site=site)
                 wanted = -sum(float(a * a.log2()) for row in pattern[1:] for a in row if a > 0) / (

@@ -2,11 +2,16 @@
 
 import json
 import shutil
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
@@ -22,6 +27,8 @@ KINDS = [
     *("gpt2", "llama-3", "mistral", "qwen3", "gemma", "bert-masked", "bert-tags"),
     *("roberta-classes", "distilbert-classes", "t5-1.1", "bart", "marian", "vit-wide"),
 ]
+
+CUT = {"height": 8, "width": 12}
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +114,8 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         file = f"model-0000{number + 1}-of-00003.safetensors"
         save_file({name: tensors[name] for name in own}, place / file)
         index |= dict.fromkeys(own, file)
-    file = place / "model.safetensors.index.json"
-    file.write_text(json.dumps({"weight_map": index}))
+    path = place / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": index}))
     whole, spread = gf.load(folder("llama")).model, gf.load(place).model
     for (name, one), other in zip(whole.named_parameters(), spread.parameters(), strict=True):
         assert torch.equal(one, other), name
@@ -117,7 +124,20 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         "other.safetensors": "lacks other.safetensors, which its index names",
         index[names[1]]: f"says that {index[names[1]]} holds {names[0]}, which it does not",
     }.items():
-        file.write_text(json.dumps({"weight_map": index | {names[0]: bad}}))
+        path.write_text(json.dumps({"weight_map": index | {names[0]: bad}}))
+        with pytest.raises(CheckpointError, match=sentence):
+            gf.load(place)
+    # what the index does not list is read, and told where nothing needs it
+    unlisted = {name: file for name, file in index.items() if name != names[0]}
+    path.write_text(json.dumps({"weight_map": unlisted}))
+    assert gf.load(place).model.n_parameters == whole.n_parameters
+    more = {name: tensors[name] for name in names[1::3]}
+    for name, sentence in {
+        "model.extra": r"holds the tensor model\.extra, which models of type llama do not have",
+        names[0]: f"holds {names[0]}, which .* takes from {index[names[0]]}",
+    }.items():
+        save_file(more | {name: torch.ones(3)}, place / index[names[1]])
+        path.write_text(json.dumps({"weight_map": index}))
         with pytest.raises(CheckpointError, match=sentence):
             gf.load(place)
 
@@ -144,7 +164,7 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         ("qwen3", {"use_sliding_window": True}, "use_sliding_window=True"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
         ("bert-classes", {"problem_type": "regression"}, "a number in place of classes"),
-        ("bart", {"encoder_layers": 1}, "encoder_layers=1 and decoder_layers=2"),
+        ("bart", {"encoder_ffn_dim": 8}, "encoder_ffn_dim=8 and decoder_ffn_dim=12"),
         ("t5-1.1", {"feed_forward_proj": "gated-mish"}, "describes|lacks the key"),
     ],
 )
@@ -250,10 +270,159 @@ def test_older_and_other_names_of_a_class_are_known(folder, tmp_path):
             assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"size": {"height": 12, "width": 16}, "do_center_crop": True, "crop_size": CUT},
+        {"size": 16, "do_center_crop": True, "crop_size": CUT},
+        {"size": {"shortest_edge": 16}, "do_center_crop": True, "crop_size": CUT},
+        {"size": CUT, "crop_size": {"height": 20, "width": 20}},
+    ],
+    ids=["stretched", "square", "shorter side", "not cut"],
+)
+def test_images_are_read_as_the_published_processor_reads_them(settings, folder, tmp_path):
+    """As those of DeiT (256 and 224): resized to one size, cut to another."""
+    place = changed(folder("vit-wide"), tmp_path / "vit")
+    path = place / "preprocessor_config.json"
+    own = json.loads(path.read_text()) | {"resample": 3, **settings}
+    path.write_text(json.dumps(own))
+    theirs = families.transformers.ViTImageProcessorPil(**own)
+    run = gf.load(place)
+    reader = run.processor.reader
+    export = export_run(place, out=tmp_path / "out")
+    assert export.parity is not None
+    assert gf.load(tmp_path / "out").processor.reader.config == reader.config
+    for shape in ((40, 30), (9, 31), (8, 12)):
+        pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+        wanted = theirs(Image.fromarray(pixels), return_tensors="pt")["pixel_values"]
+        found = reader.normalized(reader.fit(pixels)[None])
+        # the same bytes; (x / 255 - mean) / std is rounded in float32
+        assert_close(found.permute(0, 3, 1, 2), wanted, rtol=0, atol=1e-6)
+
+
 def test_names_of_classes_that_occur_twice_get_their_number(folder, tmp_path):
     names = {"0": "crane", "1": "heron", "2": "crane"}
     place = changed(folder("bert-classes"), tmp_path / "twice", id2label=names)
     assert gf.load(place).classes == ("crane", "heron", "crane (2)")
+
+
+def test_files_of_other_programs_are_runs_too(folder, tmp_path, cli):
+    """A llama2.c model by its one file, and nanoGPT's ckpt.pt with a word on what to do with it."""
+    file, run = folder("llama2.c-2") / "model.bin", tmp_path / "run"
+    assert cli("import", file, "--run", run).code == 0
+    assert "`model.bin` of type llama2.c" in (run / "README.md").read_text()
+    assert cli("verify", run).code == 0
+    raw = file.read_bytes()
+    for number, (content, sentence) in enumerate(
+        [
+            (raw[:-4], f"has {len(raw) - 4:,} bytes, and a llama2.c model with its header has"),
+            (raw[:20], "is no file of llama2.c in one of the versions 0, 1 and 2"),
+            (raw[:4] + bytes([9]) + raw[5:], "is no file of llama2.c in one of the versions"),
+            (raw[:8] + bytes(4) + raw[12:], "its header would say dim=0"),
+        ]
+    ):
+        (other := tmp_path / f"{number}.bin").write_bytes(content)
+        with pytest.raises(CheckpointError, match=sentence):
+            gf.load(other)
+    (place := tmp_path / "out").mkdir()
+    (place / "ckpt.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"in ckpt\.pt, which may run code .* nanoGPT"):
+        gf.load(place)
+
+
+def hub(place: Path, commit: str) -> type[BaseHTTPRequestHandler]:
+    """What stands in for the Hub: one model, whose files are those of a folder."""
+
+    class Hub(BaseHTTPRequestHandler):
+        asked: ClassVar[list[str]] = []
+
+        def do_GET(self, body: bool = True) -> None:
+            self.asked.append(self.path)
+            api, file = (
+                "/api/models/some/model",
+                self.path.removeprefix(f"/some/model/resolve/{commit}/"),
+            )
+            if self.path.startswith(api):
+                names = [path.relative_to(place).as_posix() for path in place.rglob("*")]
+                values = {"id": "some/model", "sha": commit}
+                content = json.dumps(
+                    values | {"siblings": [{"rfilename": n} for n in names]}
+                ).encode()
+            elif (place / file).is_file():
+                content = (place / file).read_bytes()
+            else:
+                self.send_response(404)
+                self.send_header("X-Error-Code", "RepoNotFound")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", f'"{hash(content)}"')
+            self.send_header("X-Repo-Commit", commit)
+            self.end_headers()
+            self.wfile.write(content if body else b"")
+
+        def do_HEAD(self) -> None:
+            self.do_GET(body=False)
+
+        def log_message(self, *arguments) -> None:
+            pass
+
+    return Hub
+
+
+def test_a_model_of_the_hub_is_downloaded_when_a_command_names_it(
+    folder, tmp_path, cli, monkeypatch
+):
+    place, commit = changed(folder("gpt2"), tmp_path / "there"), "0123abc" * 5 + "01234"
+    (place / "pytorch_model.bin").write_bytes(b"a pickle")
+    (place / "onnx").mkdir()
+    (place / "onnx" / "config.json").write_text("{}")
+    handler = hub(place, commit)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert cli("import", "some/model", "--run", "run").code == 0
+        missing = cli("import", "some/other", "--run", "run-2")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert commit in (tmp_path / "run" / "README.md").read_text()
+    asked = {path.rpartition("/")[2] for path in handler.asked if "/resolve/" in path}
+    assert asked == {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
+    whole, found = gf.load(folder("gpt2")).model, gf.load(tmp_path / "run").model
+    for one, other in zip(whole.parameters(), found.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert "the Hub has no such model" in missing.err
+    assert not (tmp_path / "run-2").exists()
+    away = cli("import", "some/model", "--run", "run-2")  # the server is gone
+    assert away.code == 1
+    assert "some/model is no folder here, and cannot be downloaded from the Hub" in away.err
+
+
+def test_a_path_opens_no_socket(folder, tmp_path, cli, monkeypatch):
+    """Nor does a path that is mistyped below a folder that is there."""
+
+    tried = []
+
+    def refuse(*arguments, **named):
+        tried.append(arguments)
+        raise OSError("no network")
+
+    for name in ("socket", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+    monkeypatch.chdir(folder("gpt2").parent)
+    assert cli("import", "gpt2", "--run", tmp_path / "run").code == 0
+    for mistyped in ("gpt2/model", folder("gpt2").parent / "some/model", "some", "a/b/c"):
+        assert cli("import", mistyped, "--run", tmp_path / "run-2").code == 1
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        gf.load("some/model")
+    assert not tried
+    assert cli("import", "some/model", "--run", tmp_path / "run-2").code == 1
+    assert tried  # so that the test would see it
 
 
 def test_what_a_stranger_writes_is_our_error(folder, tmp_path):

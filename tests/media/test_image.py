@@ -64,6 +64,28 @@ def test_cropped_is_the_centre_made_smaller(shape, cut):
     )
 
 
+@pytest.mark.parametrize("how", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(30, 20), (5, 9), (12, 12), (8, 8), (1, 300), (4096, 2)])
+@pytest.mark.parametrize(
+    ("resize", "to"), [("crop", 12), ("stretch", (11, 13)), ("stretch", 8), ("crop", 8)]
+)
+def test_the_centre_is_cut_from_what_pillow_makes(resize, to, shape, how):
+    pixels, short = noise(*shape, 3), min(shape)
+    tall, wide = (to * side // short for side in shape) if resize == "crop" else np.resize(to, 2)
+    whole = Image.fromarray(pixels).resize((int(wide), int(tall)), Image.Resampling[how.upper()])
+    top, left = (tall - 8) // 2, (wide - 8) // 2
+    made = reader(resize=resize, resize_to=to, interpolation=how).fit(pixels)
+    np.testing.assert_array_equal(made, np.asarray(whole)[top : top + 8, left : left + 8])
+
+
+def test_of_a_long_strip_only_the_centre_is_resized():
+    """The whole would have 12 x 1,800,000 pixels; both round to bytes, at other places."""
+    pixels = np.repeat(noise(1, 3000, 3), 50, 1)
+    made = reader(resize_to=12).fit(pixels)
+    middle = reader(resize_to=12).fit(np.ascontiguousarray(pixels[:, 74_980:75_020]))
+    np.testing.assert_allclose(made.astype(int), middle.astype(int), atol=1)
+
+
 @pytest.mark.parametrize("shape", [(8, 16), (16, 8)])
 def test_cropping_without_scaling_cuts_exactly_the_centre(shape):
     pixels = noise(*shape, 3)
@@ -275,6 +297,9 @@ def test_a_damaged_file_is_one_sentence(tmp_path, change, sentence):
         ({"std": [0.5, 0.5, 0.0]}, r"std is above 0"),
         ({"channels": 4}, r"image.channels"),
         ({"resize": "squash"}, r"image.resize"),
+        ({"resize_to": 7}, r"resize_to=7 must be from size=8 to 4096"),
+        ({"resize_to": [8, 9]}, r"resize_to=\(8, 9\) needs resize='stretch', or of one number"),
+        ({"resize": "pad", "resize_to": 9}, r"resize_to=9 needs resize='stretch'"),
         ({"size": True}, r"image.size"),
         ({"sizes": 8}, r"Unknown key processor.image.sizes; did you mean 'size'"),
     ],

@@ -41,7 +41,7 @@ CASES = {
         "pooler": True,
         "pool": "mean",
     },
-    "both": {"architecture": "encoder_decoder", "position": "sinusoidal"},
+    "both": {"architecture": "encoder_decoder", "position": "sinusoidal", "n_encoder_layers": 3},
     "patches": {
         "architecture": "encoder",
         "elements": "patches",
@@ -106,9 +106,7 @@ def dense_extra(made: ModelConfig) -> float:
     heads, w = made.n_heads * made.head_width, min(T, made.window or T)
     past = w - w * (w - 1) / (2 * T)
     around = T if made.window is None else 2 * past - 1
-    lost = {"decoder": T - past, "encoder": T - around, "encoder_decoder": T - past}[
-        made.architecture
-    ]
+    lost = T - around if made.architecture == "encoder" else T - past  # none between two sides
     return 4 * heads * lost * made.n_layers
 
 

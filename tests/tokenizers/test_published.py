@@ -16,6 +16,7 @@ import tokenizers
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.tokenizers.decoding import Beginning, Spelling
 from glassformer.tokenizers.published import published_tokenizer
+from glassformer.tokenizers.sentencepiece import read_sentencepiece
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 from published_folders import (
@@ -151,6 +152,41 @@ def test_sentencepiece_models_give_the_ids_of_their_library(name, tmp_path):
             ids = [index + 1 if index else 3 for index in ids]
         if text not in SKIPPED:
             assert tokenizer.encode(text).tolist() == ids, text
+
+
+def test_the_tokenizer_of_llama2c_is_the_model_that_it_was_written_from(tmp_path):
+    """As its tokenizer.py writes it; other texts than those of the fixture are the same too."""
+    model = read_sentencepiece(sentencepiece(tmp_path / "a", "llama", "m.model") / "m.model")
+    texts = [piece.text.replace("▁", " ") for piece in model.pieces]
+    raw = [text.encode() for text in [texts[0], "\n<s>\n", "\n</s>\n", *texts[3:]]]
+    rows = [
+        struct.pack("<fI", piece.score, len(text)) + text
+        for piece, text in zip(model.pieces, raw, strict=True)
+    ]
+    content = struct.pack("<I", max(map(len, raw))) + b"".join(rows)
+    (tmp_path / "tokenizer.bin").write_bytes(content)
+    found = published_tokenizer(tmp_path, "llama2.c")
+    for text, ids in zip(FIXTURE["texts"], FIXTURE["models"]["llama"]["ids"], strict=True):
+        if text not in SKIPPED:
+            assert found.encode(text).tolist() == ids, text
+    assert (found.specials["bos"], found.specials["eos"]) == (1, 1)
+    assert framed(found, "a")[0] == 1
+    for damaged in (content[:-1], content[:9], content + rows[5]):
+        (tmp_path / "tokenizer.bin").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"tokenizer\.bin is no tokenizer of llama2\.c"):
+            published_tokenizer(tmp_path, "llama2.c")
+
+
+def test_a_vocabulary_of_characters_is_that_of_nanogpt(tmp_path):
+    vocab = {character: i for i, character in enumerate("\n !abc")}
+    write(tmp_path, "vocab.json", vocab)
+    found = published_tokenizer(tmp_path, "nanogpt")
+    ids = [3, 1, 4, 0, 5, 2]
+    assert (found.encode("a b\nc!").tolist(), found.decode(ids)) == (ids, "a b\nc!")
+    with pytest.raises(
+        DataError, match=r"vocab\.json without merges\.txt and the model type 'bert'"
+    ):
+        published_tokenizer(tmp_path, "bert")
 
 
 @pytest.mark.parametrize("name", ["t5", "llama", "gemma"])

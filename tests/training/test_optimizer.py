@@ -254,12 +254,19 @@ def rates(optimizer: Optimizer) -> dict[str, float]:
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize(
-    "changes", [DEEP, {"n_layers": 3, "architecture": "encoder_decoder"}, {"position": "relative"}]
+    "changes",
+    [
+        DEEP,
+        {"n_layers": 3, "n_encoder_layers": 4, "architecture": "encoder_decoder"},
+        {"position": "relative"},
+    ],
 )
 def test_each_layer_learns_as_many_times_slower_as_asked(kind, changes):
-    """Head and final norm by 1; block k of n by d^(n - k) with k = 0 the lowest; everything below
-    by d^(n + 1)."""
-    made, decay, n = model(**changes), 0.7, changes.get("n_layers", 2)
+    """Head and final norm by 1; block k of its stack's n by d^(n - k) with k = 0 the lowest;
+    everything below by d^(n + 1) of the deepest."""
+    made, decay = model(**changes), 0.7
+    depths = {side: made.config.depth(side) for side in ("encoder", "decoder")}
+    deepest = max(depths.values())
     config = OptimizerConfig(
         kind=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3
     )
@@ -273,13 +280,13 @@ def test_each_layer_learns_as_many_times_slower_as_asked(kind, changes):
         peak = 0.3 if kind == "muon" and is_block_matrix(name, p) else 0.01
         parts = name.split(".")
         if "blocks" in parts:
-            share = decay ** (n - int(parts[parts.index("blocks") + 1]))
+            share = decay ** (depths[parts[0]] - int(parts[parts.index("blocks") + 1]))
         else:
-            share = decay ** (n + 1) if parts[0] == "embed" else 1.0
+            share = decay ** (deepest + 1) if parts[0] == "embed" else 1.0
         assert found[name] == pytest.approx(0.5 * peak * share, rel=1e-12), name
-        assert layer_share(name, n, decay) == pytest.approx(share)
+        assert layer_share(name, depths, decay) == pytest.approx(share)
         shares.add(round(share, 9))
-    assert len(shares) == n + 2
+    assert len(shares) == deepest + 2
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

@@ -18,7 +18,7 @@ CONFIGS = {
     "bert": presets.bert(**WORDS),
     "bert, masked words": presets.bert(head="masked_lm", **WORDS),
     "bert, tags": presets.bert(head="tag", n_classes=5, **WORDS),
-    "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6}),
+    "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6, "n_encoder_layers": 1}),
     "vit": presets.vit(**SMALL, patch_width=12, n_classes=5),
     "vit, rows and columns": presets.vit(
         **SMALL | {"max_length": 9},

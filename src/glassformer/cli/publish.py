@@ -11,7 +11,9 @@ from glassformer.errors import ConfigError
 
 
 def import_(
-    path: Annotated[Path, Argument(help="The folder of a published model.", metavar="PATH")],
+    path: Annotated[
+        Path, Argument(help="The folder of a published model, or OWNER/NAME.", metavar="PATH")
+    ],
     run: NewRun = None,
     json: Json = False,
 ) -> None:
@@ -19,17 +21,21 @@ def import_(
 
     Folders in the layout of the transformers library, with config.json, safetensors and tokenizer:
     GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma, BERT, RoBERTa, DistilBERT, sentence embeddings, T5,
-    BART, Marian, ViT.
+    BART, Marian, ViT. Also the file of a llama2.c model, nanoGPT and minGPT. OWNER/NAME that is no
+    path here is downloaded from the Hugging Face Hub.
 
     run: The new run folder.
     """
     if run is None:
         raise ConfigError(f"Give the new run a folder: glassformer import {path} --run runs/mine.")
+    from glassformer.interop.configuration import published_keys
     from glassformer.interop.generation import not_read
-    from glassformer.models.weights import config_values
+    from glassformer.interop.hub import found
     from glassformer.run.folder import import_published
 
-    opened = import_published(path, run)
+    with found(path) as model:
+        opened = import_published(model.path, run, model.origin)
+        ignored = not_read(model.path, published_keys(model.path) or {})
     config = opened.model.config
     values = {
         "run": str(run),
@@ -44,10 +50,10 @@ def import_(
         return
     print(
         f"{run}: {values['task']}, {config.architecture} of {values['parameters']:,} parameters "
-        f"({config.n_layers} layers, {config.d_model} wide, context {config.max_length})"
+        f"({config.depths}, {config.d_model} wide, context {config.max_length})"
     )
     print(opened.task.card().use)
-    if ignored := not_read(path, config_values(path)):
+    if ignored:
         print(f"not taken over from the generation settings: {', '.join(ignored)}")
 
 

@@ -157,7 +157,8 @@ def _vectors(
     part = reader.framed(ids[begin : begin + reader.room]).astype(np.int64)
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.frame.begin) for place in at]
-    found, _ = streams(model, batch, range(model.config.n_layers + 1))
+    depth = model.config.depth("decoder" if model.encoder is None else "encoder")
+    found, _ = streams(model, batch, range(depth + 1))
     means = torch.stack([stream[0, places].cpu().double().mean(0) for stream in found])
     return means.float().numpy()
 

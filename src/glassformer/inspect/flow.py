@@ -58,7 +58,7 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
         (layer, side, site): look.attention(layer, side=side, site=site)[0]
         for side in ("encoder", "decoder")
         for site in _sites(look, side)
-        for layer in range(look.model.config.n_layers)
+        for layer in range(look.model.config.depth(side))
     }
     names = [f"{place}.z" for place in places.values()]
     logits, tape = rerun(look, target, keep=names, gradients=True)
@@ -169,15 +169,15 @@ def _followed(
     method: str, look: Look, target: Target, shares: Shares, subtracted: float = 0
 ) -> Attribution:
     """Multiply the layers' shares from the answer backwards; subtract a multiple of 1 from R."""
-    side, layers = look.answering, range(look.model.config.n_layers)
+    side, config = look.answering, look.model.config
     # Only the row that is read is carried, from the end to the beginning.
     row = begin = reading(look, target)
     crossed = "cross" in _sites(look, side)
     source = torch.zeros(look.positions("encoder").length if crossed else 0, dtype=row.dtype)
     beside = torch.eye(len(source), dtype=row.dtype)
-    for layer in layers if crossed else ():
+    for layer in range(config.depth("encoder")) if crossed else ():
         beside = shares(layer, "encoder") @ beside
-    for layer in reversed(layers):
+    for layer in reversed(range(config.depth(side))):
         row, across = (row @ shares(layer, side)).tensor_split([len(row)])
         source = source + across @ beside
     own = (row - subtracted * begin).float()

@@ -51,13 +51,14 @@ class HeadMetrics:
 def head_metrics(look: Look, *, side: str = "", site: str = "self") -> HeadMetrics:
     """Metrics of every head of a stack; `side` "": the answering one; `site`: self or cross."""
     config = look.model.config
+    depth = config.depth(side or look.answering)
     tables = key_tables(*look.sequences(side, site), within=site == "self")
     values = [
         measured(look.pattern(layer, head, side=side, site=site), tables)
-        for layer in range(config.n_layers)
+        for layer in range(depth)
         for head in range(config.n_heads)
     ]
-    return HeadMetrics(torch.stack(values).unflatten(0, (config.n_layers, config.n_heads)))
+    return HeadMetrics(torch.stack(values).unflatten(0, (depth, config.n_heads)))
 
 
 def row_entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:

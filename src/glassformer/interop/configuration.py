@@ -8,6 +8,8 @@ from typing import Any
 from glassformer.errors import CheckpointError, ConfigError, suggest
 from glassformer.interop.families import FAMILIES
 from glassformer.interop.family import Family, Head, Named
+from glassformer.interop.llama2c import keys_in
+from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import LARGEST, ModelConfig
 from glassformer.models.weights import config_values
 
@@ -18,25 +20,35 @@ FILE = "config.json"
 class Published:
     """A published model by its `config.json`."""
 
-    folder: Path
+    path: Path
+    """The folder, or the one file of a model of llama2.c."""
     family: Family
     head: Head
     keys: Mapping[str, Any]
     """Of `config.json`, the family's defaults among them."""
     model: ModelConfig
 
+    @property
+    def folder(self) -> Path:
+        """Where the other files are."""
+        return self.path.parent if self.path.is_file() else self.path
 
-def published_keys(folder: Path) -> dict[str, Any] | None:
-    """The keys of a folder's `config.json`; None: it is of no published model. CheckpointError: it
-    is missing, or no JSON object."""
-    keys = config_values(folder)
+
+def published_keys(path: Path) -> dict[str, Any] | None:
+    """The keys of a folder's `config.json`, or of the header of a llama2.c file; None: they are of
+    no published model. CheckpointError: a file that is missing, or damaged."""
+    if path.is_file():
+        return keys_in(path)
+    if not (path / FILE).is_file():
+        check_no_pickle(path)
+    keys = config_values(path)
     return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
 
-def published(folder: Path, keys: Mapping[str, Any]) -> Published:
+def published(place: Path, keys: Mapping[str, Any]) -> Published:
     """The model that `config.json` describes; CheckpointError: one that is not known here, or that
     computes something else."""
-    path, kind = folder / FILE, keys.get("model_type")
+    path, kind = place if place.is_file() else place / FILE, keys.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(
             f"{path} has model_type {kind!r}, which is not known; {suggest(str(kind), FAMILIES)}"
@@ -55,7 +67,7 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
         raise CheckpointError(
             f"{path} describes a model that is not known: {str(error)[:200]}."
         ) from None
-    return Published(folder, family, head, keys, model)
+    return Published(place, family, head, keys, model)
 
 
 def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:

@@ -47,6 +47,11 @@ class Computed:
     write: Callable[[ModelConfig], Mapping[str, Any]]
 
 
+def depths(encoder: Any, decoder: Any) -> dict[str, Any]:
+    """The fields of the numbers of blocks of an encoder and a decoder."""
+    return {"n_layers": decoder, "n_encoder_layers": None if encoder == decoder else encoder}
+
+
 @dataclass(frozen=True)
 class Head:
     """A class of published models: what it is for, and what it adds to the trunk."""
@@ -100,6 +105,8 @@ class Family:
     tensors: str
     heads: Mapping[str, Head]
     """By the name of the class in `architectures`; the first is taken where none is named."""
+    library: str = "transformers"
+    """The program that has the classes of `heads`."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other classes, by the one that reads their files."""
     computed: tuple[Computed, ...] = ()

@@ -35,6 +35,7 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
     found = [
         _fit(family, name, own, model)
         for family in FAMILIES.values()
+        if family.library == "transformers"
         for name, head in family.heads.items()
         if head.task == task
         for own in _variants(head)
@@ -127,9 +128,9 @@ def _class_keys(model: ModelConfig) -> dict[str, Any]:
 
 
 def _explicit(model: ModelConfig) -> dict[str, Any]:
-    """The fields, widths that follow from others written out."""
+    """The fields, those that follow from others written out."""
     widths = {"d_head": model.head_width, "d_ff": model.ff_width, "n_kv_heads": model.kv_heads}
-    return model.model_dump() | widths
+    return model.model_dump() | widths | {"n_encoder_layers": model.depth("encoder")}
 
 
 def effective(model: ModelConfig) -> dict[str, Any]:

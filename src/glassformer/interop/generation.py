@@ -26,7 +26,7 @@ SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
     """Keys of these files that change what is generated, and are not read."""
-    path = folder / FILE
+    path = folder / FILE  # a llama2.c file has none beside it
     own = {**keys, **read_json(path)} if path.is_file() else keys
     return [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
 

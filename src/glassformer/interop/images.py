@@ -47,26 +47,33 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
         "size": size,
         "channels": channels,
         "patch": list(model.patch),
-        "resize": _resize(own, size),
+        **_resize(own, size),
         "interpolation": FILTERS[own.get("resample", 2)],
         "mean": mean,
         "std": std,
     }
 
 
-def _resize(own: Mapping[str, Any], size: list[int]) -> str:
-    """`stretch`, or `crop` where the shorter side is resized; ValueError: to another size."""
+def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
+    """How images become the model's size: `stretch`, or `crop` where the shorter side is resized;
+    ValueError: they would be of another size."""
     given, cut = own.get("size", size), own.get("crop_size", size)
     shorter = given.get("shortest_edge") if isinstance(given, dict) else None
-    sides = [given["height"], given["width"]] if isinstance(given, dict) and not shorter else None
-    if sides is None:
-        sides = [shorter or given] * 2 if isinstance(shorter or given, int) else list(given)
     crops = bool(own.get("do_center_crop", shorter is not None))
-    cut = [cut["height"], cut["width"]] if isinstance(cut, dict) else cut
-    cut = [cut, cut] if isinstance(cut, int) else list(cut)
-    if sides != size or (crops and cut != size):
+    cut = _sides(cut) if crops else size
+    sides = size if shorter else _sides(given)
+    if cut != size or (sides != size and not crops):
         raise ValueError(
-            f"images resized to {sides[0]} x {sides[1]} and cut to {cut[0]} x {cut[1]}; the "
-            f"model's own size, {size[0]} x {size[1]}, is known"
+            f"images of {cut[0]} x {cut[1]} of {sides[0]} x {sides[1]}; the model's own size, "
+            f"{size[0]} x {size[1]}, is known"
         )
-    return "crop" if shorter else "stretch"
+    if shorter:
+        return {"resize": "crop", "resize_to": shorter}
+    return {"resize": "stretch", "resize_to": None if sides == size else sides}
+
+
+def _sides(given: Any) -> list[int]:
+    """Height and width of a size, which may be one number."""
+    if isinstance(given, dict):
+        return [given["height"], given["width"]]
+    return [given, given] if isinstance(given, int) else list(given)

@@ -18,8 +18,9 @@ from glassformer.files import write_json, write_text
 from glassformer.interop.configuration import Published, published
 from glassformer.interop.generation import generation
 from glassformer.interop.images import image_reader
+from glassformer.interop.llama2c import tensors_in
 from glassformer.interop.sentences import with_pooling
-from glassformer.interop.tensors import tensors_of
+from glassformer.interop.tensors import Tensors, tensors_of
 from glassformer.interop.weights import filled
 from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
@@ -60,28 +61,34 @@ class Opened:
 
 
 def open_published(
-    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
+    path: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> Opened:
-    """The published model of a folder whose `config.json` has these keys.
+    """The published model of a folder (or a file) that has these keys.
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = with_pooling(published(folder, keys))
-    tensors = tensors_of(folder, of.family.prefix)
+    of = with_pooling(published(path, keys))
+    tensors = tensors_at(path, of.family.prefix)
     if not keys.get("architectures"):
-        of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
+        of = published(path, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
     return Opened(of, filled(of, tensors, device))
 
 
-def import_run(opened: Opened, run: Path) -> None:
-    """Write a published model as a run folder; ConfigError: the folder holds something."""
+def tensors_at(path: Path, prefix: str) -> Tensors:
+    """The tensors of a folder or file; CheckpointError: as those that read them."""
+    return tensors_in(path) if path.is_file() else tensors_of(path, prefix)
+
+
+def import_run(opened: Opened, run: Path, origin: str = "") -> None:
+    """Write a published model as a run folder, whose card names its `origin`, by default its
+    folder; ConfigError: the folder holds something."""
     with held(run, resume=False), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
-    write_text(run / CARD, _card(opened, run))
+    write_text(run / CARD, _card(opened, run, origin or opened.of.path.resolve().name))
 
 
-def _card(opened: Opened, run: Path) -> str:
+def _card(opened: Opened, run: Path, origin: str) -> str:
     of, config = opened.of, opened.model.config
     article = "A" if config.architecture == "decoder" else "An"
     return f"""---
@@ -93,10 +100,10 @@ tags: [glassformer, transformer, {config.architecture}]
 # {run.name}
 
 {article} {config.architecture} Transformer with {opened.model.n_parameters:,} parameters \
-({config.n_layers} layers,
+({config.depths},
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
 published model
-`{of.folder.resolve().name}` of type {of.family.model_type} by glassformer {__version__}. Its \
+`{origin}` of type {of.family.model_type} by glassformer {__version__}. Its \
 license and its limits are those of that
 model.
 """

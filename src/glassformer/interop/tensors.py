@@ -16,6 +16,8 @@ from glassformer.models.weights import load_tensors, shapes_in
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+COMPILED = "_orig_mod."
+"""Before the names of a model that was saved compiled."""
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 """Endings of names in files converted from TensorFlow."""
 
@@ -58,24 +60,42 @@ def tensors_of(folder: Path, prefix: str) -> Tensors:
     if "" in files:
         ((file, own),) = found.items()
         files = dict.fromkeys(own, file)
+    for name, file in files.items():
+        if name not in found[file]:
+            raise CheckpointError(
+                f"{folder / INDEX} says that {file} holds {name}, which it does not; "
+                "download it again."
+            )
+    for file, own in found.items():
+        for name in own:  # also those that the index does not list
+            if files.setdefault(name, file) != file:
+                raise CheckpointError(
+                    f"{folder / file} holds {name}, which {INDEX} takes from {files[name]}; "
+                    "download both again."
+                )
     names = {_plain(name, prefix): name for name in files}
     if len(names) != len(files):
         raise CheckpointError(f"{folder} has a tensor with and without {prefix!r}; keep one.")
-    shapes = {}
-    for plain, name in names.items():
-        if name not in found[files[name]]:
-            raise CheckpointError(
-                f"{folder / INDEX} says that {files[name]} holds {name}, which it does not; "
-                "download it again."
-            )
-        shapes[plain] = found[files[name]][name]
+    shapes = {plain: found[files[name]][name] for plain, name in names.items()}
     return Tensors(folder, files, names, shapes)
 
 
 def _plain(name: str, prefix: str) -> str:
+    name = name.removeprefix(COMPILED)
     for old, new in OLD_NAMES.items():
         name = name.removesuffix(old) + new if name.endswith(old) else name
     return name.removeprefix(f"{prefix}.") if prefix else name
+
+
+def check_no_pickle(folder: Path) -> None:
+    """CheckpointError: the weights of a folder are in a pickle."""
+    pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+    if pickles:
+        raise CheckpointError(
+            f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
+            f"convert it to {FILE} where you trust it, or take the model's safetensors "
+            "(docs/published-models.md shows how, also for nanoGPT)."
+        )
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -84,12 +104,7 @@ def _files(folder: Path) -> dict[str, str]:
         return {"": FILE}
     index = folder / INDEX
     if not index.is_file():
-        pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
-        if pickles:
-            raise CheckpointError(
-                f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
-                f"convert it to {FILE} where you trust it, or take the model's safetensors."
-            )
+        check_no_pickle(folder)
         raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")
     try:
         named = read_json(index, 64 << 20)["weight_map"]

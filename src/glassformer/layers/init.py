@@ -23,6 +23,13 @@ class Sizes:
 
     n_layers: int
     d_head: int
+    n_encoder_layers: int | None = None
+    """Of a model whose encoder has another depth."""
+
+    def of(self, name: str) -> "Sizes":
+        """The sizes of the stack that a parameter stands in."""
+        own = self.n_encoder_layers if name.startswith("encoder.") else None
+        return self if own is None else Sizes(own, self.d_head)
 
 
 Rule = Callable[[torch.Tensor, torch.Generator, Sizes], object]
@@ -121,5 +128,5 @@ def initialize(
         rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)
         assert rule is not None, f"no initialization fits {name}"
         values = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
-        rule(values, generator(seed, name), sizes)
+        rule(values, generator(seed, name), sizes.of(name))
         parameter.copy_(values)

@@ -53,6 +53,11 @@ class ImageConfig(Record):
         description="Of an image of another size: stretch it, crop what is too long (shorter side "
         "resized, centre cut), or pad it with black.",
     )
+    resize_to: int | tuple[int, int] | None = Field(
+        default=None,
+        description="Size before the centre is cut to `size`: of crop, the shorter side; of "
+        "stretch, (height, width), or both as one. null: no more than is kept.",
+    )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear",
         description="Interpolation of resized images; all but nearest smooth as they shrink.",
@@ -90,6 +95,22 @@ class ImageConfig(Record):
                 f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, or "
                 f"another size"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _the_centre_fits(self) -> Self:
+        to = self.resize_to
+        if to is None:
+            return self
+        if self.resize == "pad" or (self.resize == "crop" and not isinstance(to, int)):
+            raise ValueError(
+                f"resize_to={to} needs resize='stretch', or of one number also resize='crop'"
+            )
+        sides = (to, to) if isinstance(to, int) else to
+        if self.size is None or not (
+            self.dims[0] <= sides[0] <= LARGEST_SIDE and self.dims[1] <= sides[1] <= LARGEST_SIDE
+        ):
+            raise ValueError(f"resize_to={to} must be from size={self.size} to {LARGEST_SIDE}")
         return self
 
     @model_validator(mode="after")
@@ -176,7 +197,8 @@ class ImageReader(Reader):
                 f"{where} has {channels} channels and the first training image {wanted}; set "
                 f"processor.image.channels to 3, or to 1 to make all of them grey"
             )
-        if pixels.shape[:2] != (height, width) or channels > wanted:
+        other = pixels.shape[:2] != (height, width) or self.config.resize_to is not None
+        if other or channels > wanted:
             image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
             pixels = np.array(self._resized(image if channels <= wanted else image.convert("L")))
             pixels = pixels[..., None] if pixels.ndim == 2 else pixels
@@ -184,6 +206,8 @@ class ImageReader(Reader):
 
     def _resized(self, image: Image.Image) -> Image.Image:
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
+        if self.config.resize_to is not None:
+            return self._centre(image, how)
         across, down = width / image.width, height / image.height
         match self.config.resize:
             case "stretch":
@@ -202,6 +226,21 @@ class ImageReader(Reader):
                     image.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
                 )
                 return black
+
+    def _centre(self, image: Image.Image, how: Image.Resampling) -> Image.Image:
+        """The centre of the resized image; of a long strip, only what it shows is resized, which is
+        the same but for rounding."""
+        (height, width, _), to, wide, high = self.shape, self.config.resize_to, *image.size
+        tall, broad = (to, to) if isinstance(to, int) else to or (high, wide)
+        if self.config.resize == "crop":
+            tall, broad = tall * high // min(wide, high), broad * wide // min(wide, high)
+        left, top = (broad - width) // 2, (tall - height) // 2
+        if tall * broad <= LARGEST_SIDE**2:
+            whole = image.resize((broad, tall), how)
+            return whole.crop((left, top, left + width, top + height))
+        x, y = wide / broad, high / tall
+        right, bottom = min((left + width) * x, wide), min((top + height) * y, high)
+        return image.resize((width, height), how, (left * x, top * y, right, bottom))
 
     def resolved(self, stack: np.ndarray) -> "ImageReader":
         """Fill in `mean` and `std` from training images, uint8 [N, h, w, c], unless set."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from torch import nn
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.errors import ConfigError, counted, suggest
 from glassformer.layers.attention import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
@@ -68,6 +68,8 @@ class ModelConfig(Record):
     """Width of the residual stream."""
     n_layers: int = Field(4, gt=0, le=10_000)
     """Blocks in the stack (of each stack, in an encoder-decoder)."""
+    n_encoder_layers: int | None = Field(None, gt=0, le=10_000)
+    """Blocks of an encoder-decoder's encoder, if n_layers is the decoder's; null: as many."""
     n_heads: Count = 4
     """Attention heads."""
     n_kv_heads: Count | None = None
@@ -220,6 +222,16 @@ class ModelConfig(Record):
         """Whether a sequence has one output as a whole."""
         return self.head in ("classify", "pool")
 
+    def depth(self, side: str) -> int:
+        """Blocks of the stack of a side, encoder or decoder."""
+        return (side == "encoder" and self.n_encoder_layers) or self.n_layers
+
+    @property
+    def depths(self) -> str:
+        """Layers in a sentence: `4 layers`, or `12 and 6 layers` of encoder and decoder."""
+        encoder, own = self.n_encoder_layers, counted(self.n_layers, "layer")
+        return own if encoder in (None, self.n_layers) else f"{encoder} and {own}"
+
     @property
     def own_source(self) -> bool:
         """Whether the source has an embedding of its own, at least in part."""
@@ -352,6 +364,8 @@ def _stack(config: ModelConfig) -> Iterator[str]:
         yield f"source_vocab_size={config.source_vocab_size} needs architecture='encoder_decoder'"
     if config.own_source_positions and config.architecture != "encoder_decoder":
         yield "own_source_positions needs architecture='encoder_decoder'"
+    if config.n_encoder_layers and config.architecture != "encoder_decoder":
+        yield f"n_encoder_layers={config.n_encoder_layers} needs architecture='encoder_decoder'"
     if not config.residual and config.init == "modern":
         yield (
             "init='modern' starts every branch at 0, which residual=false would pass on; use "

@@ -54,7 +54,8 @@ def forward_flops(
     selected = 1 / length if pools else selected
     outside = selected * head_flops(config) + embedding_flops(config, parts or {})
     if config.architecture == "encoder_decoder":
-        return config.n_layers * (encoder + decoder + attention + full) + outside
+        encoders = config.depth("encoder") * encoder
+        return encoders + config.n_layers * (decoder + attention + full) + outside
     block = encoder if config.architecture == "encoder" else decoder
     if pools and config.pool != "mean":
         # The first element of a decoder sees itself, the last a whole window.
@@ -135,7 +136,8 @@ def training_bytes(
         + (5 if config.gated else 3) * config.ff_width
         + 5 * config.n_heads * config.head_width
     )
-    blocks = config.n_layers * (2 if config.architecture == "encoder_decoder" else 1)
+    both = config.architecture == "encoder_decoder"
+    blocks = config.n_layers + (config.depth("encoder") if both else 0)
     elements = parallel_micro_batches * rows * length
     return {
         "weights": 4 * every,

@@ -110,7 +110,8 @@ class Transformer(nn.Module):
 
     def initialize(self, seed: int) -> None:
         """Fill all weights, after `to_empty` for example; a function of (config, seed)."""
-        sizes = Sizes(self.config.n_layers, self.config.head_width)
+        c = self.config
+        sizes = Sizes(c.n_layers, c.head_width, c.n_encoder_layers)
         initialize(self, self.config.init, sizes, seed)
 
     def forward(
@@ -314,7 +315,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             dropout=config.dropout,
             residual=config.residual,
         )
-        for _ in range(config.n_layers)
+        for _ in range(config.depth(side))
     ]
     inside = config.bias_placement == "inside"
     return Stack(

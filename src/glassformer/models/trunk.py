@@ -36,7 +36,7 @@ def check_trunk(model: Transformer, layers: Sequence[int | None]) -> None:
         raise ConfigError(
             f"This model reads {model.config.elements}, not text; use one with elements='tokens'."
         )
-    most = model.config.n_layers
+    most = model.config.depth("decoder" if model.encoder is None else "encoder")
     for layer in layers:
         if layer is not None and not 0 <= layer <= most:
             raise ConfigError(

@@ -117,11 +117,12 @@ def check_fit(config: ModelConfig, path: Path) -> None:
 def without_memory(config: ModelConfig, n_tensors: int, path: Path) -> Transformer:
     """The model of a configuration on "meta"; CheckpointError: it has more layers than its file has
     tensors."""
-    if config.n_layers > n_tensors:  # too many to be made even without memory
-        raise CheckpointError(
-            f"{path} has {n_tensors} tensors, too few for n_layers={config.n_layers} of its "
-            f"config.json; it is of another model."
-        )
+    for name, depth in ("n_layers", config.n_layers), ("n_encoder_layers", config.depth("encoder")):
+        if depth > n_tensors:  # too many to be made even without memory
+            raise CheckpointError(
+                f"{path} has {n_tensors} tensors, too few for {name}={depth} of its config.json; "
+                f"it is of another model."
+            )
     return Transformer(config, seed=None, device="meta")
 
 

@@ -43,7 +43,7 @@ def load(
     `accept_changed` allows); ConfigError: a device or a checkpoint that is not there.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not folder.exists():
         raise CheckpointError(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
         )
@@ -85,8 +85,9 @@ def _opened(model: Transformer, place: Path, folder: Path) -> Run:
     return Run(folder, model, kind(recipe, processor, folder), own)
 
 
-def import_published(folder: str | Path, run: str | Path) -> Run:
-    """Write a published model as a run folder, new or empty; returns it opened.
+def import_published(folder: str | Path, run: str | Path, origin: str = "") -> Run:
+    """Write a published model as a run folder, new or empty, whose card names its `origin`; returns
+    it opened.
 
     CheckpointError: no published model, or one that is not known here; ConfigError: the run's
     folder holds something.
@@ -98,7 +99,7 @@ def import_published(folder: str | Path, run: str | Path) -> Run:
         )
     opened = open_published(Path(folder), keys)
     _published(opened)  # which raises before anything is written
-    import_run(opened, Path(run))
+    import_run(opened, Path(run), origin)
     return load(run)
 
 

@@ -113,6 +113,11 @@ def word_pieces(vocab: Mapping[str, int], unknown: str, config: Mapping[str, Any
     )
 
 
+def characters(vocab: Mapping[str, int]) -> Definition:
+    """The definition of a vocabulary of single characters, without a symbol for others."""
+    return definition_of(_bpe(vocab, []), decoder={"type": "Fuse"})
+
+
 def sentence_pieces(model: SentencePieceModel, name: str) -> Definition:
     """The definition of a SentencePiece model with its own ids; DataError naming the file: a model
     that no definition expresses."""

@@ -6,6 +6,8 @@
     spiece.model  sentencepiece.bpe.model              SentencePiece: T5, XLM-R, Llama, Gemma
     tokenizer.model
     source.spm  target.spm  vocab.json                 SentencePiece: Marian
+    tokenizer.bin                                      SentencePiece: llama2.c
+    vocab.json                                         characters: nanoGPT, minGPT
 
 Beside them, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` say more,
 and `config.json` what a decoder begins with.
@@ -22,9 +24,11 @@ from glassformer.files import read_bytes
 from glassformer.tokenizers.definition import LARGEST_ID
 from glassformer.tokenizers.frame import read_frame
 from glassformer.tokenizers.library import guarded
+from glassformer.tokenizers.llama2c import read_llama2c
 from glassformer.tokenizers.pieces import (
     Definition,
     byte_pairs,
+    characters,
     lowest,
     score_of,
     sentence_pieces,
@@ -67,7 +71,7 @@ QWEN = Family(qwen=True)
 T5 = Family("end", sentinels=100)
 LLAMA = Family("begin")
 BYTE_PAIRS = {
-    **dict.fromkeys(("gpt2", "gpt_neo", "gptj"), GPT),
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "nanogpt", "mingpt"), GPT),
     **dict.fromkeys(("roberta", "longformer", "bart"), ROBERTA),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), QWEN),
 }
@@ -81,7 +85,10 @@ SENTENCE_PIECES = {
         ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3", "gemma3_text"), LLAMA
     ),
     "xlm-roberta": Family("roberta", _ENDS, fairseq=True),
+    # the symbol that begins a text is also what llama2.c stops at
+    "llama2.c": Family("begin", (("eos", "<s>"),)),
 }
+CHARACTERS: dict[str, Family] = dict.fromkeys(("nanogpt", "mingpt"), GPT)
 MARIAN = Family("marian")
 STARTS = dict.fromkeys(("t5", "mt5", "umt5", "longt5", "marian"), "<pad>") | {"bart": "</s>"}
 """What a decoder begins with, if config.json does not say it."""
@@ -217,12 +224,24 @@ def _marian(folder: Path, model_type: str, side: str, settings: Settings) -> Fou
     return definition | {"added_tokens": added}, MARIAN
 
 
+def _pieces_of_llama2c(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
+    family = _family(SENTENCE_PIECES, model_type, folder, "tokenizer.bin")
+    return sentence_pieces(read_llama2c(folder / "tokenizer.bin"), f"{folder}"), family
+
+
+def _characters(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
+    family = _family(CHARACTERS, model_type, folder, "a vocab.json without merges.txt")
+    return characters(_vocabulary(folder / "vocab.json")), family
+
+
 READERS = (
     (("tokenizer.json",), _whole),
     (("vocab.json", "merges.txt"), _byte_level),
     (("vocab.txt",), _word_piece),
     *(((name,), _sentence_pieces(name)) for name in MODEL_FILES),
     (("source.spm", "target.spm", "vocab.json"), _marian),
+    (("tokenizer.bin",), _pieces_of_llama2c),
+    (("vocab.json",), _characters),
 )
 
 

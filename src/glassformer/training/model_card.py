@@ -44,7 +44,7 @@ tags: [glassformer, transformer, {config.architecture}]
 # {run.name}
 
 {article} {config.architecture.replace("_", "-")} Transformer with {n:,} \
-parameters ({counted(config.n_layers, "layer")},
+parameters ({config.depths},
 {config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
 trained from {_weights(train)}.
 

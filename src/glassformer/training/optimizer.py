@@ -6,7 +6,7 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -26,12 +26,14 @@ class Optimizer:
         self._names: dict[Tensor, str] = {**trained}
         self.parameters = [*trained]
         """What is trained."""
-        blocks = (BLOCK.search(name) for name, _ in model.named_parameters())
-        depth = 1 + max((int(found[1]) for found in blocks if found), default=-1)
+        depths: dict[str, int] = {}
+        for name, _ in model.named_parameters():
+            if found := BLOCK.match(name):
+                depths[found[1]] = max(depths.get(found[1], 0), int(found[2]) + 1)
         adamw: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
         muon: dict[float, list[Tensor]] = defaultdict(list)
         for parameter, name in trained.items():
-            share = layer_share(name, depth, config.layer_decay)
+            share = layer_share(name, depths, config.layer_decay)
             if config.kind == "muon" and is_block_matrix(name, parameter):
                 muon[share].append(parameter)
             else:
@@ -101,19 +103,20 @@ class Optimizer:
             owner[parameter].state[parameter][role] = value.to(parameter.device, copy=True)
 
 
-BLOCK = re.compile(r"\.blocks\.(\d+)\.")
+BLOCK = re.compile(r"(\w+)\.blocks\.(\d+)\.")
 
 
-def layer_share(name: str, depth: int, decay: float) -> float:
+def layer_share(name: str, depths: Mapping[str, int], decay: float) -> float:
     """What a parameter's rate is multiplied by: 1 in head and final norm, decay^k in the k-th block
-    from the end.
+    from the end of its stack.
 
-    The embedding lies below the first block, so it has decay^(depth + 1) (Clark et al. 2020; Bao et
-    al. 2022).
+    The embedding lies below the first block of the deepest stack, so it has decay^(depth + 1)
+    (Clark et al. 2020; Bao et al. 2022).
     """
-    if found := BLOCK.search(name):
-        return decay ** (depth - int(found[1]))
-    return decay ** (depth + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
+    if found := BLOCK.match(name):
+        return decay ** (depths[found[1]] - int(found[2]))
+    deepest = max(depths.values(), default=0)
+    return decay ** (deepest + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
 
 
 def is_block_matrix(name: str, parameter: Tensor) -> bool:

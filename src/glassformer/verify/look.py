@@ -38,8 +38,12 @@ class Look:
     def blocks(self) -> list[tuple[str, int]]:
         """Side and layer of each block."""
         sides = {"encoder": self.model.encoder, "decoder": self.model.decoder}
-        layers = range(self.model.config.n_layers)
-        return [(side, layer) for side, stack in sides.items() if stack for layer in layers]
+        return [
+            (side, layer)
+            for side, stack in sides.items()
+            if stack
+            for layer in range(self.model.config.depth(side))
+        ]
 
     @property
     def rows(self) -> range:

@@ -290,9 +290,14 @@ class ReferenceModel:
         """Embedding, all blocks of a side, and the final norm of a pre-norm model."""
         at, table = self.positions(sample), self.table(side)
         x = self.embed(sample, self.position_vectors(at.position, table), table)
-        for layer in range(self.config.n_layers):
+        for layer in range(self.depth(side)):
             x = self.block(side, layer, x, at, source)
         return self.norm(f"{side}.norm", x) if self.config.norm_placement == "pre" else x
+
+    def depth(self, side: str) -> int:
+        """Blocks of a side."""
+        c = self.config
+        return (side == "encoder" and c.n_encoder_layers) or c.n_layers
 
     def head(self, hidden: Array, sample: Sample) -> Array:
         """Logits from the stream (equations 13 and 18); for a pooling head one vector."""

@@ -1,6 +1,20 @@
 """BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018)."""
 
-from glassformer.interop.family import Family, Head, Named
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.interop.family import Computed, Family, Head, Named, depths
+from glassformer.models.config import ModelConfig
+
+
+def read_depth(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Blocks of both sides."""
+    return depths(keys["encoder_layers"], keys["decoder_layers"])
+
+
+def write_depth(model: ModelConfig) -> dict[str, Any]:
+    """Both keys."""
+    return {"encoder_layers": model.depth("encoder"), "decoder_layers": model.n_layers}
 
 
 def side(name: str) -> str:
@@ -22,8 +36,9 @@ def side(name: str) -> str:
 
 
 BLOCKS = f"embed.element  shared\n{side('encoder')}\n{side('decoder')}"
-SAME = ("layers", "attention_heads", "ffn_dim")
+SAME = ("attention_heads", "ffn_dim")
 """What the encoder and the decoder of a model here have alike."""
+DEPTH = Computed(read_depth, write_depth)
 WRITES = Head(
     "text-to-text",
     "pairs",
@@ -48,7 +63,6 @@ BART = Family(
         "vocab_size": "vocab_size",
         "max_length": "max_position_embeddings",
         "d_model": "d_model",
-        "n_layers": "decoder_layers",
         "n_heads": "decoder_attention_heads",
         "d_ff": "decoder_ffn_dim",
         "activation": Named("activation_function"),
@@ -68,6 +82,7 @@ BART = Family(
         "normalize_embedding": (True,),
     },
     aliases={"BartModel": "BartForConditionalGeneration"},
+    computed=(DEPTH,),
     alike=tuple((f"encoder_{name}", f"decoder_{name}") for name in SAME),
     tensors=f"""{BLOCKS}
     embed.position         decoder.embed_positions      from:2
@@ -100,6 +115,7 @@ MARIAN = Family(
         "static_position_embeddings": (True,),
         "share_encoder_decoder_embeddings": (True,),
     },
+    computed=(DEPTH,),
     alike=BART.alike,
     tensors=BLOCKS,
     heads={"MarianMTModel": WRITES},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.interop.family import ACTIVATIONS, Computed, Family, Head
+from glassformer.interop.family import ACTIVATIONS, Computed, Family, Head, depths
 from glassformer.models.config import ModelConfig
 
 
@@ -35,6 +35,17 @@ def read_head(keys: Mapping[str, Any]) -> dict[str, Any]:
 def write_head(model: ModelConfig) -> dict[str, Any]:
     """Both keys."""
     return {"tie_word_embeddings": model.tied, "scale_decoder_outputs": model.head_scale}
+
+
+def read_depth(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Blocks of both sides, as many where the decoder's are not named."""
+    encoder, decoder = keys["num_layers"], keys.get("num_decoder_layers")
+    return depths(encoder, encoder if decoder is None else decoder)
+
+
+def write_depth(model: ModelConfig) -> dict[str, Any]:
+    """Both keys."""
+    return {"num_layers": model.depth("encoder"), "num_decoder_layers": model.n_layers}
 
 
 def side(name: str, last: int) -> str:
@@ -77,7 +88,6 @@ T5 = Family(
         "d_model": "d_model",
         "d_head": "d_kv",
         "d_ff": "d_ff",
-        "n_layers": "num_layers",
         "n_heads": "num_heads",
         "n_buckets": "relative_attention_num_buckets",
         "max_distance": "relative_attention_max_distance",
@@ -86,6 +96,7 @@ T5 = Family(
     },
     aliases={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     computed=(
+        Computed(read_depth, write_depth),
         Computed(read_feedforward, write_feedforward),
         Computed(read_head, write_head),
     ),

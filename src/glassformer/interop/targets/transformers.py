@@ -207,17 +207,18 @@ def _preprocessing(reader: ImageReader) -> dict[str, Any]:
     config = reader.config
     height, width = config.dims
     crops = config.resize == "crop"
-    if config.resize == "pad" or (crops and height != width):
+    if config.resize == "pad" or (crops and height != width and config.resize_to is None):
         raise ConfigError(
             f"Images are resized by {config.resize!r} to {height} x {width}, which "
             "preprocessor_config.json cannot say; use resize='stretch', or squares."
         )
-    whole = {"height": height, "width": width}
+    whole, to = {"height": height, "width": width}, config.resize_to or config.dims
+    tall, wide = (to, to) if isinstance(to, int) else to
     return {
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
-        "size": {"shortest_edge": height} if crops else whole,
-        "do_center_crop": crops,
+        "size": {"shortest_edge": tall} if crops else {"height": tall, "width": wide},
+        "do_center_crop": crops or config.resize_to is not None,
         "crop_size": whole,
         "resample": FILTERS[config.interpolation],
         "do_rescale": True,

@@ -48,7 +48,7 @@ def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) 
     cell = math.ceil(len(queries) / size), math.ceil(len(keys) / size)
     shares = _metric_shares(queries, keys, site == "self", look.logits.device)
     pixels, metrics = [], []
-    for layer in range(look.model.config.n_layers):
+    for layer in range(look.model.config.depth(side or look.answering)):
         context.check()
         shrunk, sums, bits = [], [], []
         for begin, weights, entropy in portions(look, layer, side, site, cell[0]):

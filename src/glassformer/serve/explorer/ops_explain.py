@@ -219,7 +219,7 @@ def sweep(
     wanted = Target.of(look, target, position, against)
     before = float(wanted.value(rerun(look, wanted)[0])[0])
     length = look.positions().length + len(look.source_elements)
-    for layer in range(look.model.config.n_layers):
+    for layer in range(look.model.config.depth(side or look.answering)):
         place, _ = look.attention(layer, side=side, site=site)
         point = f"{place}.z" if by == "layer_head" else f"{place.rpartition('.')[0]}.resid_post"
         shape, other = look[point].shape, source and source[point]

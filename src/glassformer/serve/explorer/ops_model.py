@@ -48,7 +48,8 @@ def model(context: OpContext) -> Reply:
         "max_length": config.max_length,
         "classes": list(run.classes) if has & {"tags", "classes"} else [],
         "attentions": [
-            {"side": side, "site": site, "stack": stack, **sizes} for side, site, stack in places
+            {"side": side, "site": site, "stack": stack, **sizes, "layers": config.depth(stack)}
+            for side, site, stack in places
         ],
         "specials": getattr(processor, "specials", {}),
         "checkpoints": Checkpoints(run.folder).steps(),
