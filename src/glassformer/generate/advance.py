@@ -97,10 +97,12 @@ def check_request(
     model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
 ) -> None:
     """Raise ConfigError for a model that predicts no next token, a source that is missing or not
-    expected, an empty prompt, an id outside the vocabulary, or a prompt longer than the context
-    that may not be cut."""
+    expected, an empty prompt, an id outside the vocabulary (a setting's too), or a prompt longer
+    than the context that may not be cut."""
     check_language_model(model)
     check_source(source, len(prompts), model)
+    for name, ids in config.named_ids.items():
+        check_ids(ids, model, f"generate.{name}")
     context = model.config.max_length
     for prompt in prompts:
         check_ids(tokens_of(prompt), model, "The prompt")

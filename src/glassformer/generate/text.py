@@ -15,7 +15,8 @@ from glassformer.data.collate import padded
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, rooms
-from glassformer.generate.beam import Hypothesis, beam_search
+from glassformer.generate.beam import beam_search
+from glassformer.generate.beams import Hypothesis
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
@@ -164,9 +165,8 @@ def _deltas(
             f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
             "beams=0."
         )
-    end, finished = tokenizer.specials.get("eos"), set[int]()
-    texts = [_RowText(tokenizer, ids, config.stop) for ids in before]
-    ends = () if end is None else (end,)
+    ends, finished = config.ends(tokenizer.specials.get("eos")), set[int]()
+    texts = [_RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
@@ -203,16 +203,21 @@ class _RowText:
     not lost.
     """
 
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], stops: Sequence[str]):
-        self.decoder, self.stops = StreamDecoder(tokenizer), StopStrings(stops)
-        self.end = tokenizer.specials.get("eos")
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        before: Sequence[int],
+        stops: Sequence[str],
+        ends: Sequence[int],
+    ):
+        self.decoder, self.stops, self.ends = StreamDecoder(tokenizer), StopStrings(stops), ends
         for index in before[-WINDOW:]:
             self.decoder.push(index)
 
     def push(self, token: int, last: bool) -> tuple[str, Finish | None]:
         """The text that a token makes safe to show; `last`: no room for more."""
-        finish: Finish | None = "end" if token == self.end else "length" if last else None
-        shown = "" if token == self.end else self.stops.push(self.decoder.push(token))
+        finish: Finish | None = "end" if token in self.ends else "length" if last else None
+        shown = "" if token in self.ends else self.stops.push(self.decoder.push(token))
         if finish:
             shown += self.stops.push(self.decoder.flush()) + self.stops.flush()
         return shown, "stop" if self.stops.stopped else finish

@@ -26,6 +26,7 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
 from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
+from glassformer.generate.config import SAMPLING
 from glassformer.generate.embed import embed
 from glassformer.generate.tag import Tags
 from glassformer.generate.text import Delta
@@ -38,7 +39,7 @@ from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
-from glassformer.recipe.recipe import SAMPLING, Recipe
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.start import model_at
 
