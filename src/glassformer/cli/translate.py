@@ -42,6 +42,8 @@ def translate(
     n_best: OptionalCount = None,
     length_penalty: float | None = None,
     max_new_tokens: MaxNewTokens = None,
+    min_new_tokens: OptionalCount = None,
+    no_repeat_ngram_size: OptionalCount = None,
     temperature: float | None = None,
     seed: int | None = None,
     window: bool = False,
@@ -61,6 +63,8 @@ def translate(
     beams: Beam width; 1: greedy.
     n_best: Print the N best of each line.
     length_penalty: α in the score Σ log p / lengthᵅ.
+    min_new_tokens: No target ends before so many tokens.
+    no_repeat_ngram_size: No N tokens in a row occur twice.
     temperature: Sample at this temperature instead of searching.
     seed: Random seed of --temperature; the same seed gives the same text.
     window: Split a line longer than the context into pieces of whole words.
@@ -74,6 +78,7 @@ def translate(
     """
     options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
     options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+    options |= {"min_new_tokens": min_new_tokens, "no_repeat_ngram_size": no_repeat_ngram_size}
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
     printed |= {"batch_size": batch_size}

@@ -27,6 +27,8 @@ MOST_ROWS, MOST_NAMED = 30, 10
 WIDTH = 14
 """Letters of the name of a score."""
 DRAWN = "--to-image draws what a text says, always in the same size"
+OF_TEXT = ("max_new_tokens", "no_repeat_ngram_size", "min_new_tokens", "stop", "overflow")
+"""Options that an image has no use for."""
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
 
@@ -125,6 +127,8 @@ def generate(
     top_p: float | None = None,
     min_p: float | None = None,
     repetition_penalty: float | None = None,
+    no_repeat_ngram_size: OptionalCount = None,
+    min_new_tokens: OptionalCount = None,
     seed: int | None = None,
     stop: list[str] | None = None,
     window: bool = False,
@@ -147,6 +151,8 @@ def generate(
     top_p: Only the likeliest tokens that together reach P.
     min_p: Only tokens at least P times as likely as the likeliest.
     repetition_penalty: Above 1: tokens that already occurred become less likely.
+    no_repeat_ngram_size: No N tokens in a row occur twice.
+    min_new_tokens: The text does not end before so many new tokens.
     seed: Random seed; the same seed gives the same text.
     stop: End before this text; may be repeated.
     window: Continue a prompt longer than the context from its last half context.
@@ -157,11 +163,12 @@ def generate(
     files = given({"image": image, "audio": audio})
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
+    options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if to_image is None:
         _write(run, prompt, files, given(options), stream, score, device, json)
     else:
-        unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")} | files
+        unused = {name: options[name] for name in OF_TEXT} | files
         refuse(unused | {"stream": stream, "score": score}, DRAWN)
         _draw(run, prompt or [], to_image, force, given(options), device, json)
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
-from glassformer.generate.config import GenerateConfig
 from glassformer.interop.configuration import Published, model_of
 from glassformer.interop.family import Row
 from glassformer.interop.fit import Fit, nearest
+from glassformer.interop.generation import written
 from glassformer.interop.weights import row_of
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -74,7 +74,7 @@ def write_published(model: Transformer, task: Task, folder: Path) -> Fit:
     }
     write_json(folder / "tokenizer_config.json", about | symbols)
     if model.config.predicts_next:
-        write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
+        write_json(folder / "generation_config.json", ids | written(task.recipe.generate))
     return fit
 
 
@@ -90,17 +90,6 @@ def write_model(model: Transformer, task: str, folder: Path) -> Fit:
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
     known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
     return {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
-
-
-def _generation(own: GenerateConfig) -> dict[str, Any]:
-    values: dict[str, Any] = {"max_new_tokens": own.max_new_tokens}
-    if own.beams:
-        return values | {"num_beams": own.beams, "length_penalty": own.length_penalty}
-    if own.temperature == 0:
-        return values | {"do_sample": False}
-    chosen = {"temperature": own.temperature, "top_k": own.top_k or 0, "top_p": own.top_p}
-    chosen |= {"min_p": own.min_p, "repetition_penalty": own.repetition_penalty}
-    return values | {"do_sample": True} | {k: v for k, v in chosen.items() if v is not None}
 
 
 def _preprocessing(reader: ImageReader) -> dict[str, Any]:
