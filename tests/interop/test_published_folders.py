@@ -294,11 +294,18 @@ def test_parity_sees_outputs_that_are_no_numbers():
 
 def test_generation_defaults_come_along(folder, tmp_path, cli):
     place = changed(folder("gpt2"), tmp_path / "sampled")
-    own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "bad_words_ids": [[3]]}
+    own = {
+        "do_sample": True,
+        "temperature": 0.6,
+        "top_p": 0.9,
+        "typical_p": 0.8,
+        "bad_words_ids": [[3]],
+    }
     (place / "generation_config.json").write_text(json.dumps(own))
     how = gf.load(place).options()
     assert (how.temperature, how.top_p, how.top_k) == (0.6, 0.9, 50)  # transformers' own default
+    assert how.bad_words_ids == ((3,),)
     said = cli("import", place, "--run", tmp_path / "run")
-    assert "not taken over from the generation settings: bad_words_ids" in said.out
+    assert "not taken over from the generation settings: typical_p" in said.out
     assert gf.load(folder("gpt2")).options().temperature == 0
     assert gf.load(folder("bart")).options().beams == 1

@@ -81,14 +81,11 @@ def translate(
     options |= {"min_new_tokens": min_new_tokens, "no_repeat_ngram_size": no_repeat_ngram_size}
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
-    printed |= {"batch_size": batch_size}
-    check_output("--show-attention", show_attention, (".html", ".png"), force)
-    _check(given(options), printed, bool(layer or head), targets)
+    _check(given(options), printed | {"batch_size": batch_size}, layer or head, targets, force)
     opened, config = _opened(run, device, given(options))
     align = partial(_alignment, opened, layer, head) if alignments else None
-    if targets is not None:
-        return _score(opened, targets, json)
-    return _translate(opened, config, batch_size or 32, scores, align, show_attention, json)
+    write = partial(_translate, opened, config, batch_size or 32, scores, align, show_attention)
+    return write(json) if targets is None else _score(opened, targets, json)
 
 
 def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", "GenerateConfig"]:
@@ -107,10 +104,15 @@ def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", 
 
 
 def _check(
-    options: dict[str, Any], printed: dict[str, Any], heads_chosen: bool, targets: Path | None
+    options: dict[str, Any],
+    printed: dict[str, Any],
+    heads: list[int] | None,
+    targets: Path | None,
+    force: bool,
 ) -> None:
-    """ConfigError: options that do not fit together."""
-    if heads_chosen and not printed["alignments"]:
+    """ConfigError: options that do not fit together, or a file that is there."""
+    check_output("--show-attention", printed["show_attention"], (".html", ".png"), force)
+    if heads and not printed["alignments"]:
         raise ConfigError(
             "--layer and --head choose what --alignments reads; add --alignments or leave them out."
         )

@@ -141,9 +141,7 @@ def generate(
 ) -> None:
     """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
 
-    With --image or --audio, a multimodal model answers the prompt about that file.
-
-    prompt: Text to continue; may be repeated.
+    prompt: Text to continue, or to answer about --image or --audio; may be repeated.
     image: Image that the prompts are about.
     audio: Audio file that the prompts are about.
     temperature: Sampling temperature; 0: always the likeliest token.
@@ -160,17 +158,14 @@ def generate(
     score: Print the log-probabilities of the prompt's tokens instead.
     to_image: Draw the prompt and save the image as this .png file.
     """
-    files = given({"image": image, "audio": audio})
+    files, shown = given({"image": image, "audio": audio}), {"stream": stream, "score": score}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if to_image is None:
-        _write(run, prompt, files, given(options), stream, score, device, json)
-    else:
-        unused = {name: options[name] for name in OF_TEXT} | files
-        refuse(unused | {"stream": stream, "score": score}, DRAWN)
-        _draw(run, prompt or [], to_image, force, given(options), device, json)
+        return _write(run, prompt, files, given(options), stream, score, device, json)
+    return _draw(run, prompt or [], to_image, force, options, files | shown, device, json)
 
 
 def _write(
@@ -264,10 +259,12 @@ def _draw(
     out: Path,
     force: bool,
     options: dict[str, Any],
+    unused: dict[str, Any],
     device: str,
     as_json: bool,
 ) -> None:
     """Draw one prompt into a PNG file, enlarged by a whole number to about `SIDE` pixels."""
+    refuse({name: options[name] for name in OF_TEXT} | unused, DRAWN)
     from PIL import Image
 
     from glassformer.pages.images import write_png
@@ -278,7 +275,7 @@ def _draw(
         raise ConfigError(
             f"--to-image draws one image, of one --prompt, not of {len(prompts)}; give one."
         )
-    pixels = load(folder, device).draw(prompts[0], **options)
+    pixels = load(folder, device).draw(prompts[0], **given(options))
     height, width, _ = pixels.shape
     factor = max(1, SIDE // max(height, width))
     write_png(Image.fromarray(pixels.repeat(factor, 0).repeat(factor, 1)), out)

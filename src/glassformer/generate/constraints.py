@@ -62,7 +62,7 @@ def _repeating(ids: Sequence[int], n: int) -> list[int]:
 def bad_words_ids(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude every token that would complete one of these sequences; an end symbol alone is none
     of them."""
-    words = [word for word in config.bad_words_ids if len(word) > 1 or word[0] not in rows.ends]
+    words = [word for word in config.bad_words_ids if word[:-1] or word[-1] not in rows.ends]
     return _without(logits, (_completing(ids, words) for ids in rows.seen))
 
 

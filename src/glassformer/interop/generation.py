@@ -12,6 +12,7 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json
 from glassformer.generate.advance import check_settings
 from glassformer.generate.config import CONSTRAINTS, SAMPLING, GenerateConfig
+from glassformer.generate.constraints import is_set
 from glassformer.models.config import ModelConfig
 
 FILE = "generation_config.json"
@@ -81,10 +82,8 @@ def written(config: GenerateConfig) -> dict[str, Any]:
 
 def _set(config: GenerateConfig) -> dict[str, Any]:
     """The constraints that are not the defaults, as JSON has them."""
-    defaults, own = GenerateConfig().constraints, config.model_dump(mode="json")
-    return {
-        name: own[name] for name, value in config.constraints.items() if value != defaults[name]
-    }
+    own = config.model_dump(mode="json")
+    return {name: own[name] for name in config.constraints if is_set(config, name)}
 
 
 def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
