@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import glassformer as gf
 import published_families as families
 from glassformer.batch import Batch
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode
 from glassformer.generate.config import CONSTRAINTS
 from glassformer.generate.constraints import STAGES, Rows, constrained
@@ -238,8 +238,8 @@ def test_a_value_out_of_range_is_refused_by_name(values, sentence, tmp_path):
         gf.load(place)
 
 
-def test_a_text_ends_at_any_of_its_ends_and_none_is_shown(tmp_path):
-    run = gf.load(families.complete("gpt2", tmp_path / "gpt2"))
+def test_a_text_ends_at_any_of_its_ends_and_none_is_shown(tmp_path, cli):
+    run = gf.load(place := families.complete("gpt2", tmp_path / "gpt2"))
     ways = {"temperature": 0, "max_new_tokens": 20}
     whole = run.generated(["the cat"], run.options(**ways, eos_token_id=[]))[0]
     ends = [whole.ids[-1], 11]
@@ -248,3 +248,15 @@ def test_a_text_ends_at_any_of_its_ends_and_none_is_shown(tmp_path):
     assert found.ids == whole.ids[: at + 1]
     assert found.finish == "end"
     assert found.text == run.tokenizer.decode(whole.ids[:at])
+    asked = ["--prompt", "the cat", "--temperature", 0, "--max-new-tokens", 9, "--json"]
+    plain = cli("generate", place, *asked).json
+    said = cli("generate", place, *asked, "--no-repeat-ngram-size", 1, "--min-new-tokens", 9).json
+    words = said["text"].split()
+    assert (said["tokens"], said["finish"], len({*words})) == (9, "length", len(words))
+    assert said["text"] != plain["text"]
+
+
+def test_nothing_left_to_choose_is_an_error_and_not_a_token():
+    config = GenerateConfig.parse({"suppress_tokens": [0, 1, 2], "temperature": 0})
+    with pytest.raises(GlassformerError, match="Every token is excluded by the settings"):
+        constrained(torch.zeros(1, 3), Rows([[0]]), config)

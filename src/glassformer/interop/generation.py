@@ -39,8 +39,9 @@ def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
     """Keys of these files that change what is generated, and are not read."""
     own = _keys(folder, keys)
     found = [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
-    together = own.get("do_sample") and (own.get("num_beams") or 1) > 1
-    return [*found, *(["do_sample beside num_beams"] if together else [])]
+    if own.get("do_sample") and (own.get("num_beams") or 1) > 1:
+        found.append("do_sample beside num_beams")
+    return [*found, *(["task_specific_params"] if keys.get("task_specific_params") else [])]
 
 
 def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> GenerateConfig:
