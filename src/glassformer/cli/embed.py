@@ -96,14 +96,33 @@ def embed(
     elif word is not None:
         _word(opened, word, html, json)
     else:
-        unit = opened.task.normalizes and not no_normalize
-        how = {"pool": pool or opened.task.pool, "layer": layer, "normalize": unit}
-        how |= {"prompt": prompt}
-        of = partial(_vectors, opened, *how.values())
-        if near is not None:
-            _print_near(_near(opened, of, near, top_k or 10), json)
-        else:
-            _write_vectors(opened, of, how, files, out)
+        how = _how(opened, pool, layer, not no_normalize, prompt)
+        _texts(opened, how, near, top_k or 10, files, out, json)
+
+
+def _how(
+    run: "Run", pool: str | None, layer: int | None, normalize: bool, prompt: str | None
+) -> dict[str, Any]:
+    """How vectors are made, where nothing is asked for as the model was trained to."""
+    unit = run.task.normalizes and normalize
+    return {"pool": pool or run.task.pool, "layer": layer, "normalize": unit, "prompt": prompt}
+
+
+def _texts(
+    run: "Run",
+    how: dict[str, Any],
+    near: Path | None,
+    top: int,
+    files: Files | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the vectors of texts, or what is near to each."""
+    of = partial(_vectors, run, *how.values())
+    if near is not None:
+        _print_near(_near(run, of, near, top), as_json)
+    else:
+        _write_vectors(run, of, how, files, out)
 
 
 def _opened(run: Path, device: str) -> "Run":
