@@ -11,6 +11,7 @@ from glassformer import devices
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import next_tokens
 from glassformer.inspect.attribution import METHODS, attribute
 from glassformer.inspect.ledger import ledger
@@ -137,8 +138,8 @@ def test_looks_add_up_there(tmp_path, monkeypatch):
 def test_a_sampled_token_is_that_of_the_cpu(monkeypatch):
     logits = torch.randn(3, 40)
     config = GenerateConfig.parse({"temperature": 0.8, "top_k": 20, "min_p": 0.01})
-    expected = next_tokens(logits, [[], [], []], config, 0)
+    expected = next_tokens(logits, Rows([[], [], []]), config)
     with fake_mps(monkeypatch):
-        found = next_tokens(logits.to(MPS), [[], [], []], config, 0)
+        found = next_tokens(logits.to(MPS), Rows([[], [], []]), config)
         assert found.device.type == "mps"
         assert torch.equal(found.cpu(), expected)

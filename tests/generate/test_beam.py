@@ -13,7 +13,7 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode, forced, score
 from glassformer.generate import beam as beam_module
-from glassformer.generate.beam import Beams
+from glassformer.generate.beams import Beams
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -414,7 +414,6 @@ def test_dropout_is_off_while_searching():
         ({"beams": 1, "top_k": 3}, "top_k=3 is for sampling"),
         ({"beams": 1, "top_p": 0.5}, "top_p=0.5 is for sampling"),
         ({"beams": 1, "min_p": 0.5}, "min_p=0.5 is for sampling"),
-        ({"beams": 1, "repetition_penalty": 1.1}, "repetition_penalty=1.1 is for sampling"),
         ({"beams": 2, "n_best": 3}, "n_best=3 is more than beams=2; raise beams"),
         ({"n_best": 2}, "n_best=2 is more than beams=0"),
         ({"beams": -1}, r"generate\.beams"),

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.generate import GenerateConfig
+from glassformer.generate.constraints import Rows, repetition_penalty
 from glassformer.generate.logits import (
     choose,
     likeliest,
     min_p,
     next_tokens,
-    repetition_penalty,
     temperature,
     top_k,
     top_p,
@@ -31,6 +31,11 @@ def rows(smallest: int = 1):
 
 def kept(logits: torch.Tensor) -> set[int]:
     return set(torch.isfinite(logits[0]).nonzero()[:, 0].tolist())
+
+
+def penalized(logits: torch.Tensor, seen: list[list[int]], penalty: float) -> torch.Tensor:
+    config = GenerateConfig.parse({"repetition_penalty": penalty})
+    return repetition_penalty(logits, Rows(seen), config)
 
 
 def ranked(logits: torch.Tensor) -> list[int]:
@@ -105,7 +110,7 @@ def test_every_transform_equals_the_processor_of_transformers(seed):
         ours.softmax(-1), theirs.softmax(-1), rtol=1e-5, atol=1e-7
     )
     same(
-        repetition_penalty(logits, seen.tolist(), 1.3),
+        penalized(logits, seen.tolist(), 1.3),
         RepetitionPenaltyLogitsProcessor(1.3)(seen, logits),
     )
     same(temperature(logits, 0.7), TemperatureLogitsWarper(0.7)(seen, logits))
@@ -116,9 +121,9 @@ def test_every_transform_equals_the_processor_of_transformers(seed):
 
 def test_a_repetition_penalty_counts_a_token_once_and_leaves_its_input_alone():
     logits = torch.tensor([[2.0, -2.0, 1.0]])
-    assert repetition_penalty(logits, [[0, 1, 0, 0]], 2.0).tolist() == [[1.0, -4.0, 1.0]]
+    assert penalized(logits, [[0, 1, 0, 0]], 2.0).tolist() == [[1.0, -4.0, 1.0]]
     assert logits.tolist() == [[2.0, -2.0, 1.0]]
-    assert repetition_penalty(logits, [[]], 2.0).tolist() == logits.tolist()
+    assert penalized(logits, [[]], 2.0).tolist() == logits.tolist()
 
 
 @pytest.mark.parametrize("tau", [1e-3, 1e-30, 5e-324])
@@ -142,7 +147,7 @@ def test_the_order_is_penalty_temperature_top_k_top_p_min_p():
     set."""
     config = lambda **how: GenerateConfig.parse(how)
     possible = lambda logits, seen, **how: {
-        int(next_tokens(logits, seen, config(seed=seed, **how), 0)) for seed in range(150)
+        int(next_tokens(logits, Rows(seen), config(seed=seed, **how))) for seed in range(150)
     }
     # penalty before top-k: token 0 leads, and after its penalty it does not
     assert possible(torch.tensor([[2.0, 1.5, 0.0]]), [[0]], repetition_penalty=4.0, top_k=1) == {1}
@@ -157,9 +162,9 @@ def test_the_order_is_penalty_temperature_top_k_top_p_min_p():
 
 def test_greedy_takes_the_first_of_equals_and_still_minds_the_penalty():
     greedy = GenerateConfig.parse({"temperature": 0})
-    assert next_tokens(torch.tensor([[1.0, 3.0, 3.0]]), [[]], greedy, 0).tolist() == [1]
-    penalized = GenerateConfig.parse({"temperature": 0, "repetition_penalty": 2.0})
-    assert next_tokens(torch.tensor([[1.0, 3.0, 2.9]]), [[1]], penalized, 0).tolist() == [2]
+    assert next_tokens(torch.tensor([[1.0, 3.0, 3.0]]), Rows([[]]), greedy).tolist() == [1]
+    minding = GenerateConfig.parse({"temperature": 0, "repetition_penalty": 2.0})
+    assert next_tokens(torch.tensor([[1.0, 3.0, 2.9]]), Rows([[1]]), minding).tolist() == [2]
 
 
 def test_choices_are_distributed_as_softmax_chi_square():
@@ -177,10 +182,10 @@ def test_choices_after_all_transforms_are_distributed_as_what_is_left():
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0, -6.0]])
     how = {"temperature": 1.5, "top_k": 5, "top_p": 0.95, "min_p": 0.15}
     left = min_p(top_p(top_k(temperature(logits, 1.5), 5), 0.95), 0.15)[0].double().softmax(0)
-    n = 1_000
+    n, config = 1_000, GenerateConfig.parse({**how, "seed": 5})
     drawn = torch.zeros(6, dtype=torch.float64)
     for step in range(n):
-        drawn[int(next_tokens(logits, [[]], GenerateConfig.parse({**how, "seed": 5}), step))] += 1
+        drawn[int(next_tokens(logits, Rows([[]], step), config))] += 1
     alive = left > 0
     assert drawn[~alive].sum() == 0
     chi = ((drawn - n * left)[alive] ** 2 / (n * left)[alive]).sum()

@@ -79,7 +79,7 @@ def test_a_folder_opens_as_it_is_and_after_import(name, folder, tmp_path):
         import_published(folder(name), tmp_path / "run")
 
 
-def test_sentence_embeddings_are_pooled_as_their_folder_says(folder, tmp_path):
+def test_sentence_embeddings_are_those_that_their_folder_describes(folder, tmp_path, cli):
     place = changed(folder("bert"), tmp_path / "sentences")
     modules = [("", "models.Transformer"), ("1_Pooling", "models.Pooling"),
                ("2_Normalize", "models.Normalize")]  # fmt: skip
@@ -99,8 +99,50 @@ def test_sentence_embeddings_are_pooled_as_their_folder_says(folder, tmp_path):
             expected = [take(oracle(one).last_hidden_state[0]) for one in ids]
         unit = torch.nn.functional.normalize(torch.stack(expected), dim=1)
         assert_close(torch.from_numpy(run.embed(texts)), unit, rtol=0, atol=1e-6)
+    for name, values in {
+        "sentence_bert_config.json": {"max_seq_length": 5, "do_lower_case": True},
+        "config_sentence_transformers.json": {
+            "prompts": {"query": "a dog ", "plain": ""}, "default_prompt_name": "plain",
+        },
+    }.items():  # fmt: skip
+        (place / name).write_text(json.dumps(values))
+    (place / "modules.json").write_text(json.dumps(rows[:2]))  # without a normalization
+    cut = run.reader.framed(run.tokenizer.encode("the mat on"))
+    import_published(place, tmp_path / "run")
+    for run in (gf.load(place), gf.load(tmp_path / "run")):
+        with torch.no_grad():
+            expected = oracle(torch.tensor([cut.tolist()])).last_hidden_state[0, 0].numpy()
+        np.testing.assert_allclose(run.embed("THE mat on a dog ran"), expected, atol=1e-5)
+        longer = run.embed("the cat", prompt="query")
+        assert np.array_equal(longer, run.embed("a dog the cat"))
+        assert np.array_equal(longer, run.embed("a dog the mat"))  # which is cut off
+        with pytest.raises(ConfigError, match="no prompt 'querry'; did you mean 'query'"):
+            run.embed("the cat", prompt="querry")
+    said = cli("embed", place, "--prompt", "query", stdin=b"the cat\n")
+    assert json.loads(said.out)["vector"] == pytest.approx(longer.tolist(), abs=1e-6)
+    (place / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": "long"}))
+    with pytest.raises(CheckpointError, match="max_seq_length='long' is no number of tokens"):
+        gf.load(place)
     (place / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_max_tokens": True}))
     with pytest.raises(CheckpointError, match="describes no embedding that is known here"):
+        gf.load(place)
+
+
+def test_a_tokenizer_may_have_special_symbols_that_the_model_has_no_row_for(folder, tmp_path):
+    """As <mask> of bart-large-cnn: no text has it, and ids that do are refused."""
+    whole, place = gf.load(folder("bart")), changed(folder("bart"), tmp_path / "surplus")
+    whole.tokenizer.with_symbols(["<last>"]).save(place / "tokenizer.json")
+    run = gf.load(place)
+    assert run.tokenizer.vocab_size == run.model.config.vocab_size + 1 == 14
+    text = "the cat <last> sat"
+    assert run.translate(text) == whole.translate(text)
+    for given in ([3, 13], ([3], [13])):
+        with pytest.raises(ConfigError, match="holds token id 13; this model's ids run from 0 to"):
+            run.look(given)
+    definition = json.loads((place / "tokenizer.json").read_text())
+    definition["model"]["vocab"] |= {"cow": 9, "hen": 10, "pig": 11}  # before <eos> and others
+    (place / "tokenizer.json").write_text(json.dumps(definition))
+    with pytest.raises(CheckpointError, match="has 17 tokens and its model 13; they are of diff"):
         gf.load(place)
 
 
@@ -484,11 +526,18 @@ def test_parity_sees_other_tokens(folder):
 
 def test_generation_defaults_come_along(folder, tmp_path, cli):
     place = changed(folder("gpt2"), tmp_path / "sampled")
-    own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "bad_words_ids": [[3]]}
+    own = {
+        "do_sample": True,
+        "temperature": 0.6,
+        "top_p": 0.9,
+        "typical_p": 0.8,
+        "bad_words_ids": [[3]],
+    }
     (place / "generation_config.json").write_text(json.dumps(own))
     how = gf.load(place).options()
     assert (how.temperature, how.top_p, how.top_k) == (0.6, 0.9, 50)  # transformers' own default
+    assert how.bad_words_ids == ((3,),)
     said = cli("import", place, "--run", tmp_path / "run")
-    assert "not taken over from the generation settings: bad_words_ids" in said.out
+    assert "not taken over from the generation settings: typical_p" in said.out
     assert gf.load(folder("gpt2")).options().temperature == 0
     assert gf.load(folder("bart")).options().beams == 1

@@ -507,8 +507,8 @@ def test_sampling_may_be_asked_for_by_any_of_its_options(tmp_path):
         {"top_k": 3},
         {"top_p": 0.5},
         {"min_p": 0.1},
-        {"repetition_penalty": 1.5},
     ):
         assert pair_recipe(tmp_path, generate=option).generate.beams == 0
+    assert pair_recipe(tmp_path, generate={"repetition_penalty": 1.5}).generate.beams == 5
     assert pair_recipe(tmp_path, generate={"beams": 2, "n_best": 2}).generate.beams == 2
     assert recipe(tmp_path).generate.beams == 0

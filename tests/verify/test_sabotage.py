@@ -130,7 +130,7 @@ def untied(model):
     head.weight = torch.nn.Parameter(head.weight.detach().clone())
 
 
-def second_best(u, seen, config, step):
+def second_best(u, rows, config):
     """The second likeliest token."""
     return u.topk(2).indices[:, 1]
 

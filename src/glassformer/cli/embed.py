@@ -38,10 +38,13 @@ TOGETHER = 1024
 MATRIX = 12
 """The terminal shows every similarity of at most so many occurrences."""
 MODES = {
-    "near": {"pool", "layer", "top_k", "json"},
+    "near": {"pool", "layer", "prompt", "top_k", "json"},
     "analogy": {"vectors", "top_k", "json"},
     "word": {"html", "force", "json"},
-    "": {"pool", "no_normalize", "layer", "in", "field", "out", "resume", "force", "json"},
+    "": {
+        *("pool", "no_normalize", "layer", "prompt"),
+        *("in", "field", "out", "resume", "force", "json"),
+    },
 }
 """Options of each mode; the one without a name writes vectors."""
 
@@ -51,6 +54,7 @@ def embed(
     pool: str | None = None,
     no_normalize: bool = False,
     layer: int | None = None,
+    prompt: str | None = None,
     inp: In = None,
     out: Path | None = None,
     field: Field = None,
@@ -70,6 +74,7 @@ def embed(
 
     pool: mean, first, or last (for decoders); default: the model's own, or mean.
     no_normalize: Do not scale vectors to length 1.
+    prompt: Name of the prompt of a sentence model that stands before each text.
     layer: Layer of the vectors; 0: the static embedding; default: the last.
     out: Write the vectors to this .npy file instead, or the rows of --in with them to a table.
     near: Find the nearest lines of this file: texts, or the output of embed.
@@ -82,6 +87,7 @@ def embed(
     options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "in": inp}
     options |= {"near": near, "analogy": analogy, "vectors": vectors, "word": word, "html": html}
     options |= {"field": field, "out": out, "resume": resume, "top_k": top_k, "json": json}
+    options |= {"prompt": prompt}
     _check(given(options))
     files = _files(inp, out, html, field, resume, force, json)
     opened = None if run is None else _opened(run, device)
@@ -90,12 +96,33 @@ def embed(
     elif word is not None:
         _word(opened, word, html, json)
     else:
-        how = {"pool": pool or opened.task.pool, "layer": layer, "normalize": not no_normalize}
-        of = partial(_vectors, opened, *how.values())
-        if near is not None:
-            _print_near(_near(opened, of, near, top_k or 10), json)
-        else:
-            _write_vectors(opened, of, how, files, out)
+        how = _how(opened, pool, layer, not no_normalize, prompt)
+        _texts(opened, how, near, top_k or 10, files, out, json)
+
+
+def _how(
+    run: "Run", pool: str | None, layer: int | None, normalize: bool, prompt: str | None
+) -> dict[str, Any]:
+    """How vectors are made, where nothing is asked for as the model was trained to."""
+    unit = run.task.normalizes and normalize
+    return {"pool": pool or run.task.pool, "layer": layer, "normalize": unit, "prompt": prompt}
+
+
+def _texts(
+    run: "Run",
+    how: dict[str, Any],
+    near: Path | None,
+    top: int,
+    files: Files | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the vectors of texts, or what is near to each."""
+    of = partial(_vectors, run, *how.values())
+    if near is not None:
+        _print_near(_near(run, of, near, top), as_json)
+    else:
+        _write_vectors(run, of, how, files, out)
 
 
 def _opened(run: Path, device: str) -> "Run":
@@ -176,11 +203,18 @@ def _files(
 
 
 def _vectors(
-    run: "Run", how: str, layer: int | None, normalize: bool, texts: Sequence[str]
+    run: "Run",
+    how: str,
+    layer: int | None,
+    normalize: bool,
+    prompt: str | None,
+    texts: Sequence[str],
 ) -> "np.ndarray":
     from glassformer.generate.embed import embed as vectors_of
 
-    return vectors_of(run.model, run.reader, texts, how, layer, normalize, empty="zeros")
+    _ = run.tokenizer
+    reader = run.task.text_reader(prompt)
+    return vectors_of(run.model, reader, texts, how, layer, normalize, empty="zeros")
 
 
 def _print_vectors(of: "Vectors", out: Path | None) -> None:

@@ -42,6 +42,8 @@ def translate(
     n_best: OptionalCount = None,
     length_penalty: float | None = None,
     max_new_tokens: MaxNewTokens = None,
+    min_new_tokens: OptionalCount = None,
+    no_repeat_ngram_size: OptionalCount = None,
     temperature: float | None = None,
     seed: int | None = None,
     window: bool = False,
@@ -61,6 +63,8 @@ def translate(
     beams: Beam width; 1: greedy.
     n_best: Print the N best of each line.
     length_penalty: α in the score Σ log p / lengthᵅ.
+    min_new_tokens: No target ends before so many tokens.
+    no_repeat_ngram_size: No N tokens in a row occur twice.
     temperature: Sample at this temperature instead of searching.
     seed: Random seed of --temperature; the same seed gives the same text.
     window: Split a line longer than the context into pieces of whole words.
@@ -74,16 +78,14 @@ def translate(
     """
     options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
     options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+    options |= {"min_new_tokens": min_new_tokens, "no_repeat_ngram_size": no_repeat_ngram_size}
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
-    printed |= {"batch_size": batch_size}
-    check_output("--show-attention", show_attention, (".html", ".png"), force)
-    _check(given(options), printed, bool(layer or head), targets)
+    _check(given(options), printed | {"batch_size": batch_size}, layer or head, targets, force)
     opened, config = _opened(run, device, given(options))
     align = partial(_alignment, opened, layer, head) if alignments else None
-    if targets is not None:
-        return _score(opened, targets, json)
-    return _translate(opened, config, batch_size or 32, scores, align, show_attention, json)
+    write = partial(_translate, opened, config, batch_size or 32, scores, align, show_attention)
+    return write(json) if targets is None else _score(opened, targets, json)
 
 
 def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", "GenerateConfig"]:
@@ -102,10 +104,15 @@ def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", 
 
 
 def _check(
-    options: dict[str, Any], printed: dict[str, Any], heads_chosen: bool, targets: Path | None
+    options: dict[str, Any],
+    printed: dict[str, Any],
+    heads: list[int] | None,
+    targets: Path | None,
+    force: bool,
 ) -> None:
-    """ConfigError: options that do not fit together."""
-    if heads_chosen and not printed["alignments"]:
+    """ConfigError: options that do not fit together, or a file that is there."""
+    check_output("--show-attention", printed["show_attention"], (".html", ".png"), force)
+    if heads and not printed["alignments"]:
         raise ConfigError(
             "--layer and --head choose what --alignments reads; add --alignments or leave them out."
         )

@@ -38,6 +38,8 @@ MOST_ROWS = 30
 DRAWN = "--to-image draws what a text says, always in the same size"
 CHOOSES = "--shots chooses among labels"
 CONTINUES = "Without --shots no label is chosen"
+OF_TEXT = ("max_new_tokens", "no_repeat_ngram_size", "min_new_tokens", "stop", "overflow")
+"""Options that an image has no use for."""
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
 
@@ -105,6 +107,8 @@ def generate(
     top_p: TopP = None,
     min_p: MinP = None,
     repetition_penalty: Penalty = None,
+    no_repeat_ngram_size: OptionalCount = None,
+    min_new_tokens: OptionalCount = None,
     seed: Seed = None,
     stop: Stop = None,
     window: Window = False,
@@ -126,13 +130,16 @@ def generate(
 
     image: Image that the prompts are about.
     audio: Audio file that the prompts are about.
+    no_repeat_ngram_size: No N tokens in a row occur twice.
+    min_new_tokens: The text does not end before so many new tokens.
     stream: Print text as it is generated (the default on a terminal).
     score: Print the log-probabilities of the prompt's tokens instead.
     to_image: Draw the prompt and save the image as this .png file.
     """
-    files = given({"image": image, "audio": audio})
+    files, shown = given({"image": image, "audio": audio}), {"stream": stream, "score": score}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
+    options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
         unused = {**options, **files, "seed": None, "stream": stream, "score": score}
@@ -141,9 +148,7 @@ def generate(
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
         return _write(run, prompt, files, given(options), stream, score, device, json)
-    unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")} | files
-    refuse(unused | {"stream": stream, "score": score}, DRAWN)
-    return _draw(run, prompt or [], to_image, force, given(options), device, json)
+    return _draw(run, prompt or [], to_image, force, options, files | shown, device, json)
 
 
 def _write(
@@ -237,10 +242,12 @@ def _draw(
     out: Path,
     force: bool,
     options: dict[str, Any],
+    unused: dict[str, Any],
     device: str,
     as_json: bool,
 ) -> None:
     """Draw one prompt into a PNG file, enlarged by a whole number to about `SIDE` pixels."""
+    refuse({name: options[name] for name in OF_TEXT} | unused, DRAWN)
     from PIL import Image
 
     from glassformer.pages.images import write_png
@@ -251,7 +258,7 @@ def _draw(
         raise ConfigError(
             f"--to-image draws one image, of one --prompt, not of {len(prompts)}; give one."
         )
-    pixels = load(folder, device).draw(prompts[0], **options)
+    pixels = load(folder, device).draw(prompts[0], **given(options))
     height, width, _ = pixels.shape
     factor = max(1, SIDE // max(height, width))
     write_png(Image.fromarray(pixels.repeat(factor, 0).repeat(factor, 1)), out)

@@ -1,9 +1,9 @@
 """Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text
 to text, scoring."""
 
-from glassformer.generate.beam import Hypothesis as Hypothesis
 from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.beam import beam_steps as beam_steps
+from glassformer.generate.beams import Hypothesis as Hypothesis
 from glassformer.generate.config import GenerateConfig as GenerateConfig
 from glassformer.generate.decode import Step as Step
 from glassformer.generate.decode import decode as decode

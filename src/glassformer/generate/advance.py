@@ -93,14 +93,25 @@ def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
         )
 
 
+def check_settings(config: GenerateConfig, vocab_size: int) -> None:
+    """Raise ConfigError for a setting that names an id outside the vocabulary."""
+    for name, ids in config.named_ids.items():
+        if wrong := [token for token in ids if token >= vocab_size]:
+            raise ConfigError(
+                f"generate.{name} holds token id {wrong[0]}; this model's ids run from 0 to "
+                f"{vocab_size - 1}."
+            )
+
+
 def check_request(
     model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
 ) -> None:
     """Raise ConfigError for a model that predicts no next token, a source that is missing or not
-    expected, an empty prompt, an id outside the vocabulary, or a prompt longer than the context
-    that may not be cut."""
+    expected, an empty prompt, an id outside the vocabulary (a setting's too), or a prompt longer
+    than the context that may not be cut."""
     check_language_model(model)
     check_source(source, len(prompts), model)
+    check_settings(config, model.config.vocab_size)
     context = model.config.max_length
     for prompt in prompts:
         check_ids(tokens_of(prompt), model, "The prompt")

@@ -10,6 +10,7 @@ All sentences of a batch are searched together, and a row of the model's batch i
 hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,27 +35,15 @@ from glassformer.generate.advance import (
     prefill,
     rooms,
     selected,
+    tokens_of,
 )
+from glassformer.generate.beams import Chosen, Hypothesis, beams_of, normalized
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import constrained
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Transformer, evaluating
-
-ROUNDING = 1e-12
-"""A sentence goes on while its best reachable score is at most this share below its bar: floats are
-rounded."""
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A continuation of a prompt: its ids with the end token if it `finished`, log p of each, Σ log
-    p / lengthᵅ."""
-
-    ids: list[int]
-    log_probs: list[float]
-    score: float
-    finished: bool
 
 
 @dataclass(frozen=True)
@@ -99,23 +88,6 @@ class Search:
     best: list[list[Hypothesis]]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Result of one step of a search: the rows extended, by which of their offers; which ended."""
-
-    parents: np.ndarray
-    offers: np.ndarray
-    ended: np.ndarray
-    live: np.ndarray
-    """Indices into the chosen of those that go on."""
-
-
-def normalized(total: float, length: int, penalty: float) -> float:
-    """A hypothesis' score Σ log p / lengthᵅ (Wu et al. 2016 in its plain form); the end token
-    counts in the length."""
-    return total / max(length, 1) ** penalty
-
-
 def beam_search(
     model: Transformer,
     prompts: Prompts,
@@ -133,7 +105,10 @@ def beam_search(
     finished hypothesis, so stopping early changes nothing. One that reached `max_new_tokens`, its
     own of `limits`, or the end of the context without an end token is unfinished and stands after
     all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token
-    id. Errors: those of `decode`, and `config.beams` 0.
+    id. The log p of a token is after the constraints of `config`: 0 of a forced one.
+
+    With `early_stopping` (and k > 1) this is the search of transformers; see `beams.WideBeams`.
+    Errors: those of `decode`, and `config.beams` 0.
     """
     best: list[list[Hypothesis]] = []
     for search in beam_steps(model, prompts, config, ends, source, limits):
@@ -165,7 +140,8 @@ def beam_steps(
     firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
     examples = zip(examples_of(prompts), firsts, strict=True)
     rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
-    beams = Beams(config, ends, rooms(rows, model, config, limits))
+    beams = beams_of(config, ends, rooms(rows, model, config, limits))
+    prompt_ids = [tokens_of(prompt) for prompt in prompts]
     watcher = BeamWatcher(model, watch, config, firsts)
     # Modes are entered for each computation, since a generator would leak them.
     with watcher.computing():
@@ -173,12 +149,13 @@ def beam_steps(
     while True:
         with evaluating(model):
             logits = next_logits(model, features)
-            ids = likeliest(logits, beams.widest)
-            log_probs = logits.log_softmax(-1).gather(-1, ids)
+            left = constrained(logits.log_softmax(-1), beams.rows(prompt_ids), config)
+            ids = likeliest(left, beams.widest)
+            log_probs = left.gather(-1, ids)
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
         chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-        yield Search(watcher.step(features, logits, before, totals, chosen), beams.best())
+        yield Search(watcher.step(features, left, before, totals, chosen), beams.best())
         if not len(chosen.live):
             return
         parents = chosen.parents[chosen.live]
@@ -194,92 +171,6 @@ def beam_steps(
 def _first(prompt: Prompt, context: int) -> int:
     """Index of the context's first element; prompts with patches are never cut."""
     return 0 if isinstance(prompt, Example) else begin(len(prompt), 0, context)
-
-
-class Beams:
-    """The live hypotheses of all sentences, one row each, by sentence and then likeliest first; and
-    the ended ones.
-
-    `limits` are the most tokens that each sentence may get.
-    """
-
-    def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int]):
-        n, self.config, self.ends, self.limits = len(limits), config, ends, np.array(limits)
-        self.sentence = np.arange(n)
-        self.ids = np.zeros((n, 0), dtype=np.int64)
-        self.log_probs = np.zeros((n, 0))
-        self.totals = np.zeros(n)
-        self.width = np.full(n, config.beams)
-        """How many live hypotheses each sentence may have: `beams` without those that ended."""
-        self.bars = np.full(n, -np.inf)
-        """The score that a sentence's next hypothesis must beat, once there are `n_best`."""
-        self.found: list[list[Hypothesis]] = [[] for _ in limits]
-
-    @property
-    def widest(self) -> int:
-        """How many continuations of one row may be needed."""
-        return int(self.width[self.sentence].max())
-
-    def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
-        """Go on to the best continuations, of which each row offers its likeliest [R, K].
-
-        Hypotheses that ended, and sentences for which nothing better can come, are live no longer.
-        """
-        parents, offers = self._chosen(self.totals[:, None] + log_probs)
-        self._keep(parents)
-        tokens, gains = ids[parents, offers], log_probs[parents, offers].astype(np.float64)
-        self.ids = np.concatenate([self.ids, tokens[:, None]], 1)
-        self.log_probs = np.concatenate([self.log_probs, gains[:, None]], 1)
-        self.totals = self.totals + gains
-        ended = np.isin(tokens, self.ends)
-        out = ended | (self.limits[self.sentence] <= self.ids.shape[1])
-        for row in np.flatnonzero(out).tolist():
-            self._end(row, finished=bool(ended[row]))
-        live = np.flatnonzero(~out)
-        live = live[self._hopeful(live)]
-        self._keep(live)
-        return Chosen(parents, offers, ended, live)
-
-    def _chosen(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Row and offer of the best continuations of each sentence, as many as its beam is wide."""
-        owner = np.repeat(self.sentence, totals.shape[1])
-        order = np.lexsort((-totals.ravel(), owner))  # stable: of equals, the first
-        owner = owner[order]
-        rank = np.arange(len(order)) - np.searchsorted(owner, owner)
-        return np.divmod(order[rank < self.width[owner]], totals.shape[1])
-
-    def _keep(self, rows: np.ndarray) -> None:
-        self.sentence, self.totals = self.sentence[rows], self.totals[rows]
-        self.ids, self.log_probs = self.ids[rows], self.log_probs[rows]
-
-    def _end(self, row: int, finished: bool) -> None:
-        log_probs, sentence = self.log_probs[row].tolist(), self.sentence[row]
-        score = normalized(float(self.totals[row]), len(log_probs), self.config.length_penalty)
-        self.found[sentence].append(Hypothesis(self.ids[row].tolist(), log_probs, score, finished))
-        self.width[sentence] -= 1
-        scores = sorted((one.score for one in self.found[sentence] if one.finished), reverse=True)
-        if len(scores) >= self.config.n_best:
-            self.bars[sentence] = scores[self.config.n_best - 1]
-
-    def _hopeful(self, rows: np.ndarray) -> np.ndarray:
-        """Whether the sentence of each row can still have a better hypothesis than its n_best-th
-        finished one.
-
-        Log p is at most 0: a total only falls, and is divided by at most the limit's power, or, if
-        α < 0, by at least that of the next length.
-        """
-        sentence, penalty = self.sentence[rows], self.config.length_penalty
-        bars, next_length = self.bars[sentence], np.full(len(rows), self.ids.shape[1] + 1)
-        most = self.limits[sentence] if penalty >= 0 else next_length
-        reachable = self.totals[rows] / most.astype(np.float64) ** penalty
-        hope = np.zeros(len(self.limits), dtype=bool)
-        hope[sentence[(reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)]] = True
-        return hope[sentence]
-
-    def best(self) -> list[list[Hypothesis]]:
-        """The `n_best` best of each sentence: by score, the unfinished behind the finished ones."""
-        rank = lambda one: (not one.finished, -one.score)
-        return [sorted(found, key=rank)[: self.config.n_best] for found in self.found]
 
 
 class BeamWatcher(Watcher):
@@ -303,7 +194,7 @@ class BeamWatcher(Watcher):
     def step(
         self,
         features: Features,
-        logits: Float[Tensor, "B V"],
+        left: Float[Tensor, "B V"],
         sentence: np.ndarray,
         totals: np.ndarray,
         chosen: Chosen,
@@ -312,8 +203,8 @@ class BeamWatcher(Watcher):
         many as are kept."""
         if self.watch is None:
             return ()
-        table = likeliest(logits, max(self.watch.top, self.config.beams))
-        log_probs = logits.log_softmax(-1).gather(-1, table).tolist()
+        table = likeliest(left, max(self.watch.top, self.config.beams, 1 + chosen.offers.max()))
+        log_probs = left.gather(-1, table).tolist()
         ids, sentences = table.tolist(), sentence.tolist()
         rows = self.rows(features, [self.firsts[i] for i in sentences])
         offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
@@ -324,6 +215,8 @@ class BeamWatcher(Watcher):
         numbers: dict[int, int] = {}
         for row, (number, total) in enumerate(zip(sentences, totals.tolist(), strict=True)):
             for offer, (token, log_prob) in enumerate(zip(ids[row], log_probs[row], strict=True)):
+                if log_prob == -math.inf:  # excluded, as all that follow
+                    break
                 whole = total + log_prob
                 score = normalized(whole, self.length, self.config.length_penalty)
                 fate: tuple[Any, ...] = ()

@@ -1,11 +1,38 @@
 """How text is generated: the fields of a recipe's `generate` section and of every generating
 command."""
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from glassformer.record import Record
+
+SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p"})
+"""Fields that say how a token is sampled; a beam search has no place for them."""
+CONSTRAINTS = (
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "bad_words_ids",
+    "min_length",
+    "min_new_tokens",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "renormalize_logits",
+)
+"""Fields that say what may come next, in the order in which they act on the logits; they hold for
+sampling, greedy decoding and beam search."""
+
+
+def _several(value: Any) -> Any:
+    """One id as a list of it."""
+    one = type(value) is int or (isinstance(value, str) and value.isdecimal())
+    return [value] if one else value
+
+
+Id = Annotated[int, Field(ge=0)]
+Ids = Annotated[tuple[Id, ...], BeforeValidator(_several)]
 
 
 class GenerateConfig(Record):
@@ -34,6 +61,32 @@ class GenerateConfig(Record):
         description="Divide (multiply) positive (negative) logits of seen tokens, the prompt's "
         "included.",
     )
+    no_repeat_ngram_size: int = Field(
+        0, ge=0, description="No n tokens in a row occur twice, the prompt's included; 0: they may."
+    )
+    min_new_tokens: int = Field(0, ge=0, description="No end symbol before so many new tokens.")
+    min_length: int = Field(
+        0,
+        ge=0,
+        description="No end symbol before so many tokens, the prompt's (of an encoder-decoder the "
+        "symbol that begins its target) included.",
+    )
+    eos_token_id: Ids = Field(
+        (), description="Ids of the symbols that end a text; none: the tokenizer's own."
+    )
+    bad_words_ids: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = Field(
+        (), description="Sequences of ids that never occur; one of an end symbol alone is ignored."
+    )
+    suppress_tokens: Ids = Field((), description="Ids that are never chosen.")
+    begin_suppress_tokens: Ids = Field(
+        (), description="Ids that are never the first new token (behind a forced one)."
+    )
+    forced_bos_token_id: Id | None = Field(
+        None, description="The second token of every row; behind a longer prompt it has no effect."
+    )
+    forced_eos_token_id: Ids = Field(
+        (), description="Ids of which one is the last token of a text that reached its limit."
+    )
     seed: int = Field(
         0, ge=0, description="The same seed and prompt give the same text, alone or in a batch."
     )
@@ -56,13 +109,54 @@ class GenerateConfig(Record):
         description="α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones.",
     )
 
+    early_stopping: bool | Literal["never"] | None = Field(
+        None,
+        description="Where a beam search ends. null: each hypothesis that ends narrows the beam, "
+        "and the search goes on while the best can still be beaten. Else the beam keeps its width "
+        "(as in transformers), and the search ends with as many ended hypotheses as beams (true), "
+        "when the best live one has no better score than the worst of them (false), or when none "
+        "can have (never).",
+    )
+    renormalize_logits: bool = Field(
+        False, description="Scores of a search are of the tokens that are not excluded alone."
+    )
+    length_ratio: float | None = Field(
+        2.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="The target of a text has at most so many times its tokens and 20 more; null: "
+        "no such limit.",
+    )
+
+    def ends(self, own: int | None) -> tuple[int, ...]:
+        """The ids that end a text; `own`: the tokenizer's."""
+        return self.eos_token_id or (() if own is None else (own,))
+
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """What may come next and what ends a text, for another way of choosing."""
+        return {name: getattr(self, name) for name in ("eos_token_id", *CONSTRAINTS)}
+
+    @property
+    def named_ids(self) -> dict[str, tuple[int, ...]]:
+        """All ids that fields name, by the field."""
+        first = () if self.forced_bos_token_id is None else (self.forced_bos_token_id,)
+        return {
+            "eos_token_id": self.eos_token_id,
+            "bad_words_ids": tuple(index for word in self.bad_words_ids for index in word),
+            "suppress_tokens": self.suppress_tokens,
+            "begin_suppress_tokens": self.begin_suppress_tokens,
+            "forced_bos_token_id": first,
+            "forced_eos_token_id": self.forced_eos_token_id,
+        }
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """A beam search finds the likeliest, so it has no place for the choices of sampling."""
         if self.n_best > max(1, self.beams):
             raise ValueError(f"n_best={self.n_best} is more than beams={self.beams}; raise beams")
         if self.beams:
-            for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):
+            for name in sorted(SAMPLING):
                 if (value := getattr(self, name)) != type(self).model_fields[name].default:
                     raise ValueError(
                         f"{name}={value} is for sampling and beams={self.beams} searches; "

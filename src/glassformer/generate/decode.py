@@ -31,6 +31,7 @@ from glassformer.generate.advance import (
     tokens_of,
 )
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import limited, next_tokens
 from glassformer.generate.watch import Choice, Watch, Watcher
 from glassformer.layers.cache import FixedCache
@@ -90,7 +91,7 @@ def decode(
         )
     decoding = _Decoding(model, prompts, given[:-1], max(room), source, watch)
     for step in range(len(given[:-1]), max(room)):
-        made = decoding.choose(config, step, only, given[step : step + 1])
+        made = decoding.choose(config, step, only, given[step : step + 1], ends, room)
         yield made
         going = [
             at
@@ -141,19 +142,26 @@ class _Decoding:
         self.features = prefill(self.model, rows, memory, cache)
 
     def choose(
-        self, config: GenerateConfig, step: int, only: range | None, forced: Sequence[int]
+        self,
+        config: GenerateConfig,
+        step: int,
+        only: range | None,
+        forced: Sequence[int],
+        ends: Sequence[int],
+        room: Sequence[int],
     ) -> Step:
         """Choose the next token of each active row, or take the `forced` one, and append it."""
         seen = [self.rows[i] for i in self.active]
+        rows = Rows(seen, step, ends, [step + 1 == room[i] for i in self.active])
         with evaluating(self.model):
             logits = next_logits(self.model, self.features)
             allowed = logits if only is None else limited(logits, only)
-            ids = next_tokens(allowed, seen, config, step)
+            ids = next_tokens(allowed, rows, config)
             ids = torch.full_like(ids, forced[0]) if forced else ids
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
         check_numbers(log_probs)
         begins = [self.begins[i] for i in self.active]
-        known = self.watcher.choices(self.features, logits, allowed, ids, seen, begins, config)
+        known = self.watcher.choices(self.features, logits, allowed, ids, rows, begins, config)
         self.ids, chosen = ids, ids.tolist()
         for row, token in zip(seen, chosen, strict=True):
             row.append(token)

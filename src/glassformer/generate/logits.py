@@ -2,20 +2,21 @@
 
 Transforms apply in this order (that of other tools), each to the result of the previous one:
 
-    repetition penalty -> temperature -> top-k -> top-p -> min-p -> choose
+    constraints -> temperature -> top-k -> top-p -> min-p -> choose
 
 An excluded token has logit -inf.
 """
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.devices import exact_device
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import Rows, constrained
 
 
 def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
@@ -23,20 +24,6 @@ def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
     kept = torch.full_like(logits, -torch.inf)
     kept[:, ids.start : ids.stop] = logits[:, ids.start : ids.stop]
     return kept
-
-
-def repetition_penalty(
-    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], penalty: float
-) -> Float[Tensor, "B V"]:
-    """Divide positive logits of tokens already in the row by `penalty`, multiply negative ones.
-
-    Source: Keskar et al. 2019 (CTRL), section 4.1.
-    """
-    logits = logits.clone()
-    for row, ids in zip(logits, seen, strict=True):
-        index = torch.tensor(sorted(set(ids)), dtype=torch.long, device=row.device)
-        row[index] = torch.where(row[index] > 0, row[index] / penalty, row[index] * penalty)
-    return logits
 
 
 def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
@@ -119,15 +106,14 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
 
 
 def transformed(
-    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
+    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
 ) -> Iterator[tuple[str, Float[Tensor, "B V"]]]:
     """Logits after each transform in order, by its field of `config`; an unset one changes nothing.
 
-    Temperature 0 excludes all but the likeliest token.
+    Temperature 0 excludes all but the likeliest token. GlassformerError: a row has no token left.
     """
-    if config.repetition_penalty != 1.0:
-        logits = repetition_penalty(logits, seen, config.repetition_penalty)
-    yield "repetition_penalty", logits
+    logits = constrained(logits, rows, config)
+    yield "constraints", logits
     if config.temperature == 0:
         logits = top_k(logits, 1)
     elif config.temperature != 1.0:
@@ -140,22 +126,22 @@ def transformed(
 
 
 def remaining(
-    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
+    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
 ) -> Float[Tensor, "B V"]:
     """Logits after all transforms of `config`; the token is sampled from their softmax."""
-    *_, (_, left) = transformed(logits, seen, config)
+    *_, (_, left) = transformed(logits, rows, config)
     return left
 
 
 def next_tokens(
-    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
+    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
 ) -> Int[Tensor, "B"]:
-    """Chosen token of each row after all transforms of `config`; `step` counts new ones from 0."""
+    """Chosen token of each row after all transforms of `config`."""
     if (here := logits.device) != (place := exact_device(logits.device)):
-        return next_tokens(logits.to(place), seen, config, step).to(here)
-    stages = transformed(logits, seen, config)
+        return next_tokens(logits.to(place), rows, config).to(here)
+    stages = transformed(logits, rows, config)
     if config.temperature == 0:
         return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token
     *_, (_, left) = stages
-    u = uniform(config.seed, step)
+    u = uniform(config.seed, rows.new)
     return choose(left, torch.full((len(left),), u, dtype=torch.float64, device=left.device))

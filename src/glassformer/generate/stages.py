@@ -12,6 +12,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.advance import check_numbers
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import likeliest, transformed
 
 
@@ -61,5 +62,6 @@ def stages(
     )
     check_numbers(logits)
     row = logits.detach().cpu()[None]
-    rows = {"model": row, **dict(transformed(row, [seen], config))}
+    found = dict(transformed(row, Rows([seen]), config))
+    rows = {"model": row, "repetition_penalty": found.pop("constraints"), **found}
     return Stages(tuple(rows), torch.cat([one.double().softmax(-1) for one in rows.values()]))

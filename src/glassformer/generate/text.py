@@ -15,7 +15,8 @@ from glassformer.data.collate import padded
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, rooms
-from glassformer.generate.beam import Hypothesis, beam_search
+from glassformer.generate.beam import beam_search
+from glassformer.generate.beams import Hypothesis
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
@@ -206,7 +207,7 @@ def _deltas(
         )
     finished = set[int]()
     if ends is None:
-        ends = {index for role, index in tokenizer.specials.items() if role == "eos"}
+        ends = config.ends(tokenizer.specials.get("eos"))
     texts = [_RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, [*ends], source)]

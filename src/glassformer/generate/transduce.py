@@ -11,7 +11,8 @@ from functools import partial
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.beam import Hypothesis, beam_search, normalized
+from glassformer.generate.beam import beam_search
+from glassformer.generate.beams import Hypothesis, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.generate.score import forced
@@ -48,10 +49,11 @@ def transduce(
     """The `n_best` transductions of each text, best first (one, if they are sampled); a text alone
     or among others.
 
-    A target gets at most `max_new_tokens`, the model's context, and 20 tokens more than twice its
-    source. A text of nothing but spaces becomes one empty text with score 0. One longer than the
-    context is a ConfigError that names it, counted from `first`; with `overflow` "window" it is cut
-    into pieces of whole words, and the i-th best of the text is the i-th best of each piece.
+    A target gets at most `max_new_tokens`, the model's context, and 20 tokens more than
+    `length_ratio` times its source. A text of nothing but spaces becomes one empty text with score
+    0. One longer than the context is a ConfigError that names it, counted from `first`; with
+    `overflow` "window" it is cut into pieces of whole words, and the i-th best of the text is the
+    i-th best of each piece.
     Errors: also a model that is no encoder-decoder.
     """
     _check(model, batch_size)
@@ -145,19 +147,20 @@ def _hypotheses(
     model: Transformer, tokenizer: PairTokenizer, config: GenerateConfig, sources: list[list[int]]
 ) -> list[list[Hypothesis]]:
     """The hypotheses for each source; the limit of a target depends on its own source alone."""
-    most, end = min(config.max_new_tokens, model.config.max_length), tokenizer.eos
-    limits = [min(most, 2 * len(ids) + 20) for ids in sources]
+    most, ends = min(config.max_new_tokens, model.config.max_length), config.ends(tokenizer.eos)
+    ratio = config.length_ratio
+    limits = [most if ratio is None else min(most, int(ratio * len(ids)) + 20) for ids in sources]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
-        return beam_search(model, prompts, config, (end,), source, limits)
+        return beam_search(model, prompts, config, ends, source, limits)
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
-    for step in decode(model, prompts, config, (end,), source, limits=limits):
+    for step in decode(model, prompts, config, ends, source, limits=limits):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
             ids[row].append(token)
             log_probs[row].append(log_prob)
     penalty = config.length_penalty
     return [
-        [Hypothesis(row, gains, normalized(sum(gains), len(gains), penalty), row[-1] == end)]
+        [Hypothesis(row, gains, normalized(sum(gains), len(gains), penalty), row[-1] in ends)]
         for row, gains in zip(ids, log_probs, strict=True)
     ]
 

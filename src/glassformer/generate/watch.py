@@ -24,6 +24,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import likeliest, remaining
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention, AttentionContext
@@ -169,14 +170,14 @@ class Watcher:
         logits: Float[Tensor, "B V"],
         allowed: Float[Tensor, "B V"],
         ids: Int[Tensor, "B"],
-        seen: Sequence[Sequence[int]],
+        rows: Rows,
         firsts: Sequence[int],
         config: GenerateConfig,
     ) -> tuple[Choice, ...]:
         """The choices of one step, () without a watch; `firsts` as for `rows`."""
         if self.watch is None:
             return ()
-        left = remaining(allowed.cpu(), seen, config)
+        left = remaining(allowed.cpu(), rows, config)
         return choices(logits, left, ids, self.watch.top, self.rows(features, firsts))
 
     def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:

@@ -1,4 +1,8 @@
-"""`generation_config.json` of a published model to the fields of `generate`."""
+"""`generation_config.json` of a published model, and the fields of `generate`.
+
+Most keys are fields of the same name; `num_beams` is `beams`, and `max_length` of an
+encoder-decoder counts the symbol that begins its target.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,62 +10,105 @@ from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json
-from glassformer.generate.config import GenerateConfig
+from glassformer.generate.advance import check_settings
+from glassformer.generate.config import CONSTRAINTS, SAMPLING, GenerateConfig
+from glassformer.generate.constraints import is_set
+from glassformer.models.config import ModelConfig
 
 FILE = "generation_config.json"
 TOP_K = 50
 """Of a file that samples and names none."""
 NOT_READ = {
-    "bad_words_ids": None,
-    "forced_bos_token_id": None,
-    "no_repeat_ngram_size": 0,
-    "min_length": 0,
-    "min_new_tokens": None,
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
+    "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "guidance_scale": 1.0,
+    "diversity_penalty": 0.0,
+    "penalty_alpha": None,
+    "top_h": None,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "watermarking_config": None,
 }
 """Keys that change what is generated and are not read here, with the values that change nothing."""
-SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 
 def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
     """Keys of these files that change what is generated, and are not read."""
-    path = folder / FILE  # a llama2.c file has none beside it
-    own = {**keys, **read_json(path)} if path.is_file() else keys
-    return [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
+    own = _keys(folder, keys)
+    found = [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
+    if own.get("do_sample") and (own.get("num_beams") or 1) > 1:
+        found.append("do_sample beside num_beams")
+    return [*found, *(["task_specific_params"] if keys.get("task_specific_params") else [])]
 
 
-def generation(folder: Path, keys: Mapping[str, Any], searches: bool) -> GenerateConfig:
+def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> GenerateConfig:
     """How the model generates by default: greedily, unless its files say otherwise.
 
-    `keys`: of config.json, where models of before 2023 have them. `searches`: an encoder-decoder,
-    which has beams. CheckpointError: a value that is none.
+    `keys`: of config.json, where models of before 2023 have them. CheckpointError: a value that is
+    none, or an id that the model does not have.
     """
-    path, own = folder / FILE, dict(keys)
+    path = folder / FILE
+    path = path if path.is_file() else folder / "config.json"
+    if not model.predicts_next:
+        return GenerateConfig.parse({"temperature": 0.0})
     try:
-        if path.is_file():
-            own = read_json(path)
-        return GenerateConfig.parse(_fields(own, searches))
+        own = {key: value for key, value in _keys(folder, keys).items() if value is not None}
+        config = GenerateConfig.parse(_fields(own, model.architecture == "encoder_decoder"))
+        ends = tuple(index for index in config.eos_token_id if index < model.vocab_size)
+        config = config.model_copy(update={"eos_token_id": ends})  # others never occur
+        check_settings(config, model.vocab_size)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be read ({str(error)[:100]}); restore it.") from None
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
+    return config
+
+
+def written(config: GenerateConfig) -> dict[str, Any]:
+    """The keys of `generation_config.json` for these fields."""
+    values = {"max_new_tokens": config.max_new_tokens, **_set(config)}
+    if config.beams > 1:
+        early = "never" if config.early_stopping is None else config.early_stopping
+        search = {"num_beams": config.beams, "length_penalty": config.length_penalty}
+        return values | search | {"early_stopping": early}
+    if config.beams or config.temperature == 0:
+        return values | {"do_sample": False}
+    chosen = {name: getattr(config, name) for name in sorted(SAMPLING)}
+    chosen["top_k"] = config.top_k or 0
+    return values | {"do_sample": True} | {k: v for k, v in chosen.items() if v is not None}
+
+
+def _set(config: GenerateConfig) -> dict[str, Any]:
+    """The constraints that are not the defaults, as JSON has them."""
+    own = config.model_dump(mode="json")
+    return {name: own[name] for name in config.constraints if is_set(config, name)}
+
+
+def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    path = folder / FILE
+    return read_json(path) if path.is_file() else keys
 
 
 def _fields(own: Mapping[str, Any], searches: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"temperature": 0.0}
-    beams = own.get("num_beams") or 1
-    if searches:
-        found = {"beams": beams}
-        if beams > 1 and own.get("length_penalty") is not None:
-            found["length_penalty"] = own["length_penalty"]
+    """The fields of keys that have a value; `searches`: an encoder-decoder."""
+    found = {name: own[name] for name in ("eos_token_id", *CONSTRAINTS) if name in own}
+    if found.get("min_new_tokens"):
+        found.pop("min_length", None)  # which is then not read there
+    if (stop := own.get("stop_strings")) is not None:
+        found["stop"] = [stop] if isinstance(stop, str) else stop
+    if (beams := own.get("num_beams", 1)) > 1:
+        found |= {"beams": beams, "early_stopping": own.get("early_stopping", False)}
+        found["length_penalty"] = own.get("length_penalty", 1.0)
     elif own.get("do_sample"):
-        given = {name: own.get(name) for name in SAMPLED}
-        given["top_k"] = own.get("top_k", TOP_K)
-        found = {name: value for name, value in given.items() if value is not None}
-        found = {name: value for name, value in found.items() if (name, value) != ("top_k", 0)}
-    if own.get("max_new_tokens") is not None:
+        found |= {name: own[name] for name in SAMPLING if name in own}
+        found["top_k"] = own.get("top_k", TOP_K) or None
+    else:
+        found |= {"beams": 1} if searches else {"temperature": 0.0}
+    if "max_new_tokens" in own:
         found["max_new_tokens"] = own["max_new_tokens"]
-    elif searches and own.get("max_length") is not None:
+    elif searches and "max_length" in own:
         found["max_new_tokens"] = own["max_length"] - 1  # the first of them is no new token
-    return found
+    return found | ({"length_ratio": None} if searches else {})

@@ -45,8 +45,8 @@ class Opened:
         about = {"task": of.head.task, "input": of.head.input, "processor": {**of.head.processor}}
         write_json(folder / "config.json", config_json(config) | about)
         searches = config.architecture == "encoder_decoder"
-        values = generation(of.folder, of.keys, searches).model_dump(mode="json")
-        write_json(folder / "generation_config.json", values)
+        how = generation(of.folder, of.keys, config)
+        write_json(folder / "generation_config.json", how.model_dump(mode="json"))
         if config.reads_patches:
             image_reader(of.folder, config).save(folder)
             return

@@ -1,8 +1,8 @@
 """How inputs are encoded, and how they are augmented while training."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from glassformer.media.audio import AudioConfig
 from glassformer.media.audio_augment import SoundAugmentConfig
@@ -13,6 +13,33 @@ from glassformer.record import Record
 from glassformer.tokenizers.config import TokenizerConfig
 
 TagPiece = Literal["last", "first"]
+
+
+class VectorConfig(Record):
+    """How texts are read for their vectors, as models of sentences were trained to."""
+
+    section = "processor.vectors"
+
+    max_length: int | None = Field(
+        default=None,
+        ge=1,
+        description="Tokens of a text that are read, its special symbols included; the others are "
+        "cut off. null: all, in overlapping windows.",
+    )
+    lowercase: bool = Field(default=False, description="Read texts in lower case.")
+    normalize: bool = Field(default=True, description="Scale vectors to length 1.")
+    prompts: dict[str, str] = Field(
+        default={}, description="Texts to stand before a text, by their names."
+    )
+    prompt: str | None = Field(
+        default=None, description="The name of the prompt where no other is asked for."
+    )
+
+    @model_validator(mode="after")
+    def _prompt_is_known(self) -> Self:
+        if self.prompt is not None and self.prompt not in self.prompts:
+            raise ValueError(f"prompt={self.prompt!r} is none of {list(self.prompts)}")
+        return self
 
 
 class ProcessorConfig(Record):
@@ -51,6 +78,11 @@ class ProcessorConfig(Record):
         default=None,
         description="How audio becomes patches.",
         json_schema_extra={"inputs": ["audio", "parts"]},
+    )
+    vectors: VectorConfig | None = Field(
+        default=None,
+        description="How texts are read for their vectors.",
+        json_schema_extra={"tasks": ["feature-extraction"]},
     )
     palette: PaletteConfig | None = Field(
         default=None,

@@ -21,7 +21,7 @@ from glassformer.data.example import Example
 from glassformer.data.pair_split import KIND, SIDES, PairSplit, pairs_of, store_pairs
 from glassformer.data.pairs import training_texts
 from glassformer.data.store import Store, place_of
-from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import token_elements, words_of
@@ -40,7 +40,9 @@ from glassformer.processors.tokenized import (
     STORE,
     TokenProcessor,
     check_ids,
+    check_known,
     check_stored,
+    check_vocabulary,
     described,
     dropout_of,
     kept_store,
@@ -150,11 +152,8 @@ class PairsProcessor(TokenProcessor):
         """See `Processor`: `source_tokenizer.json` is there if the sides have one each."""
         target, own = load_tokenizer(folder, model), folder / SOURCE_FILE
         source = Tokenizer.load(own) if own.is_file() else target
-        if source.vocab_size > (size := model.source_vocab_size or model.vocab_size):
-            raise CheckpointError(
-                f"The source tokenizer of {folder} has {source.vocab_size} tokens and its model "
-                f"{size}; they are of different runs."
-            )
+        size = model.source_vocab_size or model.vocab_size
+        check_vocabulary(folder, source, size, model.architecture, "The source")
         check_stored(folder, source, "source", SOURCE_FILE if own.is_file() else FILE)
         check_stored(folder, target, "target")
         processor = cls(PairTokenizer(source, target, data.prefix), facts)
@@ -237,6 +236,8 @@ class PairsProcessor(TokenProcessor):
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
             )
+        check_known(written, self.facts.vocab_size)
+        check_known(read if pair.shared else (), self.facts.vocab_size)
         words, own = list[int | None](), list[int | None]()
         if isinstance(source, str):
             before = [None] * len(pair.frame_of(pair.source).begin)

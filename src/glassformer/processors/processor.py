@@ -75,6 +75,8 @@ class ModelFacts:
     """Whether every input is a pair of texts."""
     tag_piece: TagPiece = "last"
     """The piece of a word where its tag is read."""
+    vocab_size: int = 0
+    """Token ids that the model reads; 0: that is not known yet."""
 
     @classmethod
     def of(
@@ -98,6 +100,7 @@ class ModelFacts:
             model.modality_order,
             paired,
             tag_piece,
+            model.vocab_size,
         )
 
 

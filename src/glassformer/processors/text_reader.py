@@ -28,21 +28,28 @@ class TextReader:
     prefix: str = ""
     frame: Frame = field(default_factory=Frame)
     """What stands before the prefix, and after the text."""
+    cut: int | None = None
+    """Tokens of a text that are read, the frame's included; None: all, in windows."""
+    lowercase: bool = False
 
     def __post_init__(self) -> None:
         if self.room < 1:
+            longest = min(self.longest, self.cut or self.longest)
             raise ConfigError(
-                f"A model of {self.longest} elements has no room for text; use a longer one."
+                f"A model of {longest} elements has no room for text; use a longer one."
             )
 
     @property
     def room(self) -> int:
         """How many tokens of prefix and text fit into one sequence."""
-        return self.longest - self.frame.size
+        return min(self.longest, self.cut or self.longest) - self.frame.size
 
     def ids(self, text: str) -> np.ndarray:
         """The tokens of prefix + text, int32 [T]; none for a text of nothing but space."""
-        return self.tokenizer.encode(self.prefix + text) if text.strip() else NOTHING
+        if not text.strip():
+            return NOTHING
+        whole = self.prefix + text
+        return self.tokenizer.encode(whole.lower() if self.lowercase else whole)
 
     def framed(self, ids: np.ndarray) -> np.ndarray:
         """Ids of a part of a text in their frame."""
@@ -51,6 +58,7 @@ class TextReader:
     def windows(self, text: str) -> list[np.ndarray]:
         """A text in framed sequences: one, several that overlap by half, or none without tokens."""
         ids = self.ids(text)
+        ids = ids if self.cut is None else ids[: self.room]
         return [self.framed(part) for part in parts_of(ids, self.room)] if len(ids) else []
 
 

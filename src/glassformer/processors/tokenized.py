@@ -31,6 +31,7 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout
+from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -165,6 +166,7 @@ class TokenProcessor(Processor):
     def encoded_ids(self, ids: Sequence[int], words: Owners = ()) -> EncodedInput:
         """Token ids as one sequence; ConfigError: none, or too many."""
         check_ids(ids, self.facts.context)
+        check_known(ids, self.facts.vocab_size)
         batch = Batch(torch.tensor([list(ids)]))
         return EncodedInput(batch, token_elements(self.tokenizer, ids, words))
 
@@ -228,6 +230,14 @@ def check_ids(ids: Sequence[int], longest: int, text: str = "text", what: str = 
     check_length(len(ids), longest, f"The {what}")
 
 
+def check_known(ids: Sequence[int], rows: int) -> None:
+    """Raise ConfigError for an id that the model does not have; `rows` 0: it is not known yet."""
+    if rows and (wrong := [index for index in ids if not 0 <= index < rows]):
+        raise ConfigError(
+            f"The input holds token id {wrong[0]}; this model's ids run from 0 to {rows - 1}."
+        )
+
+
 def dropout_of(tokenizer: Tokenizer, how: Augmentations) -> PieceDropout | None:
     """Random cuts of a tokenizer's words; None: none are asked for."""
     return PieceDropout(tokenizer, how.piece_dropout, how.seed) if how.piece_dropout else None
@@ -241,12 +251,25 @@ def described(tokenizer: Tokenizer) -> str:
 def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
     """A run's tokenizer; CheckpointError: it has more tokens than the model."""
     tokenizer = Tokenizer.load(folder / FILE)
-    if tokenizer.vocab_size > model.vocab_size:
-        raise CheckpointError(
-            f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model "
-            f"{model.vocab_size}; they are of different runs."
-        )
+    check_vocabulary(folder, tokenizer, model.vocab_size, model.architecture)
     return tokenizer
+
+
+def check_vocabulary(
+    folder: Path, tokenizer: Tokenizer, rows: int, architecture: str, of: str = "The"
+) -> None:
+    """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
+    last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
+    frame, roles = tokenizer.frame_or("bos", "eos"), tokenizer.specials
+    needed = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
+    needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
+    needed |= {roles["mask"]} if architecture == "encoder" and "mask" in roles else set()
+    extra = range(rows, tokenizer.vocab_size)
+    if any(index in needed or not tokenizer.skipped(index) for index in extra):
+        raise CheckpointError(
+            f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model {rows}; "
+            "they are of different runs."
+        )
 
 
 def kept_store(

@@ -15,7 +15,7 @@ import yaml
 
 from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, suggest
-from glassformer.generate.config import GenerateConfig
+from glassformer.generate.config import SAMPLING, GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
@@ -38,8 +38,6 @@ SECTIONS: dict[str, type[Record]] = {
     "generate": GenerateConfig,
 }
 """The record of each section."""
-SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
-"""Fields of `generate` that only sampling has."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
 from glassformer.files import scratch_folder
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
+from glassformer.generate.config import SAMPLING
 from glassformer.generate.embed import embed
 from glassformer.generate.fill import Filled
 from glassformer.generate.likelihood import Likelihood
@@ -41,7 +42,7 @@ from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
-from glassformer.recipe.recipe import SAMPLING, Recipe
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.start import model_at
@@ -344,23 +345,26 @@ class Run:
         self,
         text: str | Sequence[str],
         pool: str | None = None,
-        normalize: bool = True,
+        normalize: bool | None = None,
         layer: int | None = None,
+        prompt: str | None = None,
     ) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D].
 
         `pool`: mean, first or last; None: as the model was trained to, mean if it was not.
+        `normalize`: to length 1; None: as the model was trained to, yes if it was not. `prompt`:
+        name of the text that the model wants before these.
         """
-        how = pool or self.task.pool
-        return _each(
-            text, lambda texts: embed(self.model, self.reader, texts, how, layer, normalize)
-        )
+        _ = self.tokenizer
+        how, reader = pool or self.task.pool, self.task.text_reader(prompt)
+        unit = self.task.normalizes if normalize is None else normalize
+        return _each(text, lambda texts: embed(self.model, reader, texts, how, layer, unit))
 
     @property
     def reader(self) -> Any:
         """How the trunk reads a text, as it was trained to."""
         _ = self.tokenizer
-        return self.processor.reader
+        return self.task.text_reader()
 
     def contexts(self, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""

@@ -60,7 +60,7 @@ class Chatting(Task):
         """The assistant's next message in each conversation."""
         read = [self.chat_prompt(one, how) for one in conversations]
         prompts, limits = [ids for ids, _, _ in read], [of.max_new_tokens for _, _, of in read]
-        tokenizer, ends = self.processor.tokenizer, self.template.ends
+        tokenizer, ends = self.processor.tokenizer, self.template.ends | set(how.eos_token_id)
         return continued(model, tokenizer, prompts, how, ends, limits, **options)
 
     def chat_stream(
@@ -68,4 +68,5 @@ class Chatting(Task):
     ) -> Iterator[Delta]:
         """The assistant's next message as it grows."""
         ids, _, how = self.chat_prompt(messages, how)
-        return deltas(model, self.processor.tokenizer, [ids], how, self.template.ends)
+        ends = self.template.ends | set(how.eos_token_id)
+        return deltas(model, self.processor.tokenizer, [ids], how, ends)

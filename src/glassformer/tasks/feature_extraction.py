@@ -1,8 +1,9 @@
 """Feature extraction: a vector for each input, from a trunk without a head for predictions."""
 
+from dataclasses import replace
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, suggest
 from glassformer.layers.heads import Pool
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
@@ -35,6 +36,24 @@ class FeatureExtraction(Task):
     def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `Task`: no command computes the vectors of images and audio, but they can be seen."""
         return "inspect" if self.processor.reads_files else "embed"
+
+    @property
+    def normalizes(self) -> bool:
+        """See `Task`."""
+        own = self.recipe.processor.vectors
+        return own is None or own.normalize
+
+    def text_reader(self, prompt: str | None = None) -> Any:
+        """See `Task`: as models of sentences were trained to."""
+        own = self.recipe.processor.vectors
+        if own is None:
+            return super().text_reader(prompt)
+        name = own.prompt if prompt is None else prompt
+        if name is not None and name not in own.prompts:
+            raise ConfigError(f"There is no prompt {name!r}; {suggest(name, own.prompts)}")
+        before = "" if name is None else own.prompts[name]
+        reader = self.processor.reader
+        return replace(reader, prefix=before, cut=own.max_length, lowercase=own.lowercase)
 
     def card(self) -> Card:
         """See `Task`."""

@@ -164,6 +164,20 @@ class Task(ABC):
         return "mean"
 
     @property
+    def normalizes(self) -> bool:
+        """Whether vectors have length 1 where nothing else is asked for."""
+        return True
+
+    def text_reader(self, prompt: str | None = None) -> Any:
+        """How a text is read for its vector, behind the prompt of this name; ConfigError: there is
+        none."""
+        if prompt is not None:
+            raise ConfigError(
+                f"This model has no prompts, and {prompt!r} was asked for; leave it out."
+            )
+        return self.processor.reader
+
+    @property
     def validated(self) -> bool:
         """Whether there is a validation split."""
         return "validation" in self.data

@@ -72,10 +72,11 @@ class TextToText(GenerativeTask):
 
     @property
     def greedy(self) -> GenerateConfig:
-        """Greedy decoding with the recipe's limits; sources that are too long go by windows."""
+        """Greedy decoding with the recipe's limits and constraints; sources that are too long go by
+        windows."""
         of = self.recipe.generate
-        limits = {"max_new_tokens": of.max_new_tokens, "stop": of.stop}
-        return GenerateConfig.parse({**limits, **self.search})
+        limits = {name: getattr(of, name) for name in ("max_new_tokens", "length_ratio", "stop")}
+        return GenerateConfig.parse({**of.constraints, **limits, **self.search})
 
     def check_search(self) -> None:
         """See `Task`: an encoder-decoder searches."""

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.batch import Positions
 from glassformer.generate import GenerateConfig, logits
+from glassformer.generate.constraints import Rows
 from glassformer.layers import attend as attending
 from glassformer.layers import attention, init
 from glassformer.layers import mask as masks
@@ -128,7 +129,7 @@ def temperature() -> Iterator[Row]:
     flat, peak = (logits.temperature(u, tau).softmax(-1) for tau in (1e6, 1e-3))
     yield row("temperature.large", flat, [0.25] * 4)
     yield row("temperature.small", peak, [1, 0, 0, 0])
-    left = logits.remaining(u, [[]], GenerateConfig.parse({"temperature": 0})).softmax(-1)
+    left = logits.remaining(u, Rows([[]]), GenerateConfig.parse({"temperature": 0})).softmax(-1)
     yield row("temperature.zero", left, [1, 0, 0, 0])
 
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
-from glassformer.generate.config import GenerateConfig
 from glassformer.interop.configuration import Published, model_of
 from glassformer.interop.family import Row
 from glassformer.interop.fit import Fit, nearest
+from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, compared
 from glassformer.interop.plan import Plan
 from glassformer.interop.weights import row_of
@@ -102,7 +102,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
         template.save(folder)
         ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
-        write_json(folder / "generation_config.json", _generation(task.recipe.generate) | ids)
+        write_json(folder / "generation_config.json", ids | written(task.recipe.generate))
     return fit.name
 
 
@@ -121,7 +121,10 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     name = fitting(model.config, task.recipe.task).name
     theirs: Any = getattr(transformers, name)
     theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
-    plain = transformers.GenerationConfig(do_sample=False, num_beams=1)
+    kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
+    ids = {name: getattr(theirs.generation_config, name) for name in kept}
+    plain = transformers.GenerationConfig(do_sample=False, num_beams=1, **ids)
+    theirs.generation_config = plain  # or the folder's own settings would be added, and its end
 
     def outputs(batch: Batch) -> Tensor:
         with torch.inference_mode():
@@ -133,7 +136,6 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
         given = _inputs(batch, theirs.config)
-        theirs.generation_config.eos_token_id = None  # as here, where it is a token like others
         found = theirs.generate(**given, generation_config=plain, max_new_tokens=n)
         return found[0, batch.elements.shape[1] :].tolist()
 
@@ -190,17 +192,6 @@ def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
     known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
     return {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
-
-
-def _generation(own: GenerateConfig) -> dict[str, Any]:
-    values: dict[str, Any] = {"max_new_tokens": own.max_new_tokens}
-    if own.beams:
-        return values | {"num_beams": own.beams, "length_penalty": own.length_penalty}
-    if own.temperature == 0:
-        return values | {"do_sample": False}
-    chosen = {"temperature": own.temperature, "top_k": own.top_k or 0, "top_p": own.top_p}
-    chosen |= {"min_p": own.min_p, "repetition_penalty": own.repetition_penalty}
-    return values | {"do_sample": True} | {k: v for k, v in chosen.items() if v is not None}
 
 
 def _preprocessing(reader: ImageReader) -> dict[str, Any]:

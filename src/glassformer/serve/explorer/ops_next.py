@@ -15,6 +15,7 @@ from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import Choice, GenerateConfig, Watch, beam_steps, decode, stages
 from glassformer.generate.advance import Prompt, tokens_of
+from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
@@ -64,8 +65,8 @@ def generate(
     **sampling: Any,
 ) -> Iterator[dict[str, Any]]:
     """Generate token by token: probability, alternatives, and cross-attention of each."""
-    end = context.run.tokenizer.specials.get("eos")
-    ends, prompt, source = () if end is None else (end,), _prompt(look, begin), look.batch.source
+    own, prompt, source = context.run.task.recipe.generate, _prompt(look, begin), look.batch.source
+    ends = own.ends(context.run.tokenizer.specials.get("eos"))
     colours, limits = None, context.run.task.next_tokens(tokens_of(prompt), given)
     if limits is not None:  # an image ends with its last pixel
         colours, pixels = limits
@@ -81,7 +82,7 @@ def generate(
     if not new_tokens:
         return iter(())
     options = {"beams": beams, "n_best": beams} if beams else sampling
-    config = GenerateConfig.parse({**options, "max_new_tokens": new_tokens})
+    config = GenerateConfig.parse({**own.constraints, **options, "max_new_tokens": new_tokens})
     watch = Watch(top=alternatives, attention=source is not None)
     if beams:
         steps = beam_steps(look.model, [prompt], config, ends, source, watch=watch)
@@ -149,16 +150,17 @@ def _rerun(
             "A sequence with images or audio is continued without edits only; switch them off."
         )
     ids = list(prompt)
-    room = look.model.config.max_length - len(ids) + 1
-    for step in range(min(config.max_new_tokens, room)):
+    most = min(config.max_new_tokens, look.model.config.max_length - len(ids) + 1)
+    for step in range(most):
         elements = torch.tensor([ids], device=look.logits.device)
         batch = Batch(elements, source=look.batch.source)
         logits = run(look.model, batch, (), look.edits)[0].logits[:, -1].float().cpu()
         allowed = logits if colours is None else limited(logits, colours)
-        chosen = next_tokens(allowed, [ids], config, step)
+        rows = Rows([ids], step, ends, [step + 1 == most])
+        chosen = next_tokens(allowed, rows, config)
         if step < len(given):
             chosen = torch.full_like(chosen, given[step])
-        after = remaining(allowed, [ids], config)
+        after = remaining(allowed, rows, config)
         (choice,) = choices(logits, after, chosen, alternatives, [None])
         ids.append(choice.id)
         if step >= len(given[:-1]):
