@@ -21,10 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.data.config import NAMES, DataConfig
-from glassformer.data.sources import capture_stdin
-from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
-from glassformer.files import scratch_folder
+from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.config import SAMPLING
@@ -38,17 +35,13 @@ from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
 from glassformer.manifest import NAME, digest
-from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
-from glassformer.processors.inputs import split_of
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
+from glassformer.run.evaluating import on_other_data, on_own_data
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.start import model_at
-
-Training = Callable[[], Sequence[Any]]
-"""The records of the training split, read when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -133,59 +126,16 @@ class Run:
         or the most frequent tag, learned from the run's training split, on the same inputs.
         `targets`: the targets of `data`'s sources, line by line. `changes`: how text is generated.
         """
-        if split not in NAMES:
-            raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}")
         if self.recipe is None and data is None:
             raise ConfigError(
                 f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH."
             )
-        if targets is not None and "pair" not in self.processor.capabilities:
-            raise ConfigError(
-                "Only an encoder-decoder has targets beside its data; leave out --targets."
-            )
-        if targets is not None and data is None:
-            raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
-        if split != "validation" and data is not None:
-            raise ConfigError(
-                f"The split {split!r} is of the run's own data, and --data is scored whole; leave "
-                "one of them out."
-            )
-        with scratch_folder() as place:  # a run folder may be read-only
-            if data is None:
-                (task, train), of = self._own_data(split, place), split
-            else:
-                form = _other_data(self.task.recipe.data, data, targets)
-                split, of, train = "validation", "all", self._training_records
-                task, _ = self._opened(capture_stdin(form, place), place, split)
-            how = Evaluation(how=self.options(**{"overflow": "window", **changes}))
-            scores = task.evaluate(self.model, split, how)
-            try:
-                found = task.baselines(split, how, train)
-            except GlassformerError as error:
-                found = {"missing": str(error)}
-        about = {"run": str(self.folder), "split": of, "data": data}
-        return about | scores | ({"baselines": judged(found, scores)} if found else {})
-
-    def _own_data(self, split: str, scratch: Path) -> tuple[Task, Training]:
-        recipe = self.task.recipe
-        kept = self.task.stored()
-        if kept is not None:
-            task = type(self.task)(recipe, self.processor, self.folder, kept)
-            return task, lambda: task.split("train").records
-        return self._opened(recipe.data, scratch, split)
-
-    def _opened(self, data: DataConfig, scratch: Path, split: str) -> tuple[Task, Training]:
-        recipe = replace(self.task.recipe, data=data)
-        records = self.processor.read(data)
-        self.processor.check(records)
-        kind = type(self.task)
-        task = kind.open(recipe, self.processor, records, self.folder, [split], scratch)
-        return task, lambda: split_of(records, "train")
-
-    def _training_records(self) -> Sequence[Any]:
-        if self.recipe is None:
-            raise DataError(f"{self.folder} has no recipe.yaml, which names its training data")
-        return split_of(self.processor.read(self.recipe.data), "train")
+        how = Evaluation(how=self.options(**{"overflow": "window", **changes}))
+        if data is None:
+            found = on_own_data(self.task, self.model, split, targets, how)
+        else:
+            found = on_other_data(self.task, self.model, self.recipe, data, targets, split, how)
+        return {"run": str(self.folder), **found}
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -406,10 +356,3 @@ def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
         raise ConfigError(f"A text or a list of texts is needed, not {str(wrong[0])[:60]!r}.")
     found = call(texts)
     return found[0] if isinstance(given, str) else found
-
-
-def _other_data(own: DataConfig, path: str, targets: str | None) -> DataConfig:
-    """Settings for other data in the same form, all of them as the validation split."""
-    train = {"path": path, "targets": targets, "parts": own.train.parts}
-    splits = {"train": train, "validation": {"path": path, "targets": targets}, "test": {}}
-    return DataConfig.parse(own.model_dump() | splits | {"root": None, "store": None})

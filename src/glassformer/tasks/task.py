@@ -375,13 +375,10 @@ class Task(ABC):
     classify = refused("classifying")
     draw = refused("drawing")
     fill = refused("filling blanks")
-    likelihoods = refused("scoring answers")
-    room = refused("scoring answers")
+    likelihoods = room = refused("scoring answers")
     rolled = refused("scoring running text")
     complete = refused("generating text")
-    chat = refused("chatting")
-    chat_stream = refused("chatting")
-    chat_prompt = refused("chatting")
+    chat = chat_stream = chat_prompt = refused("chatting")
 
     @property
     def template(self) -> ChatTemplate:
