@@ -27,7 +27,16 @@ def test_a_full_disk_behind_standard_output(trained):
     assert (both.returncode, both.stdout, both.stderr) == (1, "", "")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        *(
+            pytest.param("<&-", marks=pytest.mark.slow),
+            pytest.param("2>&-", marks=pytest.mark.slow),
+        ),
+        *(">&-", "<&- >&- 2>&-"),
+    ],
+)
 def test_streams_that_are_closed(trained, recipe, tmp_path, closed, cli):
     done = shell(f'"$@" {closed}', "generate", trained, "--prompt", "the")
     assert (done.returncode, done.stderr) == (0, "")

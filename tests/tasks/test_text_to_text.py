@@ -52,23 +52,26 @@ def test_new_words_are_written_backwards(tmp_path):
 
 
 CONFIGS = {
-    "plain": {},
-    "dropout in parts": {
-        "model": {"dropout": 0.2, "attention_dropout": 0.1},
+    "dropout in parts, two vocabularies": {
+        "model": {"dropout": 0.2, "attention_dropout": 0.1, "max_length": 20},
         "train": {"micro_batches": 3},
-    },
-    "tokens": {"train": {"batch_tokens": 40, "micro_batches": 2, "schedule.kind": "inverse_sqrt"}},
-    "two vocabularies": {
         "processor.tokenizer": {"shared": False},
         "data": {"prefix": "turn: "},
-        "model": {"max_length": 20},
     },
-    "best by exact match": {"train": {"evaluate.best": "exact_match", "optimizer.kind": "muon"}},
-    "other pieces": {
+    "tokens, best by exact match": {
+        "train": {
+            "batch_tokens": 40,
+            "micro_batches": 2,
+            "schedule.kind": "inverse_sqrt",
+            "evaluate.best": "exact_match",
+            "optimizer.kind": "muon",
+        }
+    },
+    "other pieces, averaged": {
         "augment": {"piece_dropout": 0.3},
         "processor.tokenizer": {"kind": "bpe", "vocab_size": 300},
+        "train": {"save.average_checkpoints": 2, "save.keep_last": 2},
     },
-    "averaged": {"train": {"save.average_checkpoints": 2, "save.keep_last": 2}},
     "not validated": {
         "data": {"validation.fraction": 0.0},
         "train": {"save.average_checkpoints": 2, "save.keep_last": 2},

@@ -31,24 +31,24 @@ from small_senses import picture_folder, picture_recipe, sound_recipe
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
 
 CONFIGS = {
-    "plain": {},
     "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.1}},
-    "parts": {"model": {"dropout": 0.2}, "train": {"micro_batches": 2}},
     "at once": {
         "model": {"dropout": 0.2, "attention_dropout": 0.1},
         "train": {"micro_batches": 4, "parallel_micro_batches": 3},
     },
-    "muon": {"train": {"optimizer.kind": "muon", "schedule.kind": "wsd", "micro_batches": 4}},
-    "documents": {"data": {"documents": "separate", "train.path": "documents"}},
-    "smoothed, short": {
+    "muon, not validated": {
+        "train": {"optimizer.kind": "muon", "schedule.kind": "wsd", "micro_batches": 4},
+        "data": {"validation.fraction": 0.0},
+    },
+    "documents, smoothed, short": {
+        "data": {"documents": "separate", "train.path": "documents"},
         "train": {
             "label_smoothing": 0.1,
             "length": 7,
             "schedule.kind": "linear",
             "optimizer.max_grad_norm": 0.1,
-        }
+        },
     },
-    "not validated": {"data": {"validation.fraction": 0.0}},
     "bfloat16": {"train": {"precision": "bfloat16"}},
 }
 
