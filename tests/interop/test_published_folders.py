@@ -258,6 +258,9 @@ def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_pat
     monkeypatch.chdir(tmp_path / "out")
     exec(card.split("```python")[1].split("```")[0], loaded := {})
     assert type(loaded["model"]).__name__ == exported.name
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert card.count("library_name") == card.count("## The original") == 1
+    assert "imported from the published model" in card.partition("## The original")[2]
     again = gf.load(tmp_path / "out")
     assert again.classes == run.classes
     if run.model.config.reads_patches:

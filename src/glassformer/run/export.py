@@ -1,12 +1,13 @@
 """A run exported for another program, and compared there."""
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, suggest
-from glassformer.files import write_text
+from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
+from glassformer.files import read_bytes, write_text
 from glassformer.interop.parity import Parity
 from glassformer.interop.plan import Plan
 from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
@@ -15,6 +16,9 @@ from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
 from glassformer.tasks.task import Task
+
+LARGEST_CARD = 1 << 18
+"""Bytes of a model card that is taken over."""
 
 
 class Target(Protocol):
@@ -116,4 +120,16 @@ Exported by glassformer {__version__} as `{name}`.
 ## Compared with the original
 
 {parity.table if parity else "Not compared."}
-"""
+{_original(run)}"""
+
+
+def _original(run: Path) -> str:
+    """The model card of the run, its headings one level lower."""
+    try:
+        card = read_bytes(run / "README.md", LARGEST_CARD, "a model card")
+    except DataError:
+        return ""
+    card = card.decode("utf-8", "replace")
+    body = re.sub(r"\A---\n.*?\n---\n", "", card, flags=re.DOTALL)
+    body = re.sub(r"\A\s*# .*\n", "", body)
+    return f"\n## The original\n\n{re.sub(r'(?m)^##', '###', body).strip()}\n"

@@ -121,10 +121,11 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     name = fitting(model.config, task.recipe.task).name
     theirs: Any = getattr(transformers, name)
     theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
-    kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
-    ids = {name: getattr(theirs.generation_config, name) for name in kept}
-    plain = transformers.GenerationConfig(do_sample=False, num_beams=1, **ids)
-    theirs.generation_config = plain  # or the folder's own settings would be added, and its end
+    greedy = transformers.GenerationConfig(do_sample=False, num_beams=1)
+    if (own := getattr(theirs, "generation_config", None)) is not None:
+        kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
+        greedy.update(**{name: getattr(own, name) for name in kept})
+        theirs.generation_config = greedy  # or the folder's settings would be added, and its end
 
     def outputs(batch: Batch) -> Tensor:
         with torch.inference_mode():
@@ -136,7 +137,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
         given = _inputs(batch, theirs.config)
-        found = theirs.generate(**given, generation_config=plain, max_new_tokens=n)
+        found = theirs.generate(**given, generation_config=greedy, max_new_tokens=n)
         return found[0, batch.elements.shape[1] :].tolist()
 
     target = f"transformers {transformers.__version__}"
