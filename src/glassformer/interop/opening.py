@@ -99,8 +99,8 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture} Transformer with {opened.model.n_parameters:,} parameters \
-({config.depths},
+{article} {config.architecture.replace("_", "-")} Transformer with \
+{opened.model.n_parameters:,} parameters ({config.depths},
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
 published model
 `{origin}` of type {of.family.model_type} by glassformer {__version__}. Its \
