@@ -94,7 +94,8 @@ def test_what_the_package_imports_is_declared():
     declared |= {name_of(one).lower() for of in EXTRAS.values() for one in of}
     ours = {"glassformer"} | set(sys.stdlib_module_names)
     for module in imports(("src",)) - ours:
-        names = {name.lower() for name in distributions.get(module, [module])}
+        found = distributions.get(module, [module])
+        names = {name.lower().replace("_", "-") for name in found}
         assert names & declared, f"{module} is imported and not declared"
 
 

@@ -61,10 +61,21 @@ Penalty = Annotated[
         "--repetition-penalty", help="Above 1: tokens that already occurred become less likely."
     ),
 ]
+NoRepeat = Annotated[
+    int | None,
+    Option("--no-repeat-ngram-size", help="No N tokens in a row occur twice.", min=1),
+]
+MinNewTokens = Annotated[
+    int | None,
+    Option("--min-new-tokens", help="The text does not end before so many new tokens.", min=1),
+]
 Seed = Annotated[
     int | None, Option("--seed", help="Random seed; the same seed gives the same text.")
 ]
 Stop = Annotated[list[str] | None, Option("--stop", help="End before this text; may be repeated.")]
+Streamed = Annotated[
+    bool, Option("--stream", help="Print text as it is generated (the default on a terminal).")
+]
 Window = Annotated[
     bool,
     Option(

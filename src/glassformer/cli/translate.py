@@ -19,6 +19,8 @@ from glassformer.cli.options import (
     Device,
     Json,
     MaxNewTokens,
+    MinNewTokens,
+    NoRepeat,
     OptionalCount,
     RunFolder,
     given,
@@ -42,8 +44,8 @@ def translate(
     n_best: OptionalCount = None,
     length_penalty: float | None = None,
     max_new_tokens: MaxNewTokens = None,
-    min_new_tokens: OptionalCount = None,
-    no_repeat_ngram_size: OptionalCount = None,
+    no_repeat_ngram_size: NoRepeat = None,
+    min_new_tokens: MinNewTokens = None,
     temperature: float | None = None,
     seed: int | None = None,
     window: bool = False,
@@ -63,8 +65,6 @@ def translate(
     beams: Beam width; 1: greedy.
     n_best: Print the N best of each line.
     length_penalty: α in the score Σ log p / lengthᵅ.
-    min_new_tokens: No target ends before so many tokens.
-    no_repeat_ngram_size: No N tokens in a row occur twice.
     temperature: Sample at this temperature instead of searching.
     seed: Random seed of --temperature; the same seed gives the same text.
     window: Split a line longer than the context into pieces of whole words.

@@ -11,13 +11,16 @@ from glassformer.cli.options import (
     Device,
     Json,
     MaxNewTokens,
+    MinNewTokens,
     MinP,
+    NoRepeat,
     OptionalCount,
     Penalty,
     Prompts,
     RunFolder,
     Seed,
     Stop,
+    Streamed,
     Temperature,
     TopK,
     TopP,
@@ -107,12 +110,12 @@ def generate(
     top_p: TopP = None,
     min_p: MinP = None,
     repetition_penalty: Penalty = None,
-    no_repeat_ngram_size: OptionalCount = None,
-    min_new_tokens: OptionalCount = None,
+    no_repeat_ngram_size: NoRepeat = None,
+    min_new_tokens: MinNewTokens = None,
     seed: Seed = None,
     stop: Stop = None,
     window: Window = False,
-    stream: bool = False,
+    stream: Streamed = False,
     score: bool = False,
     to_image: Path | None = None,
     shots: Shots = None,
@@ -130,9 +133,6 @@ def generate(
 
     image: Image that the prompts are about.
     audio: Audio file that the prompts are about.
-    no_repeat_ngram_size: No N tokens in a row occur twice.
-    min_new_tokens: The text does not end before so many new tokens.
-    stream: Print text as it is generated (the default on a terminal).
     score: Print the log-probabilities of the prompt's tokens instead.
     to_image: Draw the prompt and save the image as this .png file.
     """
@@ -142,7 +142,7 @@ def generate(
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
-        unused = {**options, **files, "seed": None, "stream": stream, "score": score}
+        unused = {**options, **files, **shown, "seed": None}
         refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)

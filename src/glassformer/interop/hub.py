@@ -73,7 +73,7 @@ def _download(name: str, revision: str | None, folder: Path) -> str:
     except ImportError:
         raise ConfigError(
             f"{name} is no folder here, and models of the Hub need huggingface_hub; run pip "
-            "install huggingface_hub, or give the folder of a model."
+            "install 'glassformer[hub]', or give the folder of a model."
         ) from None
     failed: type[Exception] = getattr(errors, "HTTPError", OSError)  # of the library beneath it
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), library_name="glassformer")

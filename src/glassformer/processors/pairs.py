@@ -237,7 +237,7 @@ class PairsProcessor(TokenProcessor):
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
             )
         check_known(written, self.facts.vocab_size)
-        check_known(read if pair.shared else (), self.facts.vocab_size)
+        check_known(read if pair.shared else (), self.facts.vocab_size, "source")
         words, own = list[int | None](), list[int | None]()
         if isinstance(source, str):
             before = [None] * len(pair.frame_of(pair.source).begin)

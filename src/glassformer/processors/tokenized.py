@@ -230,11 +230,11 @@ def check_ids(ids: Sequence[int], longest: int, text: str = "text", what: str = 
     check_length(len(ids), longest, f"The {what}")
 
 
-def check_known(ids: Sequence[int], rows: int) -> None:
+def check_known(ids: Sequence[int], rows: int, what: str = "input") -> None:
     """Raise ConfigError for an id that the model does not have; `rows` 0: it is not known yet."""
     if rows and (wrong := [index for index in ids if not 0 <= index < rows]):
         raise ConfigError(
-            f"The input holds token id {wrong[0]}; this model's ids run from 0 to {rows - 1}."
+            f"The {what} holds token id {wrong[0]}; this model's ids run from 0 to {rows - 1}."
         )
 
 
