@@ -74,7 +74,14 @@ def test_a_name_that_is_too_long(cli, recipe, tmp_path, arguments, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", ["tokens", "tokenizer.json", "checkpoints", ""])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "tokens",
+        "checkpoints",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("tokenizer.json", "")),
+    ],
+)
 def test_what_may_not_be_read_is_not_missing(trained, tmp_path, place):
     """As another user, since root may read everything."""
     import shutil
