@@ -77,6 +77,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         "general.file_type": 0,  # all float32
         **vocabulary(task.processor.tokenizer, reader.frame, model.config.vocab_size),
     }
+    if (template := task.processor.template) is not None:
+        values["tokenizer.chat_template"] = template.text
     divisors = rotary_divisors(model.config)
     write_gguf(folder / FILE, values, tensors(whole, as_stored(of, fit)) | divisors)
     return of.name
