@@ -2,6 +2,7 @@
 
 import json
 
+import gguf
 import pytest
 import transformers
 
@@ -79,7 +80,13 @@ def test_our_own_template_goes_out_with_a_model_that_exports(tmp_path):
     }
     # a few steps: before them all logits are 0, and no token is the likeliest
     train = {**RECIPE["train"], "steps": 6, "sample": {"tokens": 0}}
-    recipe = {**RECIPE, "model": model, "train": train}
+    processor = {**RECIPE["processor"], "tokenizer": {"kind": "bpe", "vocab_size": 300}}
+    recipe = {
+        **RECIPE,
+        "processor": processor,
+        "model": {**model, "max_length": 64},
+        "train": train,
+    }
     path = written(tmp_path / "talk.jsonl", rows(20))
     run = gf.train(recipe, {"data.train.path": path}, run=tmp_path / "run")
     export_run(tmp_path / "run", out=tmp_path / "out")
@@ -87,3 +94,6 @@ def test_our_own_template_goes_out_with_a_model_that_exports(tmp_path):
     talk = [{"role": "system", "content": "be"}, {"role": "user", "content": "hot up"}]
     ids = theirs.apply_chat_template(talk, add_generation_prompt=True, return_dict=False)
     assert ids == run.processor.template.encode(talk, prompt=True).ids.tolist()
+    export_run(tmp_path / "run", to="gguf", out=tmp_path / "gguf", check=False)
+    stored = gguf.GGUFReader(tmp_path / "gguf" / "model.gguf").fields["tokenizer.chat_template"]
+    assert stored.contents() == run.processor.template.text
