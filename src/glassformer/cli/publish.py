@@ -52,7 +52,7 @@ def import_(
         f"{run}: {values['task']}, {config.architecture} of {values['parameters']:,} parameters "
         f"({config.depths}, {config.d_model} wide, context {config.max_length})"
     )
-    print(opened.task.card().use)
+    print(opened.task.card().use.replace(f"evaluate {run}", f"evaluate {run} --data PATH"))
     if ignored:
         print(f"not taken over from the generation settings: {', '.join(ignored)}")
 

@@ -236,8 +236,9 @@ def plan(
     made, export = make_plan(own := _recipe_of(recipe, overrides)), None
     if target is not None:
         from glassformer.run.export import planned
+        from glassformer.training.init_from import with_init_from
 
-        export = planned(own, target)
+        export = planned(with_init_from(own), target)
     if json:
         print_json(made.as_json() | ({} if export is None else {"export": asdict(export)}))
         return

@@ -132,4 +132,5 @@ def _original(run: Path) -> str:
     card = card.decode("utf-8", "replace")
     body = re.sub(r"\A---\n.*?\n---\n", "", card, flags=re.DOTALL)
     body = re.sub(r"\A\s*# .*\n", "", body)
+    body = body.replace("is in `recipe.yaml`", "is in the `recipe.yaml` of the run")
     return f"\n## The original\n\n{re.sub(r'(?m)^##', '###', body).strip()}\n"

@@ -46,7 +46,7 @@ class FeatureExtraction(Task):
     def text_reader(self, prompt: str | None = None) -> Any:
         """See `Task`: as models of sentences were trained to."""
         own = self.recipe.processor.vectors
-        if own is None:
+        if own is None or (prompt is not None and not own.prompts):
             return super().text_reader(prompt)
         name = own.prompt if prompt is None else prompt
         if name is not None and name not in own.prompts:

@@ -130,8 +130,11 @@ class _Training:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
         elif config.init_from is not None:
-            what = "model" if config.finetune.keep_head else "trunk"
-            progress.message(f"beginning with the {what} of {config.init_from}")
+            keeps = config.finetune.keep_head
+            what = "model" if keeps else "trunk"
+            own = any(name.startswith("head.") for name, _ in self.model.named_parameters())
+            new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
+            progress.message(f"beginning with the {what} of {config.init_from}{new}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = training_flops(
