@@ -48,6 +48,7 @@ RUNS = {
     "mine": "lm data.train.path=YOUR_TEXT",
     "pairs": "transduce data.train.path=pairs.tsv",
     "pos": "ud-tagging data.root=PATH",
+    "bank": "banking77 data.root=PATH",
     "mlm": "mlm data.train.path=YOUR_TEXT",
 }
 """How runs are made that a page names and does not train."""
