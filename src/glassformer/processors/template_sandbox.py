@@ -38,7 +38,7 @@ class Sandbox:
     def render(self, template: str, values: Mapping[str, Any]) -> tuple[str, list[tuple[int, int]]]:
         """The text of a template, and the spans of characters that it marks as answers.
 
-        TemplateError: it fails, takes more than 0.2 s of processor time, more than 256 MiB, or
+        TemplateError: it fails, takes more than 0.1 s of processor time, more than 256 MiB, or
         writes more than 4 Mi characters. ConfigError: Jinja is not installed.
         """
         request = json.dumps({"template": template, "values": dict(values)})

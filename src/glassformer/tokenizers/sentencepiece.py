@@ -28,7 +28,7 @@ the largest published models have about 2 million."""
 
 
 class Type(IntEnum):
-    """What a piece is."""
+    """What a piece is; GGUF has the same numbers."""
 
     NORMAL = 1
     UNKNOWN = 2

@@ -8,23 +8,21 @@ from dataclasses import replace
 from glassformer.interop.families.gpt2 import GPT2
 from glassformer.interop.family import Family, Head, Named
 
+SIZES: dict[str, str | Named] = {
+    "vocab_size": "vocab_size",
+    "max_length": "block_size",
+    "d_model": "n_embd",
+    "n_layers": "n_layer",
+    "n_heads": "n_head",
+    "activation": Named("activation_function"),
+}
 GPT = Head("text-generation", "documents", {"head": "lm"}, "head  lm_head")
 NANOGPT = Family(
     model_type="nanogpt",
     library="nanoGPT",
     prefix="transformer",
     fixed={**GPT2.fixed, "tied": True},
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "block_size",
-        "d_model": "n_embd",
-        "n_layers": "n_layer",
-        "n_heads": "n_head",
-        "attention_bias": "bias",
-        "bias": "bias",
-        "dropout": "dropout",
-        "activation": Named("activation_function"),
-    },
+    fields={**SIZES, "attention_bias": "bias", "bias": "bias", "dropout": "dropout"},
     defaults={"bias": True, "activation_function": "gelu"},
     tensors=GPT2.tensors.replace("transposed", ""),
     heads={"GPT": GPT},
@@ -36,16 +34,7 @@ MINGPT = replace(
     model_type="mingpt",
     library="minGPT",
     fixed={**GPT2.fixed, "tied": False},
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "block_size",
-        "d_model": "n_embd",
-        "n_layers": "n_layer",
-        "n_heads": "n_head",
-        "dropout": "resid_pdrop",
-        "attention_dropout": "attn_pdrop",
-        "activation": Named("activation_function"),
-    },
+    fields={**SIZES, "dropout": "resid_pdrop", "attention_dropout": "attn_pdrop"},
     defaults={"activation_function": "gelu_new"},
     tied={},
 )

@@ -7,7 +7,6 @@ Source: ggml-org/llama.cpp, src/llama-vocab.cpp.
 """
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 from typing import Any
 
 from glassformer.errors import ConfigError
@@ -16,19 +15,8 @@ from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.decoding import MARK
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.pieces import QWEN_WORDS
+from glassformer.tokenizers.sentencepiece import Type
 from glassformer.tokenizers.text import Tokenizer
-
-
-class Type(IntEnum):
-    """What a token is."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
-
 
 LLAMA3_WORDS = QWEN_WORDS.replace(r"\p{N}|", r"\p{N}{1,3}|", 1)
 CUTS = {None: "gpt-2", QWEN_WORDS: "qwen2", LLAMA3_WORDS: "llama-bpe"}
