@@ -61,6 +61,7 @@ output.weight                    vocab_size dim
 TABLES = {0: LEGACY, 1: NORMS + MATRICES, 2: NORMS + MATRICES}
 """Tensors in their order; a line with `#` stands for that of every layer."""
 MOST_LAYERS = 10_000
+NO_OTHER = ", and a model of another kind is given by its folder; give the folder."
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def keys_in(file: Path) -> dict[str, Any]:
     if needed != (size := file.stat().st_size):
         raise CheckpointError(
             f"{file} has {size:,} bytes, and a llama2.c model with its header has {needed:,}; "
-            "download it again, or give the folder of a model."
+            "download it again, or give the folder of the model if it is of another kind."
         )
     return {"model_type": "llama2.c", **header.sizes, "shared_classifier": header.shared}
 
@@ -128,8 +129,7 @@ def _header(file: Path) -> Header:
     version = int.from_bytes(raw[4:8], "little") if marked else 0
     if not whole or version not in TABLES:
         raise CheckpointError(
-            f"{file} is no file of llama2.c in one of the versions 0, 1 and 2; give the folder of "
-            "a model, or a file that its export.py wrote."
+            f"{file} is no file of llama2.c in one of the versions 0, 1 and 2{NO_OTHER}"
         )
     numbers = struct.unpack_from("<7i", raw, 8 if marked else 0)
     shared, group = struct.unpack_from("<Bi", raw, 36) if marked else (numbers[5] > 0, 1)
@@ -145,7 +145,7 @@ def _check(file: Path, sizes: Mapping[str, int], group: int) -> None:
     whole = min(group, *sizes.values()) > 0 and sizes["n_layers"] <= MOST_LAYERS
     if not whole or sizes["dim"] % heads or heads % kv_heads or sizes["dim"] % group:
         shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
-        raise CheckpointError(f"{file} is no file of llama2.c; its header would say {shown}.")
+        raise CheckpointError(f"{file} is no file of llama2.c (it would have {shown}){NO_OTHER}")
 
 
 def _layout(header: Header) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -39,15 +39,17 @@ class Sandbox:
         """The text of a template, and the spans of characters that it marks as answers.
 
         TemplateError: it fails, takes more than 0.1 s of processor time, more than 256 MiB, or
-        writes more than 4 Mi characters. ConfigError: Jinja is not installed.
+        writes more than 4 Mi characters. ConfigError: Jinja is not installed, or does not read it.
         """
         request = json.dumps({"template": template, "values": dict(values)})
         with self._lock:
             reply = self._asked(request)
         if reply is None:
             raise TemplateError("the chat template takes too much time or memory; use another one")
+        said = " ".join(str(reply.get("error") or reply.get("syntax")).split())[:SHOWN]
+        if "syntax" in reply:
+            raise ConfigError(f"The chat template is no template of Jinja ({said}); correct it.")
         if "error" in reply:
-            said = " ".join(str(reply["error"]).split())[:SHOWN]
             raise TemplateError(
                 f"the chat template does not render these messages: {said}; change them, or the "
                 "template"

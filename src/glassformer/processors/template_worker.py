@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError, nodes
-from jinja2.exceptions import SecurityError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -131,6 +131,8 @@ def answered(line: str) -> dict[str, Any]:
         return {"error": "it needs too much memory"}
     except SecurityError as error:
         return {"error": f"it reaches for what a template may not have ({error})"}
+    except TemplateSyntaxError as error:
+        return {"syntax": f"line {error.lineno}: {error.message}"}
     except TemplateError as error:
         return {"error": str(error.message)}
     except Exception as error:  # noqa: BLE001 - a template can raise any

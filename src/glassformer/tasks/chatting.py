@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from glassformer.data.conversations import Messages, messages_of
-from glassformer.errors import ConfigError
+from glassformer.data.conversations import ASSISTANT, Messages, messages_of
+from glassformer.errors import ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.text import Delta, Generated, continued, deltas
 from glassformer.models.transformer import Transformer
@@ -37,9 +37,14 @@ class Chatting(Task):
         and how much may be generated.
 
         The first messages are left out, but the system message never. ConfigError: the last message
-        alone is too long.
+        alone is too long. DataError: it is the assistant's.
         """
         said = messages_of(messages, "the conversation")
+        if said[-1].role == ASSISTANT:
+            raise DataError(
+                "the conversation ends with the assistant's message; end it with the user's, which "
+                "is answered"
+            )
         context, template = self.recipe.model.max_length, self.template
         room = min(how.max_new_tokens, max(1, context // LEAST))
         first = said[:1] if said[0].role == "system" else ()

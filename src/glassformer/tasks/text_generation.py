@@ -119,11 +119,13 @@ class RunningText(Task):
 
     def card(self) -> Card:
         """See `Task`."""
-        tokenizer = self.processor.tokenizer
+        tokenizer, chats = self.processor.tokenizer, self.processor.template is not None
         return Card(
             f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens",
             f"{self.sequences} x {self.length} tokens",
-            f'glassformer generate {self.folder} --prompt "..."\n'
+            f"glassformer chat {self.folder}\n"
+            * chats
+            + f'glassformer generate {self.folder} --prompt "..."\n'
             f"glassformer evaluate {self.folder}",
         )
 

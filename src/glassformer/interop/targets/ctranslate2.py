@@ -85,7 +85,7 @@ def fitting(model: ModelConfig, task: str) -> Fit:
     """The class as which a model is converted; ConfigError: there is none, with the nearest one."""
     fit = nearest_class(model, task)
     if fit is None:
-        raise ConfigError(f"CTranslate2 has no models for task={task!r}; export to transformers.")
+        raise ConfigError(f"CTranslate2 has no models for task={task!r}; export it --to onnx.")
     if fit.differences:
         raise differing(fit.name, "class that CTranslate2 converts", fit.differences)
     return fit
@@ -101,7 +101,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         _pooler(model.config, scratch / "model.safetensors")
         converter: Any = converters.TransformersConverter(str(scratch))
         try:
-            converter.convert(str(folder), force=True)
+            with published.silent():
+                converter.convert(str(folder), force=True)
         except (ValueError, KeyError) as problem:
             raise GlassformerError(
                 f"CTranslate2 does not convert this model as {fit.name}: {problem}."

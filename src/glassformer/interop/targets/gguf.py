@@ -62,7 +62,7 @@ def fitting(model: ModelConfig, task: str) -> tuple[Architecture, Fit]:
     there is none, with the nearest one and the fields in which it differs."""
     found = nearest_architecture(model, task)
     if found is None:
-        raise ConfigError(f"llama.cpp has no models for task={task!r}; export to transformers.")
+        raise ConfigError(f"llama.cpp has no models for task={task!r}; export it --to onnx.")
     if found[1].differences:
         raise differing(found[0].name, "architecture of llama.cpp", found[1].differences)
     return found

@@ -5,7 +5,8 @@ tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preproces
 chat_template.jinja
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,27 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
             "The export is compared in transformers, which is not installed; run pip install "
             "'glassformer[export]', or add --no-check."
         ) from None
+    with silent():
+        return _compared(transformers, model, task, folder)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Without the warnings and progress bars of transformers while the body runs."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _compared(transformers: Any, model: Transformer, task: Task, folder: Path) -> Parity:
     name = fitting(model.config, task.recipe.task).name
     theirs: Any = getattr(transformers, name)
     theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
