@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from glassformer.batch import IGNORE
-from glassformer.losses import binary_cross_entropy, cross_entropy, token_log_probs
+from glassformer.losses import binary_cross_entropy, cross_entropy, divergence, token_log_probs
 from glassformer.metrics.language import LanguageModelScore
 
 
@@ -44,6 +44,29 @@ def test_cross_entropy_is_its_definition(seed, smoothing):
     loss = cross_entropy(logits, targets, smoothing)
     assert loss.count == count
     assert loss.total.item() == pytest.approx(total, abs=1e-12)
+
+
+@pytest.mark.parametrize("independent", [False, True], ids=["softmax", "sigmoids"])
+def test_the_divergence_is_the_mean_of_both_of_kullback_and_leibler(independent):
+    logits, targets = example(2)
+    again = logits + torch.randn_like(logits)
+    if independent:
+        targets = (targets[..., None] + torch.zeros(7)).long()
+    found = divergence(logits, again, targets, independent)
+    assert divergence(logits, logits, targets, independent) == 0
+    total = 0.0
+    for u, v, target in zip(
+        *(x.flatten(0, 1).numpy() for x in (logits, again, targets)), strict=True
+    ):
+        if np.all(target == IGNORE):
+            continue
+        if independent:
+            p, q = ([x, 1 - x] for x in (1 / (1 + np.exp(-u)), 1 / (1 + np.exp(-v))))
+        else:
+            p, q = ([np.exp(x) / np.exp(x).sum()] for x in (u, v))
+        for a, b in zip(p, q, strict=True):
+            total += (np.sum(a * np.log(a / b)) + np.sum(b * np.log(b / a))) / 2
+    assert found.item() == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -66,6 +66,27 @@ def binary_cross_entropy(
     return LossSum(torch.where(known, terms, 0.0).sum(), int(known.sum()))
 
 
+def divergence(
+    logits: Float[Tensor, "*rows V"],
+    again: Float[Tensor, "*rows V"],
+    targets: Int[Tensor, "*rows"] | Int[Tensor, "*rows V"] | Float[Tensor, "*rows V"],
+    independent: bool = False,
+) -> Float[Tensor, ""]:
+    """Divergence of two predictions p and q, ½ (KL(p‖q) + KL(q‖p)) = ½ Σ_j (p_j - q_j) (u_j - v_j)
+    with their logits u and v, summed over the targets that are not IGNORE, in nats.
+
+    p is the softmax of u, or of `independent` classes the sigmoid of each. Source: Liang et al.
+    2021, R-Drop.
+    """
+    u, v = at_least_float32(logits), at_least_float32(again)
+    p, q = (u.sigmoid(), v.sigmoid()) if independent else (u.softmax(-1), v.softmax(-1))
+    terms = (p - q) * (u - v) / 2
+    if independent and targets.is_floating_point():  # shares count as one target, not one a class
+        return terms.sum() / targets.shape[-1]
+    known = targets != IGNORE
+    return torch.where(known if known.dim() == terms.dim() else known[..., None], terms, 0.0).sum()
+
+
 def token_log_probs(
     logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:

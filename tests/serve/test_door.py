@@ -240,7 +240,7 @@ def test_sigterm_answers_who_is_there_and_takes_no_more(run_folder):
             assert page.status == 200
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
-    assert process.returncode == 0
+    assert process.returncode == 0, said
     assert said.endswith("the explorer has ended\n")
     assert "Traceback" not in said
 

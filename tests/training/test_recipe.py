@@ -121,6 +121,7 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
             ["train.length=99", "model.max_length=9"],
             r"train\.length=99 exceeds model\.max_length=9",
         ),
+        (["train.consistency=1", "model.dropout=0"], r"compares two passes .*; set model\.dropout"),
         (["data.train.path={a: b}"], r"data\.train\.path: .*string, got \{'a': 'b'\}"),
         (["data.encoding=utf-88"], "utf-88"),
         (["processor.tokenizer.kind=bpee"], r"processor\.tokenizer\.kind"),

@@ -34,7 +34,7 @@ CONFIGS = {
     "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.1}},
     "at once": {
         "model": {"dropout": 0.2, "attention_dropout": 0.1},
-        "train": {"micro_batches": 4, "parallel_micro_batches": 3},
+        "train": {"micro_batches": 4, "parallel_micro_batches": 3, "consistency": 0.5},
     },
     "muon, not validated": {
         "train": {"optimizer.kind": "muon", "schedule.kind": "wsd", "micro_batches": 4},
@@ -103,7 +103,10 @@ TASKS = {
     ),
     "several classes": (
         class_recipe,
-        {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}},
+        {
+            "model": {"multi_label": True, "dropout": 0.1},
+            "train": {"label_smoothing": 0.1, "consistency": 1.0},
+        },
     ),
     "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),
     "hidden words": (

@@ -11,7 +11,8 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import TrainingError
-from glassformer.losses import LossSum, cross_entropy
+from glassformer.layers.dropout import drawn_by
+from glassformer.losses import LossSum, cross_entropy, divergence
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
@@ -262,6 +263,31 @@ def test_what_is_not_finite_raises_and_changes_nothing(how, kind, clip):
         assert torch.equal(p.nan_to_num(7, 8, 9), before.nan_to_num(7, 8, 9))
         assert p.grad is None
     assert all(torch.equal(value, state[name]) for name, value in optimizer.state().items())
+
+
+def test_consistency_is_the_mean_of_two_passes_and_their_divergence():
+    """With the same dropout as the step draws; and each part of the step in its own way."""
+    made, whole = model(dropout=0.3), batch()
+    twin = copy.deepcopy(made)
+    result, optimizer = run(made, [whole], consistency=0.7)
+    with drawn_by(dropout_seed(0, 3, 0), CPU, False):
+        first, second = twin(whole).logits, twin(whole).logits
+    assert not torch.equal(first, second)
+    each = [cross_entropy(logits, whole.targets).total for logits in (first, second)]
+    apart = divergence(first, second, whole.targets)
+    total = (sum(each) / 2 + 0.7 * apart) / whole.n_targets
+    assert result.loss == pytest.approx(total.item(), rel=1e-12)
+    total.backward()
+    for name, p in twin.named_parameters():
+        torch.testing.assert_close(optimizer.gradients[name], p.grad)
+
+
+def test_consistency_of_equal_passes_changes_nothing():
+    once, own = run(model(), parts(batch(), 4))
+    twice, same = run(model(), parts(batch(), 4), consistency=2.0)
+    assert twice.loss == pytest.approx(once.loss, rel=1e-12)
+    for name, gradient in own.gradients.items():
+        torch.testing.assert_close(same.gradients[name], gradient)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

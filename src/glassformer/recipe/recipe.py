@@ -93,6 +93,12 @@ class Recipe:
                 f"{self.model.max_length}; make the model longer or the training sequences "
                 "shorter."
             )
+        dropped = self.model.dropout or self.model.attention_dropout or self.train.finetune.dropout
+        if self.train.consistency and not dropped:
+            raise ConfigError(
+                f"train.consistency={self.train.consistency} compares two passes with different "
+                "dropout, and there is none; set model.dropout."
+            )
         for section in SECTIONS:
             self._check_use(section, getattr(self, section))
 

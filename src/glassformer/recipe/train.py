@@ -193,6 +193,14 @@ class TrainConfig(Record):
         lt=1,
         description="Share of each target spread over all classes or tokens.",
     )
+    consistency: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Each batch is computed twice with different dropout, and this many times the "
+        "divergence of the two predictions is added to the loss (R-Drop); against overfitting, in "
+        "twice the time. 0: once.",
+    )
     class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
         default="none",
         description="Weight of each class in the loss; balanced: inverse to its frequency.",
@@ -231,6 +239,11 @@ class TrainConfig(Record):
     tensorboard: bool = Field(
         default=False, description="Also write TensorBoard events into the run folder."
     )
+
+    @property
+    def forward_passes(self) -> int:
+        """How often a batch is computed in a step."""
+        return 2 if self.consistency else 1
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

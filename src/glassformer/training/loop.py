@@ -23,7 +23,6 @@ from glassformer.errors import (
 )
 from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
-from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.signals import interruptions
@@ -44,7 +43,7 @@ from glassformer.training.report import write_report
 from glassformer.training.run_folder import held, prepare, unchanged
 from glassformer.training.schedule import rate
 from glassformer.training.start import first_model, model_to_fill
-from glassformer.training.step import StepResult, training_step
+from glassformer.training.step import StepResult, flops, training_step
 from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
@@ -137,9 +136,7 @@ class _Training:
             progress.message(f"beginning with the {what} of {config.init_from}{new}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = training_flops(
-            task.recipe.model, task.length, task.recipe.predicted_fraction, config.finetune.passes
-        )
+        self.flops = flops(task.recipe, task.length)
         self.history = History(run, self.state.step, listeners)
         self.scores = self.history.scores()
         self.saved = self.state.step
@@ -229,6 +226,8 @@ class _Training:
                 compiled=config.compile,
                 max_grad_norm=config.optimizer.max_grad_norm,
                 loss=self.task.loss,
+                consistency=config.consistency,
+                independent=self.task.recipe.model.multi_label,
                 threads=self.threads,
             )
         except TrainingError as error:

@@ -19,7 +19,6 @@ from glassformer.models.cost import (
     forward_flops,
     matrices,
     training_bytes,
-    training_flops,
 )
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -30,7 +29,7 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock
 from glassformer.training.run_folder import temporary_task
-from glassformer.training.step import training_step
+from glassformer.training.step import flops, training_step
 
 Batches = Callable[[int], list[Batch]]
 Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
@@ -146,13 +145,13 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     machine = choose_machine(train.device, train.precision)
     seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
     listed, share_of = matrices(config), recipe.predicted_fraction
-    flops = training_flops(config, length, share_of, train.finetune.passes)
-    share = flops * per_step / seconds / machine.peak
+    operations = flops(recipe, length)
+    share = operations * per_step / seconds / machine.peak
     if share > 1:
         machine = machine.again()
-        share = flops * per_step / seconds / machine.peak
+        share = operations * per_step / seconds / machine.peak
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
-    rows = max(1, costs.sequences // train.micro_batches)
+    rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
     trained, spared = _trained(recipe) if train.finetune.partial else (None, 0)
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     saved = memory["weights"] if trained is None else 4 * trained
@@ -163,7 +162,7 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
         listed,
         sum(m.numbers for m in listed),
         forward_flops(config, length, share_of),
-        flops,
+        operations,
         memory,
         kept,
         per_step,
@@ -200,6 +199,8 @@ def step_seconds(
                 precision=precision,
                 max_grad_norm=train.optimizer.max_grad_norm,
                 loss=loss,
+                consistency=train.consistency,
+                independent=recipe.model.multi_label,
                 threads=threads,
             )
             times.append(time.perf_counter() - begin)

@@ -18,8 +18,10 @@ from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import TrainingError
 from glassformer.layers.dropout import drawn_by
-from glassformer.losses import LossSum, cross_entropy
+from glassformer.losses import LossSum, cross_entropy, divergence
+from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
+from glassformer.recipe.recipe import Recipe
 from glassformer.training.optimizer import Optimizer
 
 Loss = Callable[[Tensor, Tensor], LossSum]
@@ -46,6 +48,13 @@ def dropout_seed(seed: int, step: int, part: int) -> int:
     )
 
 
+def flops(recipe: Recipe, length: int) -> float:
+    """Operations for an element in training, of both passes where there are two."""
+    train = recipe.train
+    once = training_flops(recipe.model, length, recipe.predicted_fraction, train.finetune.passes)
+    return once * train.forward_passes
+
+
 def training_step(
     model: Callable[[Batch], Output],
     parameters: Sequence[Tensor],
@@ -58,11 +67,18 @@ def training_step(
     precision: torch.dtype,
     max_grad_norm: float,
     loss: Loss = cross_entropy,
+    consistency: float = 0.0,
+    independent: bool = False,
     threads: Executor | None = None,
     compiled: bool = False,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
-    changes nothing."""
+    changes nothing.
+
+    With a `consistency` λ, each part is computed twice with different dropout: the loss is the mean
+    of both and λ times their divergence; `independent`: of classes by sigmoids (see
+    `losses.divergence`).
+    """
     n_targets = sum(batch.n_targets for batch in batches)
     if not n_targets:
         raise TrainingError(
@@ -72,10 +88,16 @@ def training_step(
 
     def mean_loss(batch: Batch, own: int) -> Tensor:
         cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
-        with cast, drawn_by(own, device, compiled):
-            logits = model(batch.to(device)).logits
         assert batch.targets is not None
-        return loss(logits, batch.targets.to(device)).total / n_targets
+        batch, targets = batch.to(device), batch.targets.to(device)
+        with cast, drawn_by(own, device, compiled):
+            logits = model(batch).logits
+            again = model(batch).logits if consistency else None
+        total = loss(logits, targets).total
+        if again is not None:
+            apart = divergence(logits, again, targets, independent)
+            total = (total + loss(again, targets).total) / 2 + consistency * apart
+        return total / n_targets
 
     seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
     if threads is None:
