@@ -262,8 +262,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`."""
         (window,) = self.windows(given)
-        first = [Element("[class]", None, "class")] if self.facts.class_token else []
-        return EncodedInput(self.collate([[window.example]]), (*first, *self.patch_elements()))
+        elements = (*self.facts.prefix, *self.patch_elements())
+        return EncodedInput(self.collate([[window.example]]), elements)
 
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""
