@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
+# The tests start hundreds of processes: each reads compiled modules, also where the environment switches them off.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup browser demo test test-slow test-oldest test-newest lint bench docs gallery clean
 

@@ -42,9 +42,9 @@ def test_nothing_is_run_or_connected_to_while_a_run_is_opened(runs, tmp_path):
 
 def test_who_reads_while_another_trains_sees_whole_models(tmp_path):
     """The model is replaced many times a second, and opened at the same time."""
-    loads, problems = read_while_trained(tmp_path, 40)
+    loads, problems = read_while_trained(tmp_path, 15)
     assert problems == []
-    assert loads > 5
+    assert loads > 2
 
 
 def test_of_two_trainings_in_a_folder_the_second_is_refused(tmp_path):

@@ -33,8 +33,9 @@ def test_a_full_disk_behind_standard_output(trained):
         *(
             pytest.param("<&-", marks=pytest.mark.slow),
             pytest.param("2>&-", marks=pytest.mark.slow),
+            pytest.param(">&-", marks=pytest.mark.slow),
         ),
-        *(">&-", "<&- >&- 2>&-"),
+        "<&- >&- 2>&-",
     ],
 )
 def test_streams_that_are_closed(trained, recipe, tmp_path, closed, cli):
@@ -78,8 +79,7 @@ def test_a_name_that_is_too_long(cli, recipe, tmp_path, arguments, monkeypatch):
     "place",
     [
         "tokens",
-        "checkpoints",
-        *(pytest.param(p, marks=pytest.mark.slow) for p in ("tokenizer.json", "")),
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("checkpoints", "tokenizer.json", "")),
     ],
 )
 def test_what_may_not_be_read_is_not_missing(trained, tmp_path, place):

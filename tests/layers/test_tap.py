@@ -339,7 +339,7 @@ from glassformer.layers.tap import Tape, recording
 from glassformer.errors import ConfigError
 from small_adapters import adapted
 
-for position in ("learned", "rotary", "relative"):
+for position in {positions}:
     torch._dynamo.reset()
     model = tiny.model(position=position, n_kv_heads=2, n_layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
@@ -348,10 +348,7 @@ for position in ("learned", "rotary", "relative"):
         torch.testing.assert_close(
             compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10
         )
-for variant in (
-    "encoder alibi", "window", "post-norm", "no scale, normalized", "both buckets", "patches",
-    "mixture",
-):
+for variant in {variants}:
     torch._dynamo.reset()
     other, row = variants.made(variant, torch.float64)
     found = torch.compile(other, fullgraph=True, backend="eager")(row)
@@ -370,10 +367,19 @@ except ConfigError as said:
 """
 
 
-def test_a_compiled_model_has_no_graph_break_and_no_taps():
+FEW = ["rotary"], ["both buckets"]
+MORE = (
+    ["learned", "relative"],
+    ["encoder alibi", "window", "post-norm", "no scale, normalized", "patches", "mixture"],
+)
+
+
+@pytest.mark.parametrize(
+    "names", [FEW, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_a_compiled_model_has_no_graph_break_and_no_taps(names):
     """In a process of its own: the tests' shape checks and the compiler do not go together."""
     paths = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[1])]
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILED.format(paths=paths)], capture_output=True, text=True
-    )
+    code = COMPILED.format(paths=paths, positions=names[0], variants=names[1])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -24,7 +24,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
 from glassformer.processors.text_reader import TextReader
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 1024
 POOLS: tuple[Pool, ...] = get_args(Pool)
 
 

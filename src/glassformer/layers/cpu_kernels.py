@@ -5,12 +5,14 @@ the layer file that uses it.
 used. Times are of one two-core machine, in training at 384 wide (bench/LOG.md).
 """
 
+import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
+from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 
@@ -18,6 +20,19 @@ STEPS = 1 << 16
 """Dropout rounds p to a multiple of 1 / STEPS; the scale is that of the rounded p, so the mean is
 exact."""
 _OWN = threading.local()
+LARGE_WEIGHT, LARGE_PRODUCT = 1 << 19, 1 << 23
+"""Numbers of a weight, and multiplications of a product, from which on oneDNN is faster."""
+
+
+def _one_dnn() -> Callable[..., Tensor] | None:
+    """oneDNN's linear map, a private operator of torch; None: there is none, or it was not measured
+    (other processors than x86-64)."""
+    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():
+        return None
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+ONE_DNN = _one_dnn()
 
 
 def on_cpu(x: Tensor) -> bool:
@@ -34,6 +49,22 @@ def thread_generator(seed: int) -> Iterator[None]:
         yield
     finally:
         del _OWN.generator
+
+
+def linear(
+    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, "F"] | None
+) -> Float[Tensor, "*rows F"]:
+    """x Wᵀ + b; without gradients by oneDNN, where the product is large.
+
+    On AMD's processors torch's own, MKL's, is slower: 1.1 times at 384 x 384, 1.2 to 1.8 times at
+    768 x 3072, twice at 768 x 50257 (bench/LOG.md). It has no gradient and no autocast.
+    """
+    products = x.numel() * len(weight)
+    large = products >= LARGE_PRODUCT or (weight.numel() >= LARGE_WEIGHT and products > 0)
+    plain = not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
+    if large and plain and ONE_DNN and on_cpu(x) and x.dtype == weight.dtype == torch.float32:
+        return ONE_DNN(x, weight, bias, "none", [], "")
+    return F.linear(x, weight, bias)
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:

@@ -9,10 +9,10 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from glassformer.axes import Bool, Float, Int, Tensor
 from glassformer.batch import Positions
+from glassformer.layers import cpu_kernels
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import Activation, activation_function
 from glassformer.layers.linear import Linear
@@ -49,7 +49,7 @@ class LanguageModelHead(nn.Module):
     ) -> Float[Tensor, "*rows V"]:
         """Logits; `positions` are not used."""
         h = hidden if self.factor == 1.0 else hidden * self.factor
-        logits = F.linear(h, self.weight, self.bias)
+        logits = cpu_kernels.linear(h, self.weight, self.bias)
         return tap(self, "logits", logits, "batch position vocabulary")
 
 

@@ -31,7 +31,10 @@ RINGED = """() => {
 MOST_TABS = 600
 
 
-@pytest.mark.parametrize("family", ["lm", "tag", "translate", "mixture"])
+@pytest.mark.parametrize(
+    "family",
+    ["lm", "mixture", *(pytest.param(of, marks=pytest.mark.slow) for of in ("tag", "translate"))],
+)
 def test_every_page_is_for_everybody(visiting_model, family):
     found = {}
     with visiting_model(family) as visit:
@@ -53,7 +56,9 @@ def test_every_page_is_for_everybody(visiting_model, family):
     assert found == {}
 
 
-@pytest.mark.parametrize("family", ["masked", "classify", "image", "audio", "depiction"])
+@pytest.mark.parametrize(
+    "family", ["tag", "translate", "masked", "classify", "image", "audio", "depiction"]
+)
 def test_the_other_families_pages_stand_too(visiting_model, family):
     found = {}
     with visiting_model(family) as visit:

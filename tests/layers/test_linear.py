@@ -1,0 +1,62 @@
+"""The linear map of every projection, whichever kernel computes it."""
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.layers import cpu_kernels
+from glassformer.layers.cpu_kernels import LARGE_PRODUCT, LARGE_WEIGHT, linear
+
+SHAPES = {
+    "small": (2, 3, 8, 16),
+    "large weight, one row": (1, 1, 512, 1024),
+    "large product": (2, 64, 256, 256),
+    "no row": (0, 3, 512, 1024),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("biased", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_it_is_the_product_of_numpy(shape, biased, grad):
+    rows, length, d, f = shape
+    x, weight = torch.randn(rows, d, length).mT, torch.randn(f, d)  # not contiguous
+    bias = torch.randn(f) if biased else None
+    with torch.set_grad_enabled(grad):
+        y = linear(x, weight, bias)
+    expected = x.double().numpy() @ weight.double().numpy().T
+    expected += 0 if bias is None else bias.numpy()
+    # sums of d products of standard normals: rounding of 2**-24 each
+    np.testing.assert_allclose(y.numpy(), expected, atol=d * 2**-21)
+
+
+def test_a_large_product_without_gradients_takes_the_other_kernel(monkeypatch):
+    used = []
+
+    def noted(x, weight, *others):
+        used.append(tuple(x.shape))
+        return x.new_zeros(*x.shape[:-1], len(weight))
+
+    monkeypatch.setattr(cpu_kernels, "ONE_DNN", noted)
+    weight = torch.zeros(1024, LARGE_WEIGHT // 1024)
+    few = torch.zeros(LARGE_PRODUCT // 8 // 64, 8)
+    cases = {"one row": (torch.zeros(1, 512), weight), "rows": (few, torch.zeros(64, 8))}
+    with torch.no_grad():
+        for x, w in cases.values():
+            linear(x, w, None)
+        assert used == [tuple(x.shape) for x, _ in cases.values()]
+        linear(few[1:], torch.zeros(64, 8), None)
+        linear(torch.zeros(1, 512).double(), weight.double(), None)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert linear(torch.zeros(1, 512), weight, None).dtype == torch.bfloat16
+    y = linear(torch.zeros(1, 512), weight.requires_grad_(), None)
+    y.sum().backward()
+    assert len(used) == len(cases)
+
+
+def test_without_the_operator_the_numbers_are_the_same(monkeypatch):
+    x, weight = torch.randn(4, 512), torch.randn(1024, 512)
+    with torch.no_grad():
+        y = linear(x, weight, None)
+        monkeypatch.setattr(cpu_kernels, "ONE_DNN", None)
+        torch.testing.assert_close(linear(x, weight, None), y, rtol=0, atol=512 * 2**-21)
