@@ -96,7 +96,8 @@ def look(
         )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    own = tuple(elements) or (*prefix_elements(model.config), *_numbered(batch))
+    learned = prefix_elements(model.config.class_token, model.config.n_registers)
+    own = tuple(elements) or (*learned, *_numbered(batch))
     source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
     return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 

@@ -57,7 +57,7 @@ class ModelConfig(Record):
     """Channels of the 3 x 3 convolutions before the patch embedding, which is then a convolution as
     well; empty: one linear map."""
     n_registers: Natural = 0
-    """Learned tokens before the patches, after a class token; DeiT's distillation token is one."""
+    """Learned tokens between class token and patches, left out of a mean (registers)."""
     parts: dict[str, Count] = Field({})
     """Patches among the tokens, {image: 768, audio: 256}: numbers per patch, by type."""
     part_patches: dict[str, Count] = Field({})
@@ -197,7 +197,7 @@ class ModelConfig(Record):
 
     @property
     def class_token(self) -> bool:
-        """Whether a learned token of which the head reads stands before all patches."""
+        """Whether a class token, which the head reads, stands before the patches."""
         return self.reads_patches and self.pool == "first"
 
     @property

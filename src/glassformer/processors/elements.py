@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.errors import DataError
-from glassformer.models.config import ModelConfig
 from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 
@@ -40,10 +39,10 @@ class Element:
         return self.kind in ("class", "register")
 
 
-def prefix_elements(model: ModelConfig) -> tuple[Element, ...]:
+def prefix_elements(class_token: bool, n_registers: int) -> tuple[Element, ...]:
     """Elements of the learned tokens before patches."""
-    first = [Element("[class]", None, "class")] * model.class_token
-    registers = range(1, model.n_registers + 1)
+    first = [Element("[class]", None, "class")] * class_token
+    registers = range(1, n_registers + 1)
     return (*first, *(Element(f"[register {n}]", None, "register") for n in registers))
 
 

@@ -21,7 +21,7 @@ from glassformer.data.sources import TEXT_SUFFIXES
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
-from glassformer.processors.elements import Element, prefix_elements
+from glassformer.processors.elements import Element
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length
 
 SENTENCES = (
@@ -69,8 +69,8 @@ class ModelFacts:
     per_word: bool = False
     """Whether every word is predicted, so that words are encoded one by one."""
     token_types: bool = False
-    prefix: tuple[Element, ...] = ()
-    """Learned tokens that the model puts before patches."""
+    class_token: bool = False
+    n_registers: int = 0
     modality_order: tuple[str, ...] = ()
     paired: bool = False
     """Whether every input is a pair of texts."""
@@ -97,7 +97,8 @@ class ModelFacts:
             model.head == "lm",
             model.head == "tag",
             model.n_token_types > 1,
-            prefix_elements(model),
+            model.class_token,
+            model.n_registers,
             model.modality_order,
             paired,
             tag_piece,
