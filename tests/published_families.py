@@ -100,7 +100,7 @@ CONFIGS = {
     "Qwen2": "Qwen2Config", "Qwen3": "Qwen3Config", "Gemma": "GemmaConfig", "Bert": "BertConfig",
     "Roberta": "RobertaConfig", "XLMRoberta": "XLMRobertaConfig", "Camembert": "CamembertConfig",
     "DistilBert": "DistilBertConfig", "T5": "T5Config", "Bart": "BartConfig",
-    "Marian": "MarianConfig", "ViT": "ViTConfig",
+    "Marian": "MarianConfig", "ViT": "ViTConfig", "DeiT": "DeiTConfig",
 }  # fmt: skip
 CASES: dict[str, Case] = {
     "gpt2": _case("GPT2LMHeadModel", GPT2),
@@ -162,6 +162,9 @@ CASES: dict[str, Case] = {
     "vit-wide": _case("ViTForImageClassification", VIT, "pixels", num_labels=5,
                       image_size=[8, 12], patch_size=[4, 2], qkv_bias=False),
     "vit-pooler": _case("ViTModel", VIT, "pixels", pooler_act="tanh"),
+    "deit-teacher": _case("DeiTForImageClassificationWithTeacher", VIT, "pixels", num_labels=5),
+    "deit": _case("DeiTForImageClassification", VIT, "pixels", num_labels=5, image_size=[8, 12]),
+    "deit-pooler": _case("DeiTModel", VIT, "pixels"),
     "nanogpt": _of(nanogpt, "GPT2LMHeadModel", GPT2, activation_function="gelu"),
     "nanogpt-plain": _of(partial(nanogpt, bias=False), "GPT2LMHeadModel", GPT2,
                          activation_function="gelu"),

@@ -261,16 +261,18 @@ SENSING = {
 
 
 def test_a_picture(tmp_path):
-    run = run_of(tmp_path, kept=[pictures()], **SENSING, patch_width=48, grid=(2, 2))
+    choices = {**SENSING, "patch_width": 48, "grid": (2, 2), "n_registers": 2}
+    run = run_of(tmp_path, kept=[pictures()], **choices)
     look = run.look(sky())
-    assert labels(look) == ["[class]", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]
-    assert [(element.row, element.column) for element in look.elements[1:]] == [
+    learned = ["[class]", "[register 1]", "[register 2]"]
+    assert labels(look) == [*learned, "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]
+    assert [(element.row, element.column) for element in look.elements[3:]] == [
         (0, 0),
         (0, 1),
         (1, 0),
         (1, 1),
     ]
-    assert {element.kind for element in look.elements} == {"class", "image"}
+    assert {element.kind for element in look.elements} == {"class", "register", "image"}
     assert_close(look.probabilities(), torch.from_numpy(run.classified([sky()])[0]))
     file = write_picture(tmp_path / "sky.png", sky())
     assert torch.equal(run.look(file).logits, look.logits)

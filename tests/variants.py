@@ -92,11 +92,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
     },
     "patches": (PATCHES, patches),
     "patches in rows and columns": (
-        {**PATCHES, "position": "sinusoidal_2d", "pool": "mean"},
+        {**PATCHES, "position": "sinusoidal_2d", "pool": "mean", "n_registers": 1},
         patches,
     ),
     "patches turned by row and column": (
-        {**PATCHES, "position": "rotary_2d", "d_head": 4},
+        {**PATCHES, "position": "rotary_2d", "d_head": 4, "n_registers": 2, "distilled": True},
         patches,
     ),
     "mixture": (MIXED, mixed),

@@ -112,6 +112,16 @@ class Positions:
         position = joined(one.position for one in both)
         return Positions(position, document, valid, self.start if follows else None)
 
+    def after(self, n: int) -> "Positions":
+        """Positions 0 .. n-1 of elements of the first one's document, then these, moved by `n`."""
+        if not n:
+            return self
+        start = None if self.start is None else self.start + n
+        moved = Positions(self.position + n, self.document, self.valid, start)
+        document = None if self.document is None else self.document[:, :1].expand(-1, n)
+        first = torch.arange(n, device=self.position.device)[None]
+        return Positions(first, document, start=0).extended(moved)
+
     def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
         """These positions after the same change of each tensor, beginning at `start` if known."""
         optional = lambda t: None if t is None else change(t)

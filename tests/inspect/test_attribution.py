@@ -17,7 +17,6 @@ from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
 from glassformer.inspect.target import Attribution, Target, rerun, slopes_by
 from glassformer.models import Transformer
-from glassformer.processors.elements import Element
 
 OWN, SOURCE = torch.tensor([[3, 1, 7, 11, 5]]), torch.tensor([[2, 9, 4]])
 """Ids of which each comes once, so that a row of the embedding is an element."""
@@ -511,7 +510,7 @@ def test_a_seed_is_an_order_and_the_source_counts():
     assert faithfulness(seen, scores, steps=2, orders=1).shares.tolist() == [0, 0.5, 1]
 
 
-def test_a_class_token_is_never_taken_away():
+def test_a_learned_token_is_never_taken_away():
     choices = {
         "architecture": "encoder",
         "elements": "patches",
@@ -519,15 +518,11 @@ def test_a_class_token_is_never_taken_away():
         "n_classes": 3,
         "pool": "first",
     }
-    model = tiny.model(**choices, patch_width=4, max_length=6)
-    elements = [
-        Element("[class]", None, "class"),
-        *(Element(f"patch {i}", None, "image") for i in range(6)),
-    ]
-    seen = look(model, Batch(torch.randn(1, 6, 4).double()), elements)
+    model = tiny.model(**choices, n_registers=2, patch_width=4, max_length=6)
+    seen = look(model, Batch(torch.randn(1, 6, 4).double()))
     found = faithfulness(seen, attribute(seen, "occlusion", 1))
     assert len(found.shares) == 7
-    with pytest.raises(ConfigError, match="has 5 scores and the input 7 elements"):
+    with pytest.raises(ConfigError, match="has 5 scores and the input 9 elements"):
         faithfulness(seen, attribute(looked(), "rollout", 1))
     with pytest.raises(ConfigError, match="steps=0"):
         faithfulness(seen, attribute(seen, "rollout", 1), steps=0)

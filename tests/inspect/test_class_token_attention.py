@@ -34,8 +34,9 @@ def model(**changes) -> Transformer:
     return stir(Transformer(ModelConfig.parse({**SMALL, "pool": "first", **changes})))
 
 
-def test_it_is_the_first_row_of_the_last_block_by_place():
-    own, patches = model(), torch.randn(5, 6, 4)
+@pytest.mark.parametrize("n", [0, 2])
+def test_it_is_the_first_row_of_the_last_block_by_place(n):
+    own, patches = model(n_registers=n), torch.randn(5, 6, 4)
     found = class_token_attention(own, patches)
     assert found.shape == (5, 2, 3)
     tape = Tape(own, keep=("encoder.blocks.1.attention.*",))
@@ -47,8 +48,8 @@ def test_it_is_the_first_row_of_the_last_block_by_place():
     )
     for row in range(2):
         for column in range(3):
-            torch.testing.assert_close(found[:, row, column], weights[:, 1 + 3 * row + column])
-    torch.testing.assert_close(found.sum((1, 2)), 1 - weights[:, 0])
+            torch.testing.assert_close(found[:, row, column], weights[:, 1 + n + 3 * row + column])
+    torch.testing.assert_close(found.sum((1, 2)), 1 - weights[:, : 1 + n].sum(1))
 
 
 def test_what_it_gives_can_be_worked_with_and_the_model_stays_as_it_was():

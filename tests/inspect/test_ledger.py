@@ -267,8 +267,9 @@ def test_parts_and_a_class_token_are_elements():
         "n_classes": 3,
         "pool": "first",
     }
-    vit = tiny.model(**choices, patch_width=4, max_length=6)
-    assert ledger(looked(vit), 1).gap < 1e-13
+    for changes in ({}, {"n_registers": 2}, {"n_registers": 1, "distilled": True}):
+        vit = tiny.model(**choices, **changes, patch_width=4, max_length=6)
+        assert ledger(looked(vit), 1).gap < 1e-13
     vqa = tiny.model(parts={"image": 5}, part_patches={"image": 3}, position="learned")
     part = Part("image", torch.tensor([1, 2, 3]), torch.randn(3, 5).double(), torch.arange(3))
     seen = look(vqa, Batch(tiny.tokens(1, 6), parts=(part,)))

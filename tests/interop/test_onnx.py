@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 import glassformer as gf
 import tiny
@@ -22,9 +22,11 @@ from glassformer.errors import ConfigError
 from glassformer.interop.onnx import graph as graphs_module
 from glassformer.interop.onnx.media import features
 from glassformer.interop.onnx.model import graphs
+from glassformer.interop.onnx.snippets import _image
 from glassformer.interop.targets.onnx import differences, write
 from glassformer.layers.feedforward import Activation
 from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.presets import TABLE
 from small_kinds import MAKERS
@@ -51,6 +53,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     | {"norm_placement": "post", "embedding_norm": True, "n_token_types": 2, "tied": False},
     "t5": CROSSED | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
     "vit": PATCHES | {"pool": "first"},
+    "deit": PATCHES | {"pool": "first", "n_registers": 2, "distilled": True},
+    "registers": PATCHES | {"pool": "mean", "n_registers": 2},
     "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
 }
 """Those of `make test`."""
@@ -210,6 +214,26 @@ def test_features_of_audio_are_those_of_the_reader(tmp_path):
     np.testing.assert_allclose(
         got, reader.patches(reader.spectrogram(clips)).numpy(), rtol=0, atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"resize": "stretch"},
+        {"resize": "stretch", "resize_to": (14, 17)},
+        {"resize": "crop", "resize_to": 15},
+    ],
+    ids=["stretched", "cut", "cut from the shorter side"],
+)
+def test_the_program_prepares_a_photograph_as_the_reader_does(how, tmp_path, monkeypatch):
+    values = {"size": (8, 12), "channels": 3, "patch": 4, "interpolation": "bicubic"}
+    reader = ImageReader(ImageConfig.parse(values | how))
+    for shape in ((40, 31, 3), (17, 30, 3)):
+        pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photo.png")
+        monkeypatch.chdir(tmp_path)
+        exec(_image(reader), done := {"Image": Image, "ImageOps": ImageOps, "np": np})
+        assert np.array_equal(done["given"]["pixels"][0], reader.fit(pixels))
 
 
 def test_what_has_no_graph_is_told_with_the_field(tmp_path):

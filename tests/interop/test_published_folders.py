@@ -25,7 +25,15 @@ from properties.mutated_files import Outcomes, mutated_files
 
 KINDS = [
     *("gpt2", "llama-3", "mistral", "qwen3", "gemma", "bert-masked", "bert-tags"),
-    *("roberta-classes", "distilbert-classes", "t5-1.1", "bart", "marian", "vit-wide"),
+    *(
+        "roberta-classes",
+        "distilbert-classes",
+        "t5-1.1",
+        "bart",
+        "marian",
+        "vit-wide",
+        "deit-teacher",
+    ),
 ]
 
 CUT = {"height": 8, "width": 12}
@@ -243,7 +251,7 @@ def test_half_precision_is_read_as_float32(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "qwen3", "bert-tags", "roberta-classes", "t5", "vit-wide"]
+    "name", ["gpt2", "qwen3", "bert-tags", "roberta-classes", "t5", "vit-wide", "deit"]
 )
 def test_an_exported_run_reads_and_computes_the_same_there(name, folder, tmp_path, monkeypatch):
     """Tokenizer, class names and numbers, through transformers' own loading."""

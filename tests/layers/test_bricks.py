@@ -57,11 +57,12 @@ def test_note_b_picks_rows_of_the_embedding_matrix():
 
 
 def test_note_d_patches_times_w_emb():
-    patches = stir(PatchEmbedding(16 * 16 * 3, 8, class_token=True))
+    patches = stir(PatchEmbedding(16 * 16 * 3, 8, class_token=True, n_registers=2))
     x = torch.randn(2, 5, 768)
     got = patches(x)
-    assert_close(got[:, 1:], x @ patches.proj.weight.T + patches.proj.bias)
+    assert_close(got[:, 3:], x @ patches.proj.weight.T + patches.proj.bias)
     assert torch.equal(got[:, 0], patches.class_token[0].expand(2, -1))
+    assert torch.equal(got[:, 1:3], patches.registers.expand(2, -1, -1))
 
 
 def test_an_embedding_is_a_sum():

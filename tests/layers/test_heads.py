@@ -33,6 +33,15 @@ def test_pool(positions, how, expected):
     assert pool(HIDDEN, positions, how).flatten().tolist() == expected
 
 
+@given(st.integers(0, 3), st.lists(st.integers(4, 9), min_size=1, max_size=3))
+def test_a_mean_begins_behind_what_stands_first(begin, lengths):
+    """As the mean of the rest alone, padded or not, whatever stands before it."""
+    hidden = torch.randn(len(lengths), max(lengths), 2, dtype=torch.float64)
+    rest = Positions.padded([n - begin for n in lengths])
+    found = pool(hidden, rest.after(begin), "mean", begin)
+    assert_close(found, pool(hidden[:, begin:], rest, "mean"), **EXACT)
+
+
 @pytest.mark.parametrize("how", ["first", "last", "mean"])
 def test_what_padding_holds_does_not_matter_even_nan(how):
     hidden = HIDDEN.clone()

@@ -53,6 +53,8 @@ OTHER = {
     "grid": (3, 2),
     "patch": (2, 3),
     "stem": (4, 5),
+    "n_registers": 2,
+    "distilled": True,
     "parts": {"image": 5, "audio": 4},
     "part_patches": {"image": 2},
     "modality_order": ("text",),
@@ -94,6 +96,8 @@ NEEDS = {  # what a value needs beside itself to make a difference
     "grid": PATCHES | {"position": "sinusoidal_2d"},
     "patch": PATCHES,
     "stem": PATCHES | {"grid": (2, 3), "patch": (2, 1)},
+    "n_registers": PATCHES,
+    "distilled": PATCHES | {"head": "classify", "n_classes": 3, "pool": "first", "n_registers": 1},
     ("position", "sinusoidal_2d"): PATCHES | {"grid": (2, 3)},
     ("position", "rotary_2d"): PATCHES | {"grid": (2, 3), "d_head": 4},
     "part_patches": {"parts": {"image": 5, "audio": 4}},
@@ -175,6 +179,8 @@ def test_no_choice_is_silently_ignored(name):
             Transformer(tiny.config(**{"qk_norm": name == "epsilon"} | {name: value} | needs))
         )
         ids = tiny.tokens(2, 6)
+        if model.config.reads_patches:
+            ids = ids[..., None] * torch.linspace(0.1, 1, model.config.patch_width)
         source = Batch(ids) if model.config.architecture == "encoder_decoder" else None
         seen.append(model(Batch(ids, source=source)).logits)
     for i, one in enumerate(seen):
@@ -222,6 +228,11 @@ def test_no_choice_is_silently_ignored(name):
         ),
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
         ({"stem": (4,)}, r"stem=\[4\] needs elements='patches'"),
+        ({"n_registers": 2}, r"n_registers=2 needs elements='patches'"),
+        (
+            PATCHES | {"head": "classify", "n_classes": 3, "pool": "first", "distilled": True},
+            r"distilled needs head='classify', .* and n_registers above 0",
+        ),
         (
             PATCHES | {"patch": (4, 1)},
             r"patch_width=6 must be a multiple of patch height times width, 4 x 1",

@@ -57,6 +57,16 @@ CASES = {
         "pool": "mean",
         "position_combination": "concatenate",
     },
+    "learned tokens": {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 12,
+        "head": "classify",
+        "n_classes": 5,
+        "pool": "first",
+        "n_registers": 3,
+        "distilled": True,
+    },
     "without residual connections": {"residual": False},
     "convolutions": {
         "architecture": "encoder",

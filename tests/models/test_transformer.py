@@ -164,9 +164,11 @@ def vision(**changes) -> Transformer:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary", "none"])
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
-def test_padded_patches_change_nothing(position, pool):
-    """Pictures of different sizes in one batch, with a class token or without."""
-    model = vision(position=position, pool=pool)
+@pytest.mark.parametrize("n_registers", [0, 2])
+def test_padded_patches_change_nothing(position, pool, n_registers):
+    """Pictures of different sizes in one batch, with learned tokens before them or without."""
+    distilled = pool == "first" and n_registers > 0
+    model = vision(position=position, pool=pool, n_registers=n_registers, distilled=distilled)
     patches = torch.randn(2, 5, 6, dtype=torch.float64)
     for side, real in (("right", slice(0, 3)), ("left", slice(2, 5))):
         got = model(Batch(patches, Positions.padded([5, 3], side))).logits
@@ -180,6 +182,31 @@ def test_the_class_token_stands_first_and_takes_a_place():
     assert features.hidden.shape == (2, 6, 8)
     assert features.positions.position.tolist() == [list(range(6))]
     assert model.embed.position.weight.shape[0] == model.config.max_length + 1
+
+
+@pytest.mark.parametrize("position", [*tiny.POSITIONS, "sinusoidal_2d", "rotary_2d"])
+def test_a_register_is_a_token_like_the_class_token(position):
+    """Two registers, and a class token before one, are the same stream; a mean leaves them out."""
+    own = {"position": position, "grid": (2, 3), "max_length": 6, "d_head": 4}
+    classed = vision(**own, n_registers=1)
+    plain = copy.deepcopy(vision(**own, n_registers=2, pool="mean"))
+    weights = dict(classed.state_dict())
+    both = [weights.pop(f"embed.element.{name}") for name in ("class_token", "registers")]
+    plain.load_state_dict(weights | {"embed.element.registers": torch.cat(both, 1)})
+    batch = Batch(torch.randn(2, 6, 6, dtype=torch.float64))
+    hidden = classed.features(batch).hidden
+    assert_close(plain.features(batch).hidden, hidden, **EXACT)
+    assert_close(plain(batch).logits, plain.head.proj(hidden[:, 2:].mean(1)), **EXACT)
+
+
+def test_two_maps_score_a_distilled_model():
+    """Read at once or from the whole stream, whose other elements do not count."""
+    model = vision(n_registers=2, distilled=True)
+    batch = Batch(torch.randn(2, 5, 6, dtype=torch.float64))
+    h = model.features(batch).hidden
+    expected = (model.head.proj(h[:, 0]) + model.head.distilled_proj(h[:, 1])) / 2
+    assert_close(model(batch).logits, expected, **EXACT)
+    assert_close(model(batch, all_positions=True).logits, expected, **EXACT)
 
 
 def test_segments_default_to_the_first_kind():

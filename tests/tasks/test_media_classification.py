@@ -65,6 +65,7 @@ def test_the_bright_half_is_learned(tmp_path):
     image = {"patch": [4, 8]}
     made = picture_recipe(
         tmp_path,
+        model={"n_registers": 2, "distilled": True},
         processor={"image": image},
         augment={"image": {"erase": 0.2, "mixup": 0.2}},
         train=LEARNING | BEST,

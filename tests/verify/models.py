@@ -20,12 +20,14 @@ CONFIGS = {
     "bert, tags": presets.bert(head="tag", n_classes=5, **WORDS),
     "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6, "n_encoder_layers": 1}),
     "vit": presets.vit(**SMALL, patch_width=12, n_classes=5),
+    "deit": presets.vit(**SMALL, patch_width=12, n_classes=5, n_registers=2, distilled=True),
     "vit, rows and columns": presets.vit(
         **SMALL | {"max_length": 9},
         patch_width=12,
         n_classes=5,
         grid=(3, 3),
         position="sinusoidal_2d",
+        n_registers=1,
     ),
     "vit, turned by rows and columns": presets.vit(
         **SMALL | {"max_length": 8},
@@ -42,6 +44,7 @@ CONFIGS = {
         grid=(4, 2),
         position="rotary_2d",
         pool="mean",
+        n_registers=2,
     ),
     "vit, convolutions": presets.vit(
         **SMALL | {"max_length": 9},

@@ -620,6 +620,13 @@ SABOTAGES = [
         )
         for how, other in (("last", "first"), ("first", "mean"), ("mean", "last"))
     ),
+    Sabotage(
+        "layers.heads:ClassifyHead.reads",
+        "the register first",
+        lambda right: lambda *args: right(*args).flip(0),
+        (T.classification,),
+        ("distillation token", "cross_entropy | distilled"),
+    ),
     # readings
     Sabotage(
         "layers.heads:pooled_at",

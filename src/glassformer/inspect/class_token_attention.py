@@ -1,7 +1,7 @@
 """Attention of the class token of a model of patches, in the last block, over the grid.
 
     pattern [B, H, T, S], row 0 is the class token
-        ->  mean over heads, without itself  ->  [B, rows, columns]
+        ->  mean over heads, of patches alone  ->  [B, rows, columns]
 
 Attention says what the class token read, not how that changed the answer.
 """
@@ -16,17 +16,19 @@ from glassformer.models.transformer import Transformer
 def class_token_attention(
     model: Transformer, patches: Float[Tensor, "B T P"]
 ) -> Float[Tensor, "B _ _"]:
-    """Share of attention of each patch, [B, rows, columns]; the rest to 1 is the class token's own.
+    """Share of attention of each patch, [B, rows, columns]; the rest to 1 is that of the learned
+    tokens.
 
     ConfigError: a model without a class token (`model.pool` is not first) or without a grid of
     patches.
     """
     config = model.config
-    if not config.n_prefix or config.grid is None:
+    if not config.class_token or config.grid is None:
         raise ConfigError(
             f"Attention of a class token was asked of a model with model.elements="
             f"{config.elements} and model.pool={config.pool}; give one of patches with pool=first."
         )
     point = f"encoder.blocks.{config.n_layers - 1}.attention.pattern"
     _, tape = run(model, Batch(patches), [point])
-    return tape.kept[point][:, :, 0, 1:].mean(1).float().cpu().unflatten(1, config.grid)
+    pattern = tape.kept[point][:, :, 0, config.n_prefix :]
+    return pattern.mean(1).float().cpu().unflatten(1, config.grid)

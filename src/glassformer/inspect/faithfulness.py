@@ -57,7 +57,7 @@ def faithfulness(
     """Delete and insert elements by score, and in `orders` random orders, in `steps` steps.
 
     Counts every element that can reach the answer, a source's too: in a decoder none after the
-    position, and no class token. `check` is called between passes. ConfigError: scores of another
+    position, and no learned token. `check` is called between passes. ConfigError: scores of another
     look, or no step.
     """
     path = Interpolation(look, attribution.target, baseline, check)
@@ -88,7 +88,7 @@ def faithfulness(
 
 def _counted(look: Look, position: int | None) -> Int[Tensor, "_"]:
     """The elements to remove, the source's after those of the answering stack."""
-    own = torch.tensor([element.kind != "class" for element in look.elements])
+    own = torch.tensor([not element.learned for element in look.elements])
     if position is not None and look.answering == "decoder":
         own[position + 1 :] = False
     source = torch.ones(len(look.source_elements), dtype=torch.bool)

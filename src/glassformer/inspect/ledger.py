@@ -184,10 +184,13 @@ class _Walk:
         """Output of the head for the target, its nonlinearities frozen."""
         last = head = self.model.head
         if isinstance(head, ClassifyHead):
-            x = (self.weights[:, None] * x).sum(0, keepdim=True)
+            if head.distilled_proj is None:
+                x = (self.weights[:, None] * x).sum(0, keepdim=True)
             if head.dense is not None:
                 x = frozen(self.mapped(head.dense, x), head.activation)
             x, last = self.settled("head.pooled", x, None), head.proj
+            if head.distilled_proj is not None and head.proj is not None:
+                return (self.scored(head.proj, x[0]) + self.scored(head.distilled_proj, x[1])) / 2
         elif isinstance(head, MaskedLanguageModelHead):
             x = frozen(self.mapped(head.dense, x), head.activation)
             x, last = self.normed(head.norm, x), head.unembed
@@ -197,6 +200,10 @@ class _Walk:
             x = x * last.factor
         if not isinstance(last, LanguageModelHead | Linear):
             return self.difference(x[0])  # no last map: the numbers themselves
+        return self.scored(last, x)
+
+    def scored(self, last: LanguageModelHead | Linear, x: Tensor) -> Tensor:
+        """x times the target's row of the last map, its bias a part."""
         x = (x * self.difference(last.weight)).sum()
         return x if last.bias is None else self.biased(x, self.difference(last.bias))
 
@@ -224,7 +231,7 @@ class _Walk:
         """The stream at a point; an edit there is a part of its own."""
         if not fires(self.look.edits, point):
             return x
-        return x + self.part("edit", layer, self.seen(point) - x.detach())
+        return x + self.part("edit", layer, self.seen(point).view_as(x) - x.detach())
 
     def seen(self, point: str) -> Tensor:
         """Recorded values of a point, at the elements that are read."""

@@ -28,7 +28,7 @@ from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.stack import Stack, source_context
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating
-from glassformer.processors.elements import Element
+from glassformer.processors.elements import Element, prefix_elements
 
 KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 """Kinds of points that every look keeps."""
@@ -96,7 +96,8 @@ def look(
         )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    own = tuple(elements) or _numbered(batch, output.features.positions.length)
+    learned = prefix_elements(model.config.class_token, model.config.n_registers)
+    own = tuple(elements) or (*learned, *_numbered(batch))
     source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
     return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 
@@ -106,12 +107,11 @@ def precise(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def _numbered(batch: Batch, length: int = 0) -> tuple[Element, ...]:
-    """Elements named by numbers; patches of stream `length` may have a class token before them."""
+def _numbered(batch: Batch) -> tuple[Element, ...]:
+    """Elements named by numbers."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
-    patches = [Element(f"patch {i}", None, "image") for i in range(batch.elements.shape[1])]
-    return (*[Element("[class]", None, "class")] * (length > len(patches)), *patches)
+    return tuple(Element(f"patch {i}", None, "image") for i in range(batch.elements.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
 from glassformer.inspect.look import Look, Replaced, fires, precise, run
 from glassformer.inspect.points import check_number
-from glassformer.layers.heads import ClassifyHead, pool
+from glassformer.layers.heads import ClassifyHead
 from glassformer.layers.tap import Tape
 
 ELEMENTS = 1 << 13
@@ -99,13 +99,14 @@ def placed(position: int, length: int) -> int:
 
 
 def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
-    """The weight of each element in the head's input: the pooling of an identity matrix."""
+    """The weight of each element in the head's input: the pooling of an identity matrix, halves of
+    two that are read apart."""
     places, head = look.positions().to("cpu"), look.model.head
     one = torch.eye(places.length, dtype=torch.float64)
     if target.position is not None:
         return one[target.position]
     assert isinstance(head, ClassifyHead)
-    return pool(one[None], places, head.how)[0]
+    return head.vectors(one[None], places)[: head.n_read].mean(0)
 
 
 def rerun(

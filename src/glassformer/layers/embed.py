@@ -39,8 +39,8 @@ class TokenEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after an optional learned
-    class token.
+    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after learned tokens: a class
+    token if there is one, and registers (Darcet et al. 2024).
 
     With a `stem`, W_emb is the last of its convolutions.
     """
@@ -51,6 +51,7 @@ class PatchEmbedding(nn.Module):
         d_model: int,
         *,
         class_token: bool,
+        n_registers: int = 0,
         bias: bool = True,
         stem: Stem | None = None,
     ):
@@ -60,17 +61,17 @@ class PatchEmbedding(nn.Module):
             self.proj = Linear(patch_width, d_model, bias=bias)
         else:
             self.proj = Convolution(stem.width, d_model, stem.last_step, bias=bias)
-        self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
+        learned = lambda n: nn.Parameter(torch.empty(1, n, d_model)) if n else None
+        self.class_token, self.registers = learned(int(class_token)), learned(n_registers)
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
-        """Vectors of the patches, after that of the class token if there is one (U = T + 1)."""
+        """Vectors of the patches, after those of the learned tokens (U of them all)."""
         if self.stem is None:
             x = self.proj(elements)
         else:
             x = self.proj(self.stem(elements)).flatten(2).mT
-        if self.class_token is None:
-            return x
-        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        learned = [own for own in (self.class_token, self.registers) if own is not None]
+        return torch.cat([*(own.expand(len(x), -1, -1) for own in learned), x], 1) if learned else x
 
 
 class PartEmbedding(nn.Module):

@@ -94,14 +94,16 @@ class TagHead(nn.Module):
         return tap(self, "logits", self.proj(self.dropout(hidden)), "batch position class")
 
 
-def pool(hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool) -> Float[Tensor, "N D"]:
+def pool(
+    hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool, begin: int = 0
+) -> Float[Tensor, "N D"]:
     """One vector for each sequence: its `last` real element (Note D), its `first` (BERT), or the
-    `mean` of the real ones.
+    `mean` of the real ones from position `begin` on.
 
     A sequence is a row or, in packed rows, a document, in the order of ids 0, 1, ..., N - 1.
     """
     if how == "mean":
-        return pooled_mean(hidden, positions)
+        return pooled_mean(hidden, positions, begin)
     return hidden.flatten(0, 1)[pooled_at(positions, len(hidden), how)]
 
 
@@ -127,11 +129,13 @@ def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) ->
     return torch.zeros_like(edge).scatter(0, of[chosen], real[chosen])
 
 
-def pooled_mean(hidden: Float[Tensor, "B T D"], positions: Positions) -> Float[Tensor, "N D"]:
-    """Mean of the real elements of each sequence."""
-    if positions.document is None and positions.valid is None:
+def pooled_mean(
+    hidden: Float[Tensor, "B T D"], positions: Positions, begin: int = 0
+) -> Float[Tensor, "N D"]:
+    """Mean of the real elements of each sequence from position `begin` on."""
+    if positions.document is None and positions.valid is None and not begin:
         return hidden.mean(1)
-    valid = _real(positions, hidden.shape[:2])
+    valid = _real(positions, hidden.shape[:2]) & (positions.position >= begin)
     if positions.document is None:
         total = hidden.masked_fill(~valid[..., None], 0).sum(1)  # padding may hold NaN
         return total / valid.sum(1, keepdim=True).clamp(min=1)
@@ -152,7 +156,12 @@ def _real(positions: Positions, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
 
 class ClassifyHead(nn.Module):
     """Pool, then h W + b over the classes; `dense` adds BERT's dense layer with φ; without classes,
-    the pooled vector."""
+    the pooled vector.
+
+    `n_registers`: learned tokens before all other elements, which a mean leaves out. `distilled`:
+    the mean of the scores of the first element and of the register behind it, each by its own map,
+    (h₁ W₁ + b₁ + h₂ W₂ + b₂) / 2 (Touvron et al. 2021).
+    """
 
     def __init__(
         self,
@@ -163,29 +172,47 @@ class ClassifyHead(nn.Module):
         dense: bool,
         activation: Activation = "tanh",
         dropout: float = 0.0,
+        n_registers: int = 0,
+        distilled: bool = False,
     ):
         super().__init__()
         self.activation = activation_function(activation)
         self.how: Pool = how
+        self.n_registers, self.n_read = n_registers, 1 + distilled
         self.dense = Linear(d_model, d_model) if dense else None
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes) if n_classes else None
+        self.distilled_proj = Linear(d_model, n_classes) if n_classes and distilled else None
 
-    def reads(self, positions: Positions, rows: int) -> Int[Tensor, "N"] | None:
-        """Positions that the head reads, indices into B x T; None: all."""
-        return None if self.how == "mean" else pooled_at(positions, rows, self.how)
+    def reads(self, positions: Positions, rows: int) -> Int[Tensor, "M"] | None:
+        """Positions that the head reads, `n_read` of each sequence, indices into B x T; None:
+        all."""
+        if self.how == "mean":
+            return None
+        at = pooled_at(positions, rows, self.how)
+        return at if self.n_read == 1 else torch.stack([at, at + 1], 1).flatten()
+
+    def vectors(self, hidden: Float[Tensor, "B T D"], positions: Positions) -> Float[Tensor, "M D"]:
+        """The `n_read` vectors of each sequence that are mapped."""
+        if self.n_read == 1:
+            return pool(hidden, positions, self.how, self.n_registers)
+        return hidden.flatten(0, 1)[self.reads(positions, len(hidden))]
 
     def forward(
-        self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"], positions: Positions
+        self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "M D"], positions: Positions
     ) -> Float[Tensor, "N C"]:
         """Logits over the classes (or the pooled vector of width D), from the whole stream or from
         the positions that the head `reads`."""
-        x = hidden if hidden.dim() == 2 else pool(hidden, positions, self.how)
+        x = hidden if hidden.dim() == 2 else self.vectors(hidden, positions)
         x = x if self.dense is None else self.activation(self.dense(x))
-        x = tap(self, "pooled", x, "batch model")
+        x = tap(self, "pooled", x.reshape(-1, self.n_read * x.shape[1]), "batch model")
         if self.proj is None:
             return x
-        return tap(self, "logits", self.proj(self.dropout(x)), "batch class")
+        first, *behind = self.dropout(x).chunk(self.n_read, 1)
+        logits = self.proj(first)
+        if self.distilled_proj is not None:
+            logits = (logits + self.distilled_proj(*behind)) / 2
+        return tap(self, "logits", logits, "batch class")
 
 
 class NoHead(nn.Module):

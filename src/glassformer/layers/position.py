@@ -134,8 +134,8 @@ class GridPosition(nn.Module):
     """`sinusoidal` vectors of patches in a grid, read row by row: the row in one half, the column
     in the other.
 
-    The first patch has position `first`; a class token before it has the zero vector. The number of
-    rows is free. Source: Note D (an image as a sequence); Dosovitskiy et al. 2021, appendix D.4.
+    The first patch has position `first`; a learned token before it has the zero vector. The number
+    of rows is free. Source: Note D (an image as a sequence); Dosovitskiy et al. 2021, appendix D.4.
     """
 
     def __init__(self, d_model: int, columns: int, *, first: int):
@@ -283,7 +283,7 @@ def grid_rotation(
 ) -> Rotation:
     """`rotation` of patches in a grid, read row by row: half of the pairs by row, half by column.
 
-    Rows and columns count from 1; a class token, before position `first`, is not rotated. Source:
+    Rows and columns count from 1; a learned token, before position `first`, is not rotated. Source:
     Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, base 100).
     """
     patch = positions.position - first
@@ -331,8 +331,8 @@ def build_position(
 ) -> PositionVectors | None:
     """Position vectors for the embedding; None for kinds that act elsewhere.
 
-    `n_prefix`: positions before the `max_length` elements (a class token); `columns`: of a grid of
-    patches.
+    `n_prefix`: positions before the `max_length` elements (a class token, registers); `columns`: of
+    a grid of patches.
     """
     match kind:
         case "learned":

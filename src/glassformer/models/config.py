@@ -24,7 +24,7 @@ Natural = Annotated[int, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 HEAD_FIELDS = (
-    *("head", "n_classes", "classes", "multi_label", "pool", "pooler"),
+    *("head", "n_classes", "classes", "multi_label", "pool", "pooler", "distilled"),
     *("tied", "head_bias", "head_scale", "head_activation"),
 )
 """The fields that describe the head alone; all others describe the trunk."""
@@ -56,6 +56,8 @@ class ModelConfig(Record):
     stem: tuple[Count, ...] = ()
     """Channels of the 3 x 3 convolutions before the patch embedding, which is then a convolution as
     well; empty: one linear map."""
+    n_registers: Natural = 0
+    """Learned tokens between class token and patches, left out of a mean (registers)."""
     parts: dict[str, Count] = Field({})
     """Patches among the tokens, {image: 768, audio: 256}: numbers per patch, by type."""
     part_patches: dict[str, Count] = Field({})
@@ -146,6 +148,8 @@ class ModelConfig(Record):
     """Vector of a sequence: last element (Note D), first (of patches: class token), mean."""
     pooler: bool = False
     """BERT's dense layer before the classifier."""
+    distilled: bool = False
+    """Mean of the scores of class token and first register, each by a map of its own (DeiT)."""
     head_activation: Activation | None = None
     """φ of the head's dense layer; null: gelu of masked_lm, tanh of a pooler."""
     dropout: Fraction = 0.0
@@ -192,9 +196,14 @@ class ModelConfig(Record):
         return self.elements == "patches"
 
     @property
+    def class_token(self) -> bool:
+        """Whether a class token, which the head reads, stands before the patches."""
+        return self.reads_patches and self.pool == "first"
+
+    @property
     def n_prefix(self) -> int:
-        """Positions before the elements: 1 for the class token of a model of patches, else 0."""
-        return int(self.reads_patches and self.pool == "first")
+        """Positions before the elements: those of a class token and of registers."""
+        return self.class_token + self.n_registers
 
     @property
     def element_width(self) -> int:
@@ -284,6 +293,9 @@ def _classes(config: ModelConfig) -> Iterator[str]:
         yield "classes has a name twice; give each once"
     if config.multi_label and config.head != "classify":
         yield f"multi_label needs head='classify', not {config.head!r}"
+    two = config.class_token and config.n_registers and not config.pooler
+    if config.distilled and not (config.head == "classify" and two):
+        yield "distilled needs head='classify', pool='first', pooler=false and n_registers above 0"
 
 
 def _parts(config: ModelConfig) -> Iterator[str]:
@@ -305,7 +317,8 @@ def _parts(config: ModelConfig) -> Iterator[str]:
 
 
 def _no_patches(config: ModelConfig) -> Iterator[str]:
-    for name, value in {"grid": config.grid, "stem": list(config.stem)}.items():
+    own = {"grid": config.grid, "stem": list(config.stem), "n_registers": config.n_registers}
+    for name, value in own.items():
         if value:
             yield f"{name}={value} needs elements='patches'"
 
@@ -360,17 +373,11 @@ def _stack(config: ModelConfig) -> Iterator[str]:
         )
     if config.n_heads % config.kv_heads:
         yield f"n_kv_heads={config.kv_heads} does not divide n_heads={config.n_heads}"
-    if config.source_vocab_size and config.architecture != "encoder_decoder":
-        yield f"source_vocab_size={config.source_vocab_size} needs architecture='encoder_decoder'"
-    if config.own_source_positions and config.architecture != "encoder_decoder":
-        yield "own_source_positions needs architecture='encoder_decoder'"
-    if config.n_encoder_layers and config.architecture != "encoder_decoder":
-        yield f"n_encoder_layers={config.n_encoder_layers} needs architecture='encoder_decoder'"
+    for name in ("source_vocab_size", "own_source_positions", "n_encoder_layers"):
+        if (value := getattr(config, name)) and config.architecture != "encoder_decoder":
+            yield f"{name}={value} needs architecture='encoder_decoder'"
     if not config.residual and config.init == "modern":
-        yield (
-            "init='modern' starts every branch at 0, which residual=false would pass on; use "
-            "init='xavier' or 'gpt2'"
-        )
+        yield "init='modern' starts every branch at 0; with residual=false use 'xavier' or 'gpt2'"
 
 
 def _attention_positions(config: ModelConfig) -> Iterator[str]:

@@ -32,16 +32,18 @@ def forward_flops(
 ) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
-    `selected`: share of elements that the head reads (one in `length` where it pools); for the
-    others the last block computes keys and values only. `parts`: share of elements that are patches
-    of each type of part.
+    `selected`: share of elements that the head reads (where it pools, one of a sequence, or two if
+    distilled); for the others the last block computes keys and values only. `parts`: share of
+    elements that are patches of each type of part. A class token and registers stand in the stream
+    beside the `length` elements.
 
     Two for each weight that multiplies the element, and 4 · keys · H d_head for scores and weighted
     sum of each attention, with the average number of keys of a query: causal, w - w (w - 1) / 2T
     for a window of w ≤ T, which is (T + 1) / 2 without a window. Source and target of an
     encoder-decoder are taken as equally long. Only matrix products are counted.
     """
-    d, heads = config.d_model, config.n_heads * config.head_width
+    d, heads, elements = config.d_model, config.n_heads * config.head_width, length
+    length += config.n_prefix
     keys_values = 4 * d * config.kv_heads * config.head_width
     attention = 4 * d * heads + keys_values
     network = 2 * d * config.ff_width * (3 if config.gated else 2)
@@ -51,7 +53,8 @@ def forward_flops(
     around = full if config.window is None else 4 * heads * (2 * seen - 1)
     encoder, decoder = attention + network + around, attention + network + past
     pools = config.one_output
-    selected = 1 / length if pools else selected
+    read = 1 + config.distilled
+    selected = read / elements if pools else selected
     outside = selected * head_flops(config) + embedding_flops(config, parts or {})
     if config.architecture == "encoder_decoder":
         encoders = config.depth("encoder") * encoder
@@ -60,10 +63,10 @@ def forward_flops(
     if pools and config.pool != "mean":
         # The first element of a decoder sees itself, the last a whole window.
         ends = 1 if config.architecture == "decoder" and config.pool == "first" else window
-        last = keys_values + (attention - keys_values + network + 4 * heads * ends) / length
+        last = keys_values + (attention - keys_values + network + 4 * heads * ends) * read / length
     else:
         last = keys_values + (1.0 if pools else selected) * (block - keys_values)
-    return (config.n_layers - 1) * block + last + outside
+    return ((config.n_layers - 1) * block + last) * length / elements + outside
 
 
 def embedding_flops(config: ModelConfig, parts: Mapping[str, float]) -> float:

@@ -186,13 +186,12 @@ class Transformer(nn.Module):
         return self.encoder(hidden, positions, selected=selected)
 
     def positions(self, batch: Batch, cache: Cache | None = None) -> Positions:
-        """Positions of the stream: those of the elements, after a class token if the model has one;
-        by default, those that follow the cache."""
+        """Positions of the stream: those of the elements, after a class token and registers if the
+        model has them; by default, those that follow the cache."""
         where = batch.positions
         if where is None and cache is not None and cache.positions is not None:
             where = cache.positions.following(batch.elements.shape[1])
-        where = where or batch.where()
-        return after_class_token(where) if self.config.n_prefix else where
+        return (where or batch.where()).after(self.config.n_prefix)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # `to`, `to_empty`, ... may allocate a shared matrix twice
@@ -230,16 +229,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             model.train()
 
 
-def after_class_token(positions: Positions) -> Positions:
-    """Positions of a class token and of the elements after it, each moved by one."""
-    document = None if positions.document is None else positions.document[:, :1]
-    start = None if positions.start is None else positions.start + 1
-    shifted = Positions(positions.position + 1, positions.document, positions.valid, start)
-    return Positions(torch.zeros_like(positions.position[:, :1]), document, start=0).extended(
-        shifted
-    )
-
-
 def attention_mask(config: ModelConfig, side: str) -> Mask:
     """Mask of self-attention: same document, no padding, causal in a decoder, optional window."""
     mask = SameDocument() & Valid()
@@ -256,7 +245,8 @@ def build_element(config: ModelConfig, vocab_size: int) -> TokenEmbedding | Patc
     return PatchEmbedding(
         config.patch_width,
         width,
-        class_token=bool(config.n_prefix),
+        class_token=config.class_token,
+        n_registers=config.n_registers,
         bias=config.bias,
         stem=build_stem(config),
     )
@@ -366,6 +356,8 @@ def build_head(
                 dense=config.pooler,
                 activation=config.head_activation or "tanh",
                 dropout=config.dropout,
+                n_registers=config.n_registers,
+                distilled=config.distilled,
             )
         case "none":
             return NoHead()

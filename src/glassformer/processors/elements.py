@@ -21,17 +21,29 @@ class Element:
     """One element of a sequence."""
 
     label: str
-    """A token's text, white space kept; or `patch 2,3`, `frame 5`, `[class]`."""
+    """A token's text, white space kept; or `patch 2,3`, `frame 5`, `[class]`, `[register 1]`."""
     id: int | None
     """The token id; None for patches."""
     kind: str
-    """token, special, image, audio, class."""
+    """token, special, image, audio; class, register: learned."""
     word: int | None = None
     """The number of its word; None: it belongs to no word."""
     row: int | None = None
     """Row of a patch in its grid; of audio, along time."""
     column: int | None = None
     """Column of a patch in its grid; of audio, along frequency."""
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is no part of the input, but a learned token of the model."""
+        return self.kind in ("class", "register")
+
+
+def prefix_elements(class_token: bool, n_registers: int) -> tuple[Element, ...]:
+    """Elements of the learned tokens before patches."""
+    first = [Element("[class]", None, "class")] * class_token
+    registers = range(1, n_registers + 1)
+    return (*first, *(Element(f"[register {n}]", None, "register") for n in registers))
 
 
 def token_label(tokenizer: Tokenizer, index: int) -> str:

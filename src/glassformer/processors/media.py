@@ -28,7 +28,7 @@ from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations
-from glassformer.processors.elements import Element
+from glassformer.processors.elements import Element, prefix_elements
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
 
@@ -262,8 +262,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`."""
         (window,) = self.windows(given)
-        first = [Element("[class]", None, "class")] if self.facts.class_token else []
-        return EncodedInput(self.collate([[window.example]]), (*first, *self.patch_elements()))
+        learned = prefix_elements(self.facts.class_token, self.facts.n_registers)
+        return EncodedInput(self.collate([[window.example]]), (*learned, *self.patch_elements()))
 
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""

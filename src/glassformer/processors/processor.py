@@ -70,6 +70,7 @@ class ModelFacts:
     """Whether every word is predicted, so that words are encoded one by one."""
     token_types: bool = False
     class_token: bool = False
+    n_registers: int = 0
     modality_order: tuple[str, ...] = ()
     paired: bool = False
     """Whether every input is a pair of texts."""
@@ -96,7 +97,8 @@ class ModelFacts:
             model.head == "lm",
             model.head == "tag",
             model.n_token_types > 1,
-            bool(model.n_prefix),
+            model.class_token,
+            model.n_registers,
             model.modality_order,
             paired,
             tag_piece,

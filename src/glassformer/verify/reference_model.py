@@ -59,8 +59,9 @@ class ReferenceModel:
         self.n_heads = {"q": c.n_heads, "k": shared, "v": shared}
         scales = {"head": c.d_head or c.d_model // c.n_heads, "model": c.d_model, "none": 1}
         self.scale = scales[c.scale] ** -0.5
-        self.class_token = weights.get("embed.element.class_token")
-        self.ahead = int(self.class_token is not None)
+        learned = (f"embed.element.{name}" for name in ("class_token", "registers"))
+        self.learned = [weights[name][0] for name in learned if name in weights]
+        self.ahead = sum(map(len, self.learned))
 
     def linear(self, name: str, x: Array, weight: str | None = None) -> Array:
         """x W + b with the stored W transposed to the notes' orientation (equation 1 with W_Q, W_K
@@ -82,14 +83,13 @@ class ReferenceModel:
         return ref.sublayer(x, f, partial(self.norm, name), c.norm_placement, residual=c.residual)
 
     def positions(self, sample: Sample) -> Sample:
-        """The sample as its stream stands: a class token in front moves every patch by one."""
-        if not self.ahead:
-            return sample
+        """The sample as its stream stands: behind a class token and registers, if there are any."""
+        n = self.ahead
         return replace(
             sample,
-            position=[0, *(i + 1 for i in sample.position)],
-            document=[sample.document[0], *sample.document],
-            valid=[True, *sample.valid],
+            position=[*range(n), *(i + n for i in sample.position)],
+            document=[sample.document[0]] * n + sample.document,
+            valid=[True] * n + sample.valid,
         )
 
     def table(self, side: str) -> str:
@@ -99,7 +99,7 @@ class ReferenceModel:
         return "source_embed" if side == "encoder" and own else "embed"
 
     def patch_numbers(self, position: list[int]) -> list[int]:
-        """Which patch stands at each position; below 0 the class token."""
+        """Which patch stands at each position; below 0 a learned token."""
         return [i - self.ahead for i in position]
 
     def position_vectors(self, position: list[int], table: str = "embed") -> Array | None:
@@ -120,7 +120,7 @@ class ReferenceModel:
                 return None
 
     def elements(self, sample: Sample, table: str = "embed") -> Array:
-        """Rows of E (times √d in the 2017 model), or patches times W_emb behind the class token."""
+        """Rows of E (times √d in the 2017 model), or patches times W_emb behind learned tokens."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
             of = table if self.config.source_vocab_size else "embed"  # else words are shared
@@ -130,8 +130,7 @@ class ReferenceModel:
                 rows[part.at] = self.part(f"{table}.parts.{part.name}", part)
             return rows
         x = self.stem(x) if c.stem else self.linear("embed.element.proj", x)
-        token = self.class_token
-        return x if token is None else np.concatenate([token.reshape(1, -1), x])
+        return np.concatenate([*self.learned, x])
 
     def stem(self, patches: Array) -> Array:
         """Patches laid out as an image, 3 x 3 convolutions with a GELU after each, and W_emb, the
@@ -312,6 +311,9 @@ class ReferenceModel:
                 return self.linear("head.unembed", ref.layer_norm(h, gamma, beta, c.epsilon), tied)
             case "tag":
                 return self.linear("head.proj", hidden)
+            case "classify" if c.distilled:
+                maps = enumerate(("head.proj", "head.distilled_proj"))
+                return np.mean([self.linear(name, hidden[i]) for i, name in maps], axis=0)
             case "classify":
                 return self.linear("head.proj", self.pooled(hidden, self.positions(sample)))
             case "pool":
@@ -320,11 +322,11 @@ class ReferenceModel:
                 return hidden
 
     def pooled(self, hidden: Array, sample: Sample) -> Array:
-        """One vector: the last real row (Note D), the first, or the mean; then BERT's dense layer
-        if there is one."""
+        """One vector: the last real row (Note D), the first, or the mean of all but registers; then
+        BERT's dense layer if there is one."""
         real = [i for i in range(len(hidden)) if sample.valid[i]]
         real.sort(key=sample.position.__getitem__)
-        at = {"first": real[:1], "last": real[-1:], "mean": real}[self.config.pool]
+        at = {"first": real[:1], "last": real[-1:], "mean": real[self.ahead :]}[self.config.pool]
         x = hidden[at].mean(0)
         phi = ref.PHI[self.config.head_activation or "tanh"]
         return phi(self.linear("head.dense", x)) if self.config.pooler else x

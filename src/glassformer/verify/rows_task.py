@@ -8,7 +8,7 @@ through its own decoding loop.
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -42,6 +42,10 @@ from glassformer.verify.row import Row, measured, row
 from glassformer.verify.rows_model_properties import in_pieces
 
 T, D, V = 6, 16, 11
+DISTILLED: dict[str, Any] = {
+    **{"elements": "patches", "architecture": "encoder", "pool": "first"},
+    **{"n_registers": 1, "distilled": True},
+}
 DRAWN = 300
 """Length of a sampled chain. The limit on its deviation is 5 standard deviations; the seed is
 fixed; a correct sampler exceeds 5 in less than one seed of 10^5 (12 sums, nearly normal)."""
@@ -180,12 +184,13 @@ def patches() -> Iterator[Row]:
     image = draw("image", 1, 8, 12, 3)
     cut, flat = cutting.patchify(image, (4, 4)), ref.patches(array(image[0]), 4)
     yield row("patches", cut, flat)
-    for claim, token in (("patches.embedded", False), ("patches.class-token", True)):
-        module = filled(PatchEmbedding(4 * 4 * 3, D, class_token=token))
+    learned = {"embedded": (False, 0), "class-token": (True, 0), "registers": (True, 2)}
+    for claim, (token, n) in learned.items():
+        module = filled(PatchEmbedding(4 * 4 * 3, D, class_token=token, n_registers=n))
         expected = reference_of(module).linear("it.proj", flat)
-        if module.class_token is not None:
-            expected = np.concatenate([array(module.class_token)[0], expected])
-        yield row(claim, module(cut), expected)
+        for own in (module.registers, module.class_token):
+            expected = expected if own is None else np.concatenate([array(own)[0], expected])
+        yield row(f"patches.{claim}", module(cut), expected)
 
 
 def mean_loss(
@@ -210,13 +215,15 @@ def classification() -> Iterator[Row]:
     """Equation 18: a class for a whole sequence."""
     h, place = draw("h", 2, T, D), Positions.padded([4, 6])
     batch = Batch(torch.zeros(2, T, dtype=torch.long), place)
-    for how in get_args(heads.Pool):
-        module = filled(heads.ClassifyHead(D, 5, how, dense=False))
-        reference = reference_of(module, "head", head="classify", pool=how, n_classes=5)
+    cases: dict[str, dict[str, Any]] = {how: {"pool": how} for how in get_args(heads.Pool)}
+    for name, choices in (cases | {"distilled": DISTILLED}).items():
+        how, two = choices["pool"], name == "distilled"
+        module = filled(heads.ClassifyHead(D, 5, how, dense=False, distilled=two))
+        reference = reference_of(module, "head", head="classify", n_classes=5, **choices)
         rows = [reference.head(array(h[i]), sample_of(batch, i)) for i in range(2)]
         got, expected = module(h, place), np.stack(rows)
-        yield row(f"classification.{how}", got, expected)
-        yield mean_loss("classification.loss", got, expected, torch.tensor([1, 4]), how)
+        yield row(f"classification.{name}", got, expected)
+        yield mean_loss("classification.loss", got, expected, torch.tensor([1, 4]), name)
 
 
 GROUPS = (

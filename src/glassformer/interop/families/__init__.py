@@ -7,7 +7,7 @@ from glassformer.interop.families.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWE
 from glassformer.interop.families.llama2c import LLAMA2C
 from glassformer.interop.families.nanogpt import MINGPT, NANOGPT
 from glassformer.interop.families.t5 import T5
-from glassformer.interop.families.vit import VIT
+from glassformer.interop.families.vit import DEIT, VIT
 from glassformer.interop.family import Family
 
 FAMILIES: dict[str, Family] = {
@@ -15,7 +15,7 @@ FAMILIES: dict[str, Family] = {
     for family in (
         *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
         *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT),
-        *(T5, BART, MARIAN, VIT),
+        *(T5, BART, MARIAN, VIT, DEIT),
         *(NANOGPT, MINGPT, LLAMA2C),
     )
 }

@@ -1,6 +1,8 @@
-"""Vision Transformers (Dosovitskiy et al. 2021), also DeiT without distillation."""
+"""Vision Transformers (Dosovitskiy et al. 2021), and DeiT (Touvron et al. 2021), whose distillation
+token is a register; DeiT without distillation is published as ViT."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from glassformer.interop.family import Computed, Family, Head, Named
@@ -86,6 +88,25 @@ VIT = Family(
             {"head": "pool", "pooler": True},
             "head.dense  .pooler.dense",
             without={"pooler.dense.weight": {"pooler": False}},
+        ),
+    },
+)
+
+DEIT = replace(
+    VIT,
+    model_type="deit",
+    prefix="deit",
+    fixed={**VIT.fixed, "n_registers": 1},
+    tensors=f"{VIT.tensors} embed.element.registers  embeddings.distillation_token  whole",
+    heads={
+        **{name.replace("ViT", "DeiT"): head for name, head in VIT.heads.items()},
+        "DeiTForImageClassificationWithTeacher": replace(
+            VIT.heads["ViTForImageClassification"],
+            fields={"head": "classify", "distilled": True},
+            tensors="""
+            head.proj            cls_classifier
+            head.distilled_proj  distillation_classifier
+            """,
         ),
     },
 )

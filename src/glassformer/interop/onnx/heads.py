@@ -3,7 +3,7 @@
 import numpy as np
 
 from glassformer.interop.onnx.graph import Graph, Value, number, sizes
-from glassformer.interop.onnx.layers import activation, linear, norm
+from glassformer.interop.onnx.layers import activation, last_rows, linear, norm
 from glassformer.interop.onnx.places import Places
 from glassformer.layers.heads import (
     ClassifyHead,
@@ -54,17 +54,24 @@ def _classified(
     g: Graph, config: ModelConfig, head: ClassifyHead, hidden: Value, places: Places | None
 ) -> Value:
     with g.within(head):
-        x = _pooled(g, head.how, hidden, places)
+        x = _pooled(g, head, hidden, places)
     if head.dense is not None:
         x = activation(g, config.head_activation or "tanh", linear(g, head.dense, x))
-    return x if head.proj is None else linear(g, head.proj, x)
+    x = x if head.proj is None else linear(g, head.proj, x)
+    if head.distilled_proj is None:
+        return x
+    with g.within(head):
+        register = g.op("Gather", hidden, np.array(1), axis=1)
+    return g.op("Mul", g.op("Add", x, linear(g, head.distilled_proj, register)), number(0.5))
 
 
-def _pooled(g: Graph, how: str, hidden: Value, places: Places | None) -> Value:
+def _pooled(g: Graph, head: ClassifyHead, hidden: Value, places: Places | None) -> Value:
     """The last or the first real element of each row, or the mean of the real ones."""
+    how = head.how
     if places is None:
         if how == "mean":
-            return g.op("ReduceMean", hidden, sizes([1]), keepdims=0)
+            patches = last_rows(g, hidden, g.constant(sizes([head.n_registers])))
+            return g.op("ReduceMean", patches, sizes([1]), keepdims=0)
         return g.op("Gather", hidden, np.array(-1 if how == "last" else 0), axis=1)
     if how == "mean":
         real = g.unsqueeze(g.cast(places.valid, np.float32), 2)

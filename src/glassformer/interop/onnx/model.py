@@ -31,7 +31,7 @@ from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Convolution
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
-from glassformer.models.transformer import Transformer, after_class_token
+from glassformer.models.transformer import Transformer
 
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 SOURCE_MASK = "encoder_attention_mask"
@@ -85,8 +85,7 @@ def _patches(model: Transformer, images: ImageReader | None) -> Graph:
         given = g.input(PATCHES, np.float32, "batch", config.max_length, config.patch_width)
     else:
         given = _cut(g, images)
-    positions = Positions.arange(config.max_length)
-    positions = after_class_token(positions) if config.n_prefix else positions
+    positions = Positions.arange(config.max_length).after(config.n_prefix)
     x = _patch_embedded(g, model.embed, given, positions)
     own = places.patch_context(g, model.encoder, positions)
     hidden, _ = _stacked(g, config, model.encoder, x, own)
@@ -190,7 +189,7 @@ def _cut(g: Graph, images: ImageReader) -> Value:
 
 
 def _patch_embedded(g: Graph, embed: Embedding, patches: Value, positions: Positions) -> Value:
-    """Vectors of all patches, after that of a class token if there is one."""
+    """Vectors of all patches, after those of a class token and registers if there are any."""
     element = embed.element
     assert isinstance(element, PatchEmbedding)
     with g.within(embed):
@@ -199,10 +198,10 @@ def _patch_embedded(g: Graph, embed: Embedding, patches: Value, positions: Posit
             x = convolved(g, element.stem, element.proj, patches)
         else:
             x = linear(g, element.proj, patches)
-        if element.class_token is not None:
-            token = g.parameter(element.class_token)
-            shape = g.op("Concat", g.size(x, 0), sizes(element.class_token.shape[1:]), axis=0)
-            x = g.op("Concat", g.op("Expand", token, shape), x, axis=1)
+        for learned in (element.registers, element.class_token):
+            if learned is not None:
+                shape = g.op("Concat", g.size(x, 0), sizes(learned.shape[1:]), axis=0)
+                x = g.op("Concat", g.op("Expand", g.parameter(learned), shape), x, axis=1)
         if embed.position is not None:
             p = places.patch_vectors(g, embed.position, positions)
             if embed.position_width:

@@ -75,8 +75,13 @@ print(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 """
 IMAGE = """\
 image = Image.open("photo.png").convert("{mode}")
-image = {resized}
-given = {{"pixels": np.asarray(image).reshape(1, {height}, {width}, {channels})}}
+{resized}given = {{"pixels": np.asarray(image).reshape(1, {height}, {width}, {channels})}}
+"""
+SHORTER = """\
+wide, high = ({side} * one // min(image.size) for one in image.size)
+image = image.resize((wide, high), {how})
+left, top = (wide - {width}) // 2, (high - {height}) // 2
+image = image.crop((left, top, left + {width}, top + {height}))
 """
 AUDIO = """\
 samples = np.zeros((1, {samples}), np.float32)  # one channel, {rate} samples a second
@@ -178,11 +183,16 @@ def _generated(task: Task) -> list[str]:
 
 def _image(reader: ImageReader) -> str:
     (height, width, channels), config = reader.shape, reader.config
-    how = f"Image.Resampling.{config.interpolation.upper()}"
+    how, to = f"Image.Resampling.{config.interpolation.upper()}", config.resize_to
+    tall, wide = (to, to) if isinstance(to, int) else to or (height, width)
+    left, top = (wide - width) // 2, (tall - height) // 2
+    cut = "" if to is None else f".crop(({left}, {top}, {left + width}, {top + height}))"
     resized = {
-        "stretch": f"image.resize(({width}, {height}), {how})",
-        "crop": f"ImageOps.fit(image, ({width}, {height}), {how})",
-        "pad": f"ImageOps.pad(image, ({width}, {height}), {how})",
+        "stretch": f"image = image.resize(({wide}, {tall}), {how}){cut}\n",
+        "crop": f"image = ImageOps.fit(image, ({width}, {height}), {how})\n",
+        "pad": f"image = ImageOps.pad(image, ({width}, {height}), {how})\n",
     }[config.resize]
+    if config.resize == "crop" and to is not None:
+        resized = SHORTER.format(side=to, how=how, width=width, height=height)
     mode = "L" if channels == 1 else "RGB"
     return IMAGE.format(mode=mode, resized=resized, height=height, width=width, channels=channels)

@@ -11,7 +11,10 @@ import {partsOf, picturesOf, sheet, sheetsSvg} from "./image_sheet.js";
 
 const WHOLE = 1 << 22,
   ROWS = 48; // numbers of all patterns that are asked for at once; rows that are
-const GROUPS = {image: "image", audio: "audio", token: "words", special: "special", class: "class"};
+const GROUPS = {
+  ...{image: "image", audio: "audio", token: "words", special: "special"},
+  ...{class: "class", register: "registers"},
+};
 
 /**
  * Who asks: the chosen element, else the class token, else where the answer is given. @param

@@ -489,6 +489,7 @@ function render(el, app) {
 
   function drawFacts() {
     const list = looked.elements,
+      learned = list.filter((one) => one.kind === "class" || one.kind === "register").length,
       ids = list.map((one) => one.id).filter((id) => id !== null),
       wordsThere = new Set(list.map((one) => one.word).filter((word) => word !== null)).size;
     const letters = list
@@ -499,14 +500,13 @@ function render(el, app) {
       facts,
       reading(
         "elements",
-        `${number(list.filter((one) => one.kind !== "class").length)} of at most ` +
-          `${number(app.model.max_length)}`,
+        `${number(list.length - learned)} of at most ${number(app.model.max_length)}`,
       ),
       wordsThere > 0 && reading("words", number(wordsThere)),
       ids.length > 0 && reading("different tokens", number(new Set(ids).size)),
       reading(
         "special",
-        number(list.filter((one) => one.kind === "special" || one.kind === "class").length),
+        number(learned + list.filter((one) => one.kind === "special").length),
       ),
       plain ? reading("characters per token", number(letters / plain, 3)) : null,
     );
