@@ -75,9 +75,7 @@ def training_step(
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing.
 
-    With a `consistency` λ, each part is computed twice with different dropout: the loss is the mean
-    of both and λ times their divergence; `independent`: of classes by sigmoids (see
-    `losses.divergence`).
+    With a `consistency`, each part is computed twice with different dropout (see `total_loss`).
     """
     n_targets = sum(batch.n_targets for batch in batches)
     if not n_targets:
@@ -91,13 +89,8 @@ def training_step(
         assert batch.targets is not None
         batch, targets = batch.to(device), batch.targets.to(device)
         with cast, drawn_by(own, device, compiled):
-            logits = model(batch).logits
-            again = model(batch).logits if consistency else None
-        total = loss(logits, targets).total
-        if again is not None:
-            apart = divergence(logits, again, targets, independent)
-            total = (total + loss(again, targets).total) / 2 + consistency * apart
-        return total / n_targets
+            passes = [model(batch).logits for _ in range(1 + (consistency > 0))]
+        return total_loss(passes, targets, loss, consistency, independent) / n_targets
 
     seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
     if threads is None:
@@ -112,6 +105,19 @@ def training_step(
         raise TrainingError(f"At step {step} the {what}.")
     optimizer.step(factor)
     return StepResult(total, norm, sum(batch.n_elements for batch in batches))
+
+
+def total_loss(
+    passes: Sequence[Tensor], targets: Tensor, loss: Loss, consistency: float, independent: bool
+) -> Tensor:
+    """The summed loss of the logits of one pass; of two, the mean of both and `consistency` times
+    their divergence (`independent`: of classes by sigmoids; see `losses.divergence`)."""
+    first, *again = passes
+    total = loss(first, targets).total
+    for second in again:
+        apart = divergence(first, second, targets, independent)
+        total = (total + loss(second, targets).total) / 2 + consistency * apart
+    return total
 
 
 def _in_turn(
