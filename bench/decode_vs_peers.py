@@ -2,11 +2,11 @@
 
     python bench/decode_vs_peers.py --tokenizer FOLDER [--threads 2] [--prompt 128] [--new 128]
 
-A model of the shape of GPT-2 (124 million parameters) with random weights, in float32; FOLDER has
-its tokenizer (vocab.json and merges.txt, or tokenizer.json). llama.cpp takes part if its Python
-binding is installed. Prints one JSON object: tokens a second of the prompt (prefill) and of the
-answer (decode), medians of rounds A B A B ...; our times as many as each peer's; and how many
-gigabytes of weights a second the decoding reads.
+A model of the shape of GPT-2 (124 million parameters) with random weights, in float32. FOLDER has
+its tokenizer: vocab.json and merges.txt, encoder.json and vocab.bpe, or tokenizer.json. llama.cpp
+takes part if its Python binding is installed. Prints one JSON object: tokens a second of the prompt
+(prefill) and of the answer (decode), medians of rounds A B A B ...; our rates as many times those
+of each peer; and how many gigabytes of weights a second our decoding reads.
 """
 
 import argparse
@@ -25,6 +25,13 @@ import glassformer as gf
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 
+FILES = {
+    "vocab.json": "vocab.json",
+    "merges.txt": "merges.txt",
+    "encoder.json": "vocab.json",  # as GPT-2 was first published
+    "vocab.bpe": "merges.txt",
+    "tokenizer.json": "tokenizer.json",
+}
 Answer = Callable[[Sequence[int], int], list[int]]
 """So many greedy tokens behind those of a prompt."""
 
@@ -34,9 +41,9 @@ def published(folder: Path, tokenizer: Path) -> Path:
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config())
     model.save_pretrained(folder)
-    for name in ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"):
+    for name, target in FILES.items():
         if (tokenizer / name).is_file():
-            shutil.copy(tokenizer / name, folder)
+            shutil.copy(tokenizer / name, folder / target)
     return folder
 
 
