@@ -172,11 +172,14 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
     for bad, sentence in {
         "../model.safetensors": "names the file '../model.safetensors', which is no safetensors",
         "other.safetensors": "lacks other.safetensors, which its index names",
-        index[names[1]]: f"says that {index[names[1]]} holds {names[0]}, which it does not",
+        index[names[1]]: f"says that {index[names[1]]} holds {names[0]!r}, which it does not",
     }.items():
         path.write_text(json.dumps({"weight_map": index | {names[0]: bad}}))
         with pytest.raises(CheckpointError, match=sentence):
             gf.load(place)
+    path.write_text(json.dumps({"weight_map": index | {"": index[names[0]]}}))
+    with pytest.raises(CheckpointError, match=r"says that .* holds '', which it does not"):
+        gf.load(place)
     # what the index does not list is read, and told where nothing needs it
     unlisted = {name: file for name, file in index.items() if name != names[0]}
     path.write_text(json.dumps({"weight_map": unlisted}))

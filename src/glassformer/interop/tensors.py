@@ -55,15 +55,14 @@ def tensors_of(folder: Path, prefix: str) -> Tensors:
 
     CheckpointError: none, a damaged file, an index that names files elsewhere, or a pickle.
     """
-    files = _files(folder)
-    found = {file: shapes_in(folder / file) for file in sorted(set(files.values()))}
-    if "" in files:
-        ((file, own),) = found.items()
-        files = dict.fromkeys(own, file)
+    indexed = _indexed(folder)
+    stored = {FILE} if indexed is None else {*indexed.values()}
+    found = {file: shapes_in(folder / file) for file in sorted(stored)}
+    files = dict.fromkeys(found[FILE], FILE) if indexed is None else indexed
     for name, file in files.items():
         if name not in found[file]:
             raise CheckpointError(
-                f"{folder / INDEX} says that {file} holds {name}, which it does not; "
+                f"{folder / INDEX} says that {file} holds {name!r:.100}, which it does not; "
                 "download it again."
             )
     for file, own in found.items():
@@ -98,10 +97,10 @@ def check_no_pickle(folder: Path) -> None:
         )
 
 
-def _files(folder: Path) -> dict[str, str]:
-    """The file of each tensor; of a single file without an index, of one that stands for all."""
+def _indexed(folder: Path) -> dict[str, str] | None:
+    """The file of each tensor by the index; None: there is a single file."""
     if (folder / FILE).is_file():
-        return {"": FILE}
+        return None
     index = folder / INDEX
     if not index.is_file():
         check_no_pickle(folder)
