@@ -41,7 +41,8 @@ def test_a_published_model_computes_the_same_there(name, tmp_path):
     # float32, sums of about ten terms
     assert parity.difference <= 1e-5 * max(1.0, parity.scale)
     assert parity.same_tokens == parity.tokens
-    assert (parity.tokens >= 64) == (not name.startswith(("bert", "roberta", "distil")))
+    # of five inputs up to 64 each; random weights may choose the end symbol early
+    assert (parity.tokens > 0) == (not name.startswith(("bert", "roberta", "distil")))
 
 
 def test_a_trained_run_is_exported(tmp_path, cli):
