@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items):
 def _same_numbers_every_time():
     """No test depends on which tests ran before it."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # a training that was interrupted may have left another number
+    torch.set_num_threads(1)  # one test left 2; which one is not known
 
 
 @pytest.fixture(scope="module")

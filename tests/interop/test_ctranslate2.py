@@ -1,7 +1,11 @@
 """Runs and published models converted for CTranslate2, and compared there."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from safetensors.torch import load_file, save_file
+
+import glassformer as gf
 import published_families as families
 import small_runs
 import tiny
@@ -31,18 +35,31 @@ CASES = (
 )
 
 
+def never_ending(folder: Path) -> Path:
+    """The folder with a row of zeros for the end symbol: its score is 0, and another is larger.
+
+    Random weights may choose it after few tokens, where the comparison stops.
+    """
+    end, file = gf.load(folder).tokenizer.specials["eos"], folder / "model.safetensors"
+    tensors = load_file(file)
+    for tensor in tensors.values():
+        if tensor.dim() == 2 and len(tensor) == tiny.VOCABULARY:
+            tensor[end] = 0
+    save_file(tensors, file)
+    return folder
+
+
 @pytest.mark.parametrize(
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in CASES)]
 )
 def test_a_published_model_computes_the_same_there(name, tmp_path):
-    folder = families.complete(name, tmp_path / name)
+    folder = never_ending(families.complete(name, tmp_path / name))
     parity = export_run(folder, "ctranslate2", tmp_path / "out").parity
     assert parity is not None
     # float32, sums of about ten terms
     assert parity.difference <= 1e-5 * max(1.0, parity.scale)
     assert parity.same_tokens == parity.tokens
-    # of five inputs up to 64 each; random weights may choose the end symbol early
-    assert (parity.tokens > 0) == (not name.startswith(("bert", "roberta", "distil")))
+    assert (parity.tokens >= 64) == (not name.startswith(("bert", "roberta", "distil")))
 
 
 def test_a_trained_run_is_exported(tmp_path, cli):
