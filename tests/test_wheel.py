@@ -91,8 +91,13 @@ def test_the_readme_works_with_the_wheel_alone(environment, elsewhere):
         if words[1] == "inspect":
             looks += opens(environment, elsewhere, words)
             continue
-        few = TWO_STEPS if words[1] == "train" else []
-        ended = run(environment, elsewhere, [*words, *few])
+        more = TWO_STEPS if words[1] == "train" else []
+        if words[1] == "export" and "--no-check" not in words:
+            asked = run(environment, elsewhere, words)
+            assert asked.returncode == 2
+            assert "pip install 'glassformer[export]'" in asked.stderr.decode()
+            more = ["--no-check"]
+        ended = run(environment, elsewhere, [*words, *more])
         assert ended.returncode == 0, f"{words}: {ended.stderr.decode()[-2000:]}"
     assert looks == 1
     assert (elsewhere / "outputs.txt").read_text().count("\n") == 2
