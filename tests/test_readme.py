@@ -49,6 +49,7 @@ RUNS = {
     "pairs": "transduce data.train.path=pairs.tsv",
     "pos": "ud-tagging data.root=PATH",
     "bank": "banking77 data.root=PATH",
+    "mlm": "mlm data.train.path=YOUR_TEXT",
 }
 """How runs are made that a page names and does not train."""
 NAMED = re.compile(rf"(?:recipes/|(?:{'|'.join(TAKES_RECIPE)}) )({NAMES})\b|`([^`\n]+)`")
