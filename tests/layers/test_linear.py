@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from glassformer.layers import cpu_kernels
-from glassformer.layers.cpu_kernels import LARGE_PRODUCT, LARGE_WEIGHT, linear
+from glassformer.layers.cpu_kernels import (
+    LARGE_WEIGHT,
+    MIN_ROWS,
+    ONE_DNN,
+    batch_invariant,
+    linear,
+)
 
 SHAPES = {
     "small": (2, 3, 8, 16),
@@ -39,17 +45,16 @@ def test_a_large_product_without_gradients_takes_the_other_kernel(monkeypatch):
 
     monkeypatch.setattr(cpu_kernels, "ONE_DNN", noted)
     weight = torch.zeros(1024, LARGE_WEIGHT // 1024)
-    few = torch.zeros(LARGE_PRODUCT // 8 // 64, 8)
-    cases = {"one row": (torch.zeros(1, 512), weight), "rows": (few, torch.zeros(64, 8))}
+    cases = {"one row": (torch.zeros(1, 128), weight), "rows": (torch.zeros(64, 128), weight)}
     with torch.no_grad():
         for x, w in cases.values():
             linear(x, w, None)
         assert used == [tuple(x.shape) for x, _ in cases.values()]
-        linear(few[1:], torch.zeros(64, 8), None)
-        linear(torch.zeros(1, 512).double(), weight.double(), None)
+        linear(torch.zeros(64, 127), weight[:, 1:], None)
+        linear(torch.zeros(1, 128).double(), weight.double(), None)
         with torch.autocast("cpu", torch.bfloat16):
-            assert linear(torch.zeros(1, 512), weight, None).dtype == torch.bfloat16
-    y = linear(torch.zeros(1, 512), weight.requires_grad_(), None)
+            assert linear(torch.zeros(1, 128), weight, None).dtype == torch.bfloat16
+    y = linear(torch.zeros(1, 128), weight.requires_grad_(), None)
     y.sum().backward()
     assert len(used) == len(cases)
 
@@ -60,3 +65,19 @@ def test_without_the_operator_the_numbers_are_the_same(monkeypatch):
         y = linear(x, weight, None)
         monkeypatch.setattr(cpu_kernels, "ONE_DNN", None)
         torch.testing.assert_close(linear(x, weight, None), y, rtol=0, atol=512 * 2**-21)
+
+
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(65, 64), (384, 384), (1536, 384), (384, 1536)], ids=str)
+def test_the_bits_of_a_row_do_not_depend_on_the_others(shape, threads):
+    f, d = shape
+    x, weight, bias = torch.randn(130, d), torch.randn(f, d), torch.randn(f)
+    torch.set_num_threads(threads)
+    with torch.inference_mode(), batch_invariant():
+        whole = linear(x, weight, bias)
+        for n in (MIN_ROWS, 3, 5, 16, 31, 64):
+            assert torch.equal(linear(x[:n].contiguous(), weight, bias), whole[:n])
+            assert torch.equal(linear(x[-n:].contiguous(), weight, bias), whole[-n:])
+        # the law says something: one row alone has other bits
+        assert not torch.equal(linear(x[:1].contiguous(), weight, bias), whole[:1])

@@ -13,8 +13,9 @@ H every head has its own keys and values (multi-head); with fewer, groups of hea
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from glassformer.axes import Float, Tensor
@@ -29,8 +30,9 @@ from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap, watching
 
 ScaleKind = Literal["head", "model", "none"]
-CacheUpdate = Callable[[Callable[[], KeysValues]], KeysValues]
-"""Adds the keys and values that the given function computes to a cache; returns all of them."""
+CacheUpdate = Callable[[Callable[[], KeysValues]], tuple[Any, Any]]
+"""Adds the keys and values that the given function computes to a cache; returns all of them (of
+segments, a tuple of each)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,28 @@ class AttentionContext:
     def queried(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
         """The vectors of x that have queries."""
         return x if self.selected is None else self.selected.gather(x)
+
+    def attend(
+        self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
+    ) -> Float[Tensor, "B H T K"]:
+        """softmax(q kᵀ · scale + mask + bias) v by the fused kernel."""
+        return attend(q, k, v, self.allow, self.bias, scale, dropout)
+
+
+@dataclass(frozen=True)
+class SegmentedContext(AttentionContext):
+    """Several sequences one behind the other in one row, each with keys of its own (see
+    `layers.segments`)."""
+
+    segments: tuple[AttentionContext, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+    def attend(
+        self, q: Float[Tensor, "1 H T K"], k: Any, v: Any, scale: float, dropout: float
+    ) -> Float[Tensor, "1 H T K"]:
+        """The same for each sequence; `k`, `v`: one tensor for each."""
+        rows = zip(self.segments, q.split(self.lengths, 2), k, v, strict=True)
+        return torch.cat([own.attend(a, b, c, scale, dropout) for own, a, b, c in rows], 2)
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
@@ -113,7 +137,7 @@ class Attention(nn.Module):
             pattern = tap(self, "pattern", attention_pattern(scores), "batch head query key")
             z = attention_values(drop(pattern, dropout), v)
         else:
-            z = attend(q, k, v, context.allow, context.bias, self.scale, dropout)
+            z = context.attend(q, k, v, self.scale, dropout)
         z = tap(self, "z", z, "batch head query dim")
         return self.out_proj(merge_heads(z))
 

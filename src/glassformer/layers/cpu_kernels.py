@@ -20,8 +20,11 @@ STEPS = 1 << 16
 """Dropout rounds p to a multiple of 1 / STEPS; the scale is that of the rounded p, so the mean is
 exact."""
 _OWN = threading.local()
-LARGE_WEIGHT, LARGE_PRODUCT = 1 << 19, 1 << 23
-"""Numbers of a weight, and multiplications of a product, from which on oneDNN is faster."""
+LARGE_WEIGHT = 1 << 17
+"""Numbers of a weight from which on oneDNN is not slower."""
+MIN_ROWS = 2
+"""Rows from which on oneDNN computes each with the same bits, however many there are (one row has a
+kernel of its own)."""
 
 
 def _one_dnn() -> Callable[..., Tensor] | None:
@@ -51,18 +54,33 @@ def thread_generator(seed: int) -> Iterator[None]:
         del _OWN.generator
 
 
+@contextmanager
+def batch_invariant() -> Iterator[None]:
+    """Products without gradients in this thread have rows whose bits do not depend on the others,
+    if there are at least MIN_ROWS.
+
+    oneDNN computes all of them: MKL gives the rows at a thread's edge to another kernel (measured
+    for 2 to 512 rows, 1 and 2 threads, bench/LOG.md).
+    """
+    _OWN.invariant = True
+    try:
+        yield
+    finally:
+        _OWN.invariant = False
+
+
 def linear(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, "F"] | None
 ) -> Float[Tensor, "*rows F"]:
-    """x Wᵀ + b; without gradients by oneDNN, where the product is large.
+    """x Wᵀ + b; without gradients by oneDNN, where the weight is large.
 
     On AMD's processors torch's own, MKL's, is slower: 1.1 times at 384 x 384, 1.2 to 1.8 times at
     768 x 3072, twice at 768 x 50257 (bench/LOG.md). It has no gradient and no autocast.
     """
-    products = x.numel() * len(weight)
-    large = products >= LARGE_PRODUCT or (weight.numel() >= LARGE_WEIGHT and products > 0)
+    large = weight.numel() >= LARGE_WEIGHT or getattr(_OWN, "invariant", False)
     plain = not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
-    if large and plain and ONE_DNN and on_cpu(x) and x.dtype == weight.dtype == torch.float32:
+    single = x.dtype == weight.dtype == torch.float32
+    if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
         return ONE_DNN(x, weight, bias, "none", [], "")
     return F.linear(x, weight, bias)
 

@@ -3,18 +3,20 @@ norm, cache."""
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
-from glassformer.layers.attention import AttentionContext
+from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
 from glassformer.layers.cache import Cache, KeysValues
-from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
+from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
+from glassformer.layers.segments import SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap
 
@@ -61,7 +63,10 @@ class Stack(nn.Module):
         """
         exact = torch.promote_types(x.dtype, torch.float32)
         keys = positions if cache is None or cache.positions is None else cache.positions
-        context = self.context(positions, keys, exact)
+        if isinstance(cache, SegmentedCache):
+            context = self.segmented(positions, cache, exact)
+        else:
+            context = self.context(positions, keys, exact)
         crossed = source_positions and source_context(positions, source_positions)
         for layer, block in enumerate(self.blocks):
             if selected is not None and layer == len(self.blocks) - 1:
@@ -88,12 +93,27 @@ class Stack(nn.Module):
         """
         rotation = self._rotation(query, dtype)
         return AttentionContext(
-            allowed(self.mask, query, key).prepared(),
-            None if self.bias is None else self.bias(query, key) * self.bias_factor,
+            *self._scored(query, key),
             rotation,
             rotation if new is None else self._rotation(new, dtype),
             selected,
         )
+
+    def segmented(
+        self, positions: Positions, cache: SegmentedCache, dtype: torch.dtype
+    ) -> SegmentedContext:
+        """The context of several sequences in one row, at these positions."""
+        device, rotation = cache.slots.device, self._rotation(positions, dtype)
+        segments = tuple(
+            AttentionContext(*self._scored(one.query(device), one.key(device)))
+            for one in cache.segments
+        )
+        lengths = tuple(one.length for one in cache.segments)
+        return SegmentedContext(Allowed(), None, rotation, rotation, None, segments, lengths)
+
+    def _scored(self, query: Positions, key: Positions) -> tuple[Allowed, Tensor | None]:
+        bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
+        return allowed(self.mask, query, key).prepared(), bias
 
     def _rotation(self, positions: Positions, dtype: torch.dtype) -> Rotation | None:
         return None if self.rotation is None else self.rotation(positions, dtype=dtype)
@@ -104,5 +124,5 @@ def source_context(query: Positions, source: Positions) -> AttentionContext:
     return AttentionContext(allowed(SOURCE_MASK, query, source).prepared())
 
 
-def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
+def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> tuple[Any, Any]:
     return cache.store(layer, *compute())

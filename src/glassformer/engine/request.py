@@ -1,0 +1,47 @@
+"""What is asked of the engine, and what it reports of a step."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.generate.config import GenerateConfig
+
+
+@dataclass(frozen=True)
+class Request:
+    """A text to be continued.
+
+    `ends`: ids that end it. `top`: how many of the likeliest tokens are reported beside each.
+    `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
+    are shared among requests of one salt alone.
+    """
+
+    prompt: tuple[int, ...]
+    config: GenerateConfig
+    ends: tuple[int, ...] = ()
+    top: int = 0
+    scores_prompt: bool = False
+    salt: bytes = b""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A token, its log-probability under the model in nats (None: the first of a prompt), and the
+    likeliest tokens in its place with theirs."""
+
+    id: int
+    log_prob: float | None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a request: the scored `prompt`, or its next `token`, or the `error` that ended it.
+
+    `finish`: why the text ended with this token; None: it goes on.
+    """
+
+    request: int
+    token: Scored | None = None
+    finish: Literal["end", "length"] | None = None
+    prompt: tuple[Scored, ...] = ()
+    error: Exception | None = None

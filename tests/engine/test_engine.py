@@ -1,0 +1,235 @@
+"""The engine: a request alone is a request in any company, and pages come back."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+import tiny
+from glassformer.engine import Engine, Request
+from glassformer.engine import engine as module
+from glassformer.errors import ConfigError
+from glassformer.generate import GenerateConfig, decode
+from glassformer.layers.cpu_kernels import ONE_DNN
+from glassformer.layers.segments import PAGE
+from glassformer.models import ModelConfig, Transformer
+
+CONTEXT, SHARED = 150, tuple(range(70))
+KINDS = [
+    {"position": "rotary", "n_kv_heads": 2, "qk_norm": True, "norm": "rms"},
+    {"position": "learned"},
+    {"position": "alibi"},
+    {"position": "buckets"},
+    {"position": "rotary", "window": 20},
+]
+WINDOW = GenerateConfig(overflow="window")
+named = pytest.mark.parametrize(
+    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+)
+
+
+def model_of(changes) -> Transformer:
+    sizes = {"n_layers": 2, "d_model": 64, "n_heads": 4, "d_ff": 256, "max_length": CONTEXT}
+    own = {"architecture": "decoder", "head": "lm", "vocab_size": 300, **sizes, **changes}
+    return tiny.stir(Transformer(ModelConfig(**own), seed=1), std=0.1)
+
+
+def requests(n: int) -> list[Request]:
+    """Prompts at the edges of pages, some with a shared beginning, some longer than what fits."""
+    draw, found = random.Random(0), []
+    for i in range(n):
+        own = tuple(draw.randrange(300) for _ in range(draw.choice([1, 3, 63, 64, 65, 100, 129])))
+        how = GenerateConfig(
+            max_new_tokens=draw.choice([1, 5, 40]),
+            temperature=draw.choice([0, 1.0]),
+            repetition_penalty=draw.choice([1, 1.3]),
+            overflow="window",
+            seed=i,
+        )
+        ids = SHARED + own if i % 3 == 0 else own
+        found.append(Request(ids, how, ends=(7,), top=2, scores_prompt=len(ids) == 100))
+    return found
+
+
+def news(events):
+    """What a client sees of a request: every number."""
+    return [(e.token, e.finish, e.prompt, repr(e.error)) for e in events]
+
+
+def alone(model, request, **options):
+    return together(model, [request], max_rows=1, shares_prefixes=False, **options)[0]
+
+
+def together(model, wanted, seed=0, free=0.0, **options):
+    """News of requests that arrive at random; `free` is written to free pages before each step."""
+    engine, draw = Engine(model, **options), random.Random(seed)
+    todo, numbers = list(range(len(wanted))), {}
+    found = [[] for _ in wanted]
+    draw.shuffle(todo)
+    while todo or not engine.idle:
+        while todo and draw.random() < 0.5:
+            at = todo.pop()
+            numbers[engine.add(wanted[at])] = at
+        for first, size in engine.pool.runs:
+            engine.pool.numbers[:, :, :, first * PAGE : (first + size) * PAGE] = free
+        for event in engine.step():
+            assert event.error is None or "poison" in str(event.error)
+            found[numbers[event.request]].append(event)
+    assert engine.pool.n_free + len(engine.prefixes.pages) + 1 == engine.pool.n_pages
+    return [news(events) for events in found]
+
+
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+@pytest.mark.parametrize("threads", [1, 2])
+@named
+def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
+    """Tokens, log-probabilities, alternatives: equal bits; free pages may hold anything."""
+    torch.set_num_threads(threads)
+    model, wanted = model_of(changes), requests(16)
+    expected = [alone(model, one) for one in wanted]
+    room = module.Pool.page_bytes(2, model.config.kv_heads, 16, torch.float32) * 9
+    for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
+        assert together(model, wanted, free=torch.nan, seed=len(options), **options) == expected
+
+
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+def test_without_the_rules_bits_depend_on_the_company(monkeypatch):
+    model, wanted = model_of(KINDS[0]), requests(12)
+    monkeypatch.setattr(module, "MIN_ROWS", 1)
+    assert together(model, wanted) != [alone(model, one) for one in wanted]
+
+
+@named
+def test_it_decodes_what_the_loop_decodes(changes):
+    model = model_of(changes)
+    for request in requests(12):
+        steps = list(decode(model, [list(request.prompt)], request.config, request.ends))
+        tokens = [token for token, *_ in alone(model, request)]
+        assert [token.id for token in tokens] == [step.ids[0] for step in steps]
+        expected = [step.log_probs[0] for step in steps]
+        # other shapes of products: rounding of float32 through two layers
+        assert [token.log_prob for token in tokens] == pytest.approx(expected, abs=2e-5)
+
+
+def test_a_scored_prompt_has_the_log_probability_of_each_token():
+    model, request = model_of(KINDS[0]), requests(12)[11]
+    assert PAGE < len(request.prompt) <= CONTEXT
+    (_, _, prompt, _), *_ = alone(model, request)
+    with torch.inference_mode():
+        logits = model(torch.tensor([request.prompt])).logits[0].log_softmax(-1)
+    assert tuple(scored.id for scored in prompt) == request.prompt
+    assert prompt[0].log_prob is None
+    for at, scored in enumerate(prompt[1:]):
+        assert scored.log_prob == pytest.approx(float(logits[at, scored.id]), abs=2e-5)
+        best = logits[at].topk(2)
+        assert [index for index, _ in scored.top] == best.indices.tolist()
+
+
+def test_a_failing_request_ends_alone(monkeypatch):
+    model, wanted = model_of(KINDS[0]), requests(12)
+    expected = [alone(model, one) for one in wanted]
+    poison = Request((299, 299, 299), GenerateConfig(max_new_tokens=5))
+    inside = model.embed.forward
+
+    def forward(ids, *others):
+        if bool((ids == 299).all(0).any()) and bool((ids == 299).sum() >= 3):
+            raise MemoryError("poison")
+        return inside(ids, *others)
+
+    monkeypatch.setattr(model.embed, "forward", forward)
+    *others, last = together(model, [*wanted, poison])
+    assert others == expected
+    assert last == [(None, None, (), repr(MemoryError("poison")))]
+
+
+def test_aborted_requests_give_their_pages_back_at_once():
+    model, draw = model_of(KINDS[0]), random.Random(0)
+    engine = Engine(model, max_rows=4, shares_prefixes=False)
+    empty, live = engine.pool.n_free, set()
+    for request in requests(40):
+        live.add(engine.add(request))
+        gone = {event.request for event in engine.step() if event.finish}
+        live -= gone
+        if live and draw.random() < 0.7:
+            engine.abort(number := draw.choice(sorted(live)))
+            live.remove(number)
+            assert all(one.number != number for one in (*engine.waiting, *engine.running))
+        held = sum(one.n_pages for one in engine.running)
+        assert engine.pool.n_free == empty - held
+    for number in live:
+        engine.abort(number)
+    engine.abort(1_000_000)
+    assert engine.idle
+    assert engine.pool.n_free == empty
+    assert not engine.pool.numbers[:, :, :, PAGE:].any()
+
+
+def test_prefixes_are_shared_within_a_salt_alone():
+    model = model_of(KINDS[0])
+    engine = Engine(model)
+    how = GenerateConfig(max_new_tokens=2, temperature=0)
+    one = Request((*SHARED, 1, 2), how, salt=b"a")
+    hits = []
+    for request in (one, one, replace(one, prompt=(*SHARED[1:], 1, 2)), replace(one, salt=b"b")):
+        engine.add(request)
+        while not engine.idle:
+            engine.step()
+        hits.append(engine.prefixes.hits)
+    assert hits == [0, 1, 1, 1]
+
+
+def test_the_least_recently_used_prefix_makes_room():
+    model = model_of(KINDS[0])
+    page = module.Pool.page_bytes(2, 2, 16, torch.float32)
+    engine = Engine(model, cache_bytes=5 * page)
+    for begin in (0, 1, 0, 2):  # of four pages, each needs two and leaves one
+        engine.add(Request(tuple(range(begin, begin + 70)), GenerateConfig(max_new_tokens=1)))
+        while not engine.idle:
+            engine.step()
+    first, last = (module.keys(range(begin, begin + 70), b"")[0] for begin in (0, 2))
+    assert tuple(engine.prefixes.pages) == (first, last)
+
+
+def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
+    model, sizes = model_of(KINDS[0]), []
+    engine = Engine(model)
+    inside = model.embed.forward
+    monkeypatch.setattr(
+        model.embed,
+        "forward",
+        lambda ids, *more: (sizes.append(ids.numel()), inside(ids, *more))[1],
+    )
+    how = GenerateConfig(max_new_tokens=20, temperature=0)
+    first = engine.add(Request((1,), how))
+    engine.step()
+    engine.add(Request(tuple(range(140)), GenerateConfig(max_new_tokens=1)))
+    for _ in range(3):
+        assert first in {event.request for event in engine.step()}
+    assert sizes[1:] == [1 + 64, 1 + 64, 1 + 12]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (Request((), WINDOW), "empty"),
+        (Request((300,), WINDOW), "300"),
+        (Request((1,) * 151, GenerateConfig()), "151 tokens"),
+        (Request((1,) * 151, WINDOW, scores_prompt=True), "not all of them"),
+        (Request((1,), GenerateConfig(beams=2)), "beams=2"),
+        (Request((1,) * 100, GenerateConfig(max_new_tokens=1)), "make the cache larger"),
+    ],
+    ids=["empty", "id", "long", "scored", "beams", "cache"],
+)
+def test_what_cannot_run_is_refused(request_, words):
+    model = model_of(KINDS[0])
+    page = module.Pool.page_bytes(2, 2, 16, torch.float32)
+    engine = Engine(model, cache_bytes=2 * page)
+    with pytest.raises(ConfigError, match=words):
+        engine.add(request_)
+    assert engine.idle
+
+
+def test_a_cache_without_room_is_refused():
+    with pytest.raises(ConfigError, match="at least"):
+        Engine(model_of(KINDS[0]), cache_bytes=1000)
