@@ -111,7 +111,7 @@ def _integers(weight: Tensor) -> Product:
     zeros = torch.zeros(len(weight), dtype=torch.long)
     with warnings.catch_warnings():  # torch will drop this type of tensors; see `_kernel`
         warnings.simplefilter("ignore", UserWarning)
-        make: Any = torch.ops.aten._make_per_channel_quantized_tensor
+        make = torch._make_per_channel_quantized_tensor  # pyright: ignore[reportPrivateImportUsage]
         whole = make(levels, scale[:, 0].double(), zeros, 0)
         packed = torch.ops.quantized.linear_prepack(whole, None)
     steps = 127 if torch.cpu._is_vnni_supported() else 63
