@@ -1,16 +1,22 @@
 """Greedy decoding here beside transformers and llama.cpp, one text at a time on the CPU.
 
     python bench/decode_vs_peers.py --tokenizer FOLDER [--threads 2] [--prompt 128] [--new 128]
+        [--bits fp32,fp16,bf16,int8,int4]
 
-A model of the shape of GPT-2 (124 million parameters) with random weights, in float32. FOLDER has
-its tokenizer: vocab.json and merges.txt, encoder.json and vocab.bpe, or tokenizer.json. llama.cpp
-takes part if its Python binding is installed. Prints one JSON object: tokens a second of the prompt
-(prefill) and of the answer (decode), medians of rounds A B A B ...; our rates as many times those
-of each peer; and how many gigabytes of weights a second our decoding reads.
+A model of the shape of GPT-2 (124 million parameters) with random weights, in float32 and with
+matrices of fewer bits. FOLDER has its tokenizer: vocab.json and merges.txt, encoder.json and
+vocab.bpe, or tokenizer.json. llama.cpp takes part, at the same number of bits, if its Python
+binding is installed; transformers as it is by default. Prints one JSON object: the processor;
+tokens a second of the prompt (prefill) and of the answer (decode), medians of rounds A B A B ...;
+for each of ours, how many times the rate of llama.cpp at the same bits and of transformers that is,
+and its share of the ceiling, the rate at which memory is read (the sum of 1 GB) over the bytes of
+weights.
 """
 
 import argparse
+import ctypes
 import json
+import os
 import shutil
 import statistics
 import tempfile
@@ -24,6 +30,7 @@ import transformers
 import glassformer as gf
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
+from glassformer.layers.linear import Linear
 
 FILES = {
     "vocab.json": "vocab.json",
@@ -32,6 +39,8 @@ FILES = {
     "vocab.bpe": "merges.txt",
     "tokenizer.json": "tokenizer.json",
 }
+THEIRS = {"fp32": "f32", "fp16": "f16", "bf16": "f16", "int8": "q8_0", "int4": "q4_0"}
+"""Our formats, and those of llama.cpp with as many bits."""
 Answer = Callable[[Sequence[int], int], list[int]]
 """So many greedy tokens behind those of a prompt."""
 
@@ -74,15 +83,18 @@ def peer(folder: Path) -> Answer:
     return answer
 
 
-def llama(run: gf.Run, folder: Path, threads: int, room: int) -> Answer | None:
-    """llama.cpp on the same weights, if it is installed."""
-    try:
-        import llama_cpp
-    except ImportError:
-        return None
-    gf.export_run(run.folder, "gguf", folder, check=False)
+def llama(file: Path, kind: str, threads: int, room: int) -> Answer:
+    """llama.cpp on the same weights, in a format of its own."""
+    import llama_cpp
+
+    path = file
+    if kind != "f32":
+        path = file.with_name(f"{kind}.gguf")
+        how = llama_cpp.llama_model_quantize_default_params()
+        how.ftype = {"f16": 1, "q8_0": 7, "q4_0": 2}[kind]  # its enum llama_ftype
+        llama_cpp.llama_model_quantize(str(file).encode(), str(path).encode(), ctypes.byref(how))
     model = llama_cpp.Llama(
-        str(folder / "model.gguf"),
+        str(path),
         n_ctx=room,
         n_batch=room,
         n_threads=threads,
@@ -110,6 +122,70 @@ def timed(answer: Answer, prompt: Sequence[int], n: int) -> float:
     return seconds
 
 
+def bandwidth() -> float:
+    """Bytes a second that a sum over 1 GB reads, the best of five."""
+    numbers, times = torch.ones(1 << 28), []
+    for _ in range(5):
+        begin = time.perf_counter()
+        numbers.sum()
+        times.append(time.perf_counter() - begin)
+    return numbers.nbytes / min(times)
+
+
+def weight_bytes(run: gf.Run, bits: str) -> float:
+    """Bytes of the matrices that a step reads: those of the blocks and of the head.
+
+    With 4 bits, a group of 32 numbers has two more of 16 bits, and the head has 8 bits.
+    """
+    head = run.model.embed.element.weight.numel()
+    linear = [one for one in run.model.modules() if isinstance(one, Linear)]
+    blocks = sum(one.in_features * one.out_features for one in linear)
+    each, of_head = {"fp32": (32, 32), "int8": (8, 8), "int4": (5, 8)}.get(bits, (16, 16))
+    return (blocks * each + head * of_head) / 8
+
+
+def all_sides(place: Path, given: argparse.Namespace, bits: list[str]) -> dict[str, Answer]:
+    """Every side by its name."""
+    folder = published(place / "published", given.tokenizer)
+    sides = {one: ours(gf.load(folder, quantize=None if one == "fp32" else one)) for one in bits}
+    sides["transformers"] = peer(folder)
+    try:
+        import llama_cpp  # noqa: F401
+    except ImportError:
+        return sides
+    gf.export_run(folder, "gguf", place / "gguf", check=False)
+    for kind in dict.fromkeys(THEIRS[one] for one in bits):
+        room = given.prompt + given.new + 1
+        sides[kind] = llama(place / "gguf" / "model.gguf", kind, given.threads, room)
+    return sides
+
+
+def measured(sides: dict[str, Answer], given: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Tokens a second of each side, in turn: `prefill` and `decode`."""
+    prompt = torch.randint(50_000, (given.prompt,)).tolist()
+    for answer in sides.values():
+        timed(answer, prompt, 2)
+    rates: dict[str, dict[str, list[float]]] = {
+        what: {name: [] for name in sides} for what in ("prefill", "decode")
+    }
+    for _ in range(given.rounds):
+        for name, answer in sides.items():
+            first = timed(answer, prompt, 1)
+            whole = timed(answer, prompt, given.new + 1)
+            rates["prefill"][name].append(given.prompt / first)
+            rates["decode"][name].append(given.new / (whole - first))
+    return {
+        what: {name: statistics.median(own) for name, own in found.items()}
+        for what, found in rates.items()
+    }
+
+
+def flags() -> list[str]:
+    """Instruction sets that kernels here depend on, of this processor."""
+    known = ("avx2", "avx512", "avx512_bf16", "vnni", "amx_tile")
+    return [one for one in known if getattr(torch.cpu, f"_is_{one}_supported")()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", type=Path, required=True)
@@ -117,44 +193,38 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--bits", default=",".join(THEIRS), help="Ours, separated by commas.")
     given = parser.parse_args()
+    bits = given.bits.split(",")
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as place:
-        folder = published(Path(place, "published"), given.tokenizer)
-        run = gf.load(folder)
-        sides = {"glassformer": ours(run), "transformers": peer(folder)}
-        room = given.prompt + given.new + 1
-        if other := llama(run, Path(place, "gguf"), given.threads, room):
-            sides["llama.cpp"] = other
-        prompt = torch.randint(50_000, (given.prompt,)).tolist()
-        for answer in sides.values():
-            timed(answer, prompt, 2)
-        prefill: dict[str, list[float]] = {name: [] for name in sides}
-        decoding: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(given.rounds):
-            for name, answer in sides.items():
-                first = timed(answer, prompt, 1)
-                whole = timed(answer, prompt, given.new + 1)
-                prefill[name].append(given.prompt / first)
-                decoding[name].append(given.new / (whole - first))
-    rates = {
-        what: {name: statistics.median(own) for name, own in found.items()}
-        for what, found in (("prefill", prefill), ("decode", decoding))
-    }
-    size = 4 * sum(p.numel() for p in run.model.parameters())
+        sides = all_sides(Path(place), given, bits)
+        run = gf.load(Path(place, "published"))
+        read = bandwidth()
+        rates = measured(sides, given)
+    decode_rates, times = rates["decode"], {}
+    for one in bits:
+        others = {"transformers": "transformers", "llama.cpp": THEIRS[one]}
+        times[one] = {
+            f"{what} of {name}": round(own[one] / own[side], 2)
+            for what, own in rates.items()
+            for name, side in others.items()
+            if side in own
+        }
+        ceiling = read / weight_bytes(run, one)
+        times[one]["decode of the ceiling"] = round(decode_rates[one] / ceiling, 2)
     print(
         json.dumps(
             {
                 "threads": given.threads,
+                "instructions": flags(),
+                "load": os.getloadavg()[0],
+                "read_gb_per_second": round(read / 1e9, 1),
                 "tokens_per_second": {
                     what: {name: round(rate, 1) for name, rate in own.items()}
                     for what, own in rates.items()
                 },
-                "times": {
-                    what: {name: round(own["glassformer"] / rate, 2) for name, rate in own.items()}
-                    for what, own in rates.items()
-                },
-                "read_gb_per_second": round(rates["decode"]["glassformer"] * size / 1e9, 1),
+                "times": times,
             }
         )
     )

@@ -163,6 +163,23 @@ def test_generate_options_reach_the_model(cli, trained):
     assert cli("generate", trained, "--prompt", long, "--window", "--max_new_tokens", 3).code == 0
 
 
+def test_generate_prints_what_quantized_weights_cost_and_gain(cli, trained):
+    asked = ("generate", trained, "--prompt", "the", "--temperature", "0", "--quantize", "fp16")
+    said = cli(*asked)
+    head, *rows = said.err.splitlines()
+    assert head.split() == ["bits", "per", "byte", "tokens/s"]
+    (one, full, _), (other, low, speed) = map(str.split, rows)
+    assert (one, other) == ("float32", "fp16")
+    assert float(speed) > 0
+    # 64 characters of 1 to 3 bytes and some bits each; half precision has 11 digits
+    assert float(low) == pytest.approx(float(full), abs=1e-3)
+    scores = cli("evaluate", trained, "--json").json
+    assert float(full) == pytest.approx(scores["bits_per_byte"], abs=1e-4)
+    assert said.out == cli(*asked[:-2]).out
+    said = cli(*asked, "--data", trained / "recipe.yaml")
+    assert said.err.splitlines()[1].split()[1] != rows[0].split()[1]
+
+
 def test_generate_scores_the_prompt(cli, trained):
     said = cli("generate", trained, "--prompt", "the dog", "--score", "--json").json
     assert [row["piece"] for row in said["tokens"]] == list("the dog")

@@ -83,6 +83,28 @@ Window = Annotated[
     ),
 ]
 
+AboutImage = Annotated[str | None, Option("--image", help="Image that the prompts are about.")]
+AboutAudio = Annotated[str | None, Option("--audio", help="Audio file that the prompts are about.")]
+Scored = Annotated[
+    bool,
+    Option("--score", help="Print the log-probabilities of the prompt's tokens instead."),
+]
+ToImage = Annotated[
+    Path | None,
+    Option("--to-image", help="Draw the prompt and save the image as this .png file."),
+]
+Quantize = Annotated[
+    str | None,
+    Option(
+        "--quantize",
+        help="Use fp16, bf16, int8 or int4 matrices; prints what that costs and gains.",
+    ),
+]
+ComparedOn = Annotated[
+    str | None,
+    Option("--data", help="Text for --quantize to compare on (default: the validation split)."),
+]
+
 
 def documented(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the lines of its docstring as the help of its options."""

@@ -2,12 +2,16 @@
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.few_shot import Asked, NumberOfShots, Shots, Template, ask_labels
 from glassformer.cli.lines import one_line
 from glassformer.cli.options import (
+    AboutAudio,
+    AboutImage,
+    ComparedOn,
     Device,
     Json,
     MaxNewTokens,
@@ -17,11 +21,14 @@ from glassformer.cli.options import (
     OptionalCount,
     Penalty,
     Prompts,
+    Quantize,
     RunFolder,
+    Scored,
     Seed,
     Stop,
     Streamed,
     Temperature,
+    ToImage,
     TopK,
     TopP,
     Window,
@@ -102,8 +109,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def generate(
     run: RunFolder,
     prompt: Prompts = None,
-    image: str | None = None,
-    audio: str | None = None,
+    image: AboutImage = None,
+    audio: AboutAudio = None,
     max_new_tokens: MaxNewTokens = None,
     temperature: Temperature = None,
     top_k: TopK = None,
@@ -116,12 +123,14 @@ def generate(
     stop: Stop = None,
     window: Window = False,
     stream: Streamed = False,
-    score: bool = False,
-    to_image: Path | None = None,
+    score: Scored = False,
+    to_image: ToImage = None,
     shots: Shots = None,
     n_shots: NumberOfShots = None,
     template: Template = None,
     inp: Asked = None,
+    quantize: Quantize = None,
+    data: ComparedOn = None,
     force: Force = False,
     device: Device = "cpu",
     json: Json = False,
@@ -130,40 +139,53 @@ def generate(
 
     With --image or --audio, a multimodal model answers the prompt about that file; with --shots, a
     language model gives the likeliest label of each text.
-
-    image: Image that the prompts are about.
-    audio: Audio file that the prompts are about.
-    score: Print the log-probabilities of the prompt's tokens instead.
-    to_image: Draw the prompt and save the image as this .png file.
     """
     files, shown = given({"image": image, "audio": audio}), {"stream": stream, "score": score}
+    packing = {"quantize": quantize, "data": data}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
-        unused = {**options, **files, **shown, "seed": None}
+        unused = {**options, **files, **shown, **packing, "seed": None}
         refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        return _write(run, prompt, files, given(options), stream, score, device, json)
-    return _draw(run, prompt or [], to_image, force, options, files | shown, device, json)
+        opened = lambda: _opened(run, device, **packing)
+        return _write(opened, prompt, files, given(options), stream, score, json)
+    return _draw(run, prompt or [], to_image, force, options, files | shown | packing, device, json)
+
+
+def _opened(folder: Path, device: str, quantize: str | None, data: str | None) -> "Run":
+    """The run; quantized if asked to, with a table of its loss and speed on standard error."""
+    from glassformer.run import load
+
+    if quantize is None:
+        refuse({"data": data}, "Without --quantize no loss is printed")
+        return load(folder, device)
+    from glassformer.run.quantizing import compared
+
+    run = load(folder, device, quantize=quantize)
+    costs = compared(load(folder, device), run, data)
+    whole = costs[0].bits_per_byte is None
+    sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")
+    for name, cost in zip(("float32", quantize), costs, strict=True):
+        loss = cost.loss if cost.bits_per_byte is None else cost.bits_per_byte
+        sys.stderr.write(f"{name:8}{loss:16.4f}{cost.tokens_per_second:11.1f}\n")
+    return run
 
 
 def _write(
-    folder: Path,
+    opened: Callable[[], "Run"],
     prompts: list[str] | None,
     files: dict[str, str],
     options: dict[str, Any],
     streamed: bool,
     scored: bool,
-    device: str,
     as_json: bool,
 ) -> None:
     """Print prompts and new texts, several prompts as one batch; or the prompts' scores."""
-    from glassformer.run import load
-
     if scored:
         unused = {**options, **files, "stream": streamed}
         refuse(unused, "--score reads the prompt and writes nothing")
@@ -173,7 +195,7 @@ def _write(
             raise ConfigError(
                 f"--stream shows one text as it grows, not {count}; give one --prompt."
             )
-    run = load(folder, device)
+    run = opened()
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
     watched = on_terminal() and not as_json and run.task.continues

@@ -17,6 +17,7 @@ from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import Activation, activation_function
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm
+from glassformer.layers.packed import OF_LOGITS, Bits, PackedMatrix
 from glassformer.layers.tap import tap
 
 HeadKind = Literal["lm", "masked_lm", "tag", "classify", "pool", "none"]
@@ -42,14 +43,25 @@ class LanguageModelHead(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model)) if tied is None else tied
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
-        self.factor = factor
+        self.factor, self.tied = factor, tied is not None
+        self.packed: PackedMatrix | None = None
+
+    def pack(self, bits: Bits) -> None:
+        """Multiply by a copy in a format for inference (see `layers.packed`); the rows of a tied
+        embedding stay as they are."""
+        self.packed = PackedMatrix(self.weight, OF_LOGITS[bits])
+        if not self.tied:
+            self.register_parameter("weight", None)
 
     def forward(
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows V"]:
         """Logits; `positions` are not used."""
         h = hidden if self.factor == 1.0 else hidden * self.factor
-        logits = cpu_kernels.linear(h, self.weight, self.bias)
+        if self.packed is None:
+            logits = cpu_kernels.linear(h, self.weight, self.bias)
+        else:
+            logits = self.packed.linear(h, self.bias)
         return tap(self, "logits", logits, "batch position vocabulary")
 
 

@@ -5,13 +5,15 @@ from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
+from glassformer.layers.packed import Bits, PackedMatrix
 from glassformer.layers.quantized import dequantized, quantized, quantized_linear
 
 
 class Linear(nn.Linear):
     """torch's layer with parameters unset until `init.initialize` or loaded weights fill them.
 
-    `quantize` replaces the weight by 8-bit integers, which are not trained.
+    `quantize` replaces the weight by 8-bit integers, which are not trained but let gradients pass;
+    `pack` by numbers of few bits for inference.
     """
 
     levels: Tensor | None
@@ -27,13 +29,21 @@ class Linear(nn.Linear):
         super().__init__(in_features, out_features, bias, device)
         self.register_buffer("levels", None, persistent=False)
         self.register_buffer("scale", None, persistent=False)
+        self.packed: PackedMatrix | None = None
 
     def reset_parameters(self) -> None:
         """No-op; `init.initialize` fills the weights."""
 
     @property
+    def holds_weight(self) -> bool:
+        """Whether the matrix is a parameter, in floating point."""
+        return self.levels is None and self.packed is None
+
+    @property
     def frozen_matrix(self) -> Tensor:
-        """W, or what its integers stand for."""
+        """W, or what its bits stand for."""
+        if self.packed is not None:
+            return self.packed.matrix
         if self.levels is None or self.scale is None:
             return self.weight
         return dequantized(self.levels, self.scale)
@@ -45,6 +55,8 @@ class Linear(nn.Linear):
 
     def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows F"]:
         """y."""
+        if self.packed is not None:
+            return self.packed.linear(input, self.bias)
         if self.levels is None or self.scale is None:
             return cpu_kernels.linear(input, self.weight, self.bias)
         return quantized_linear(input, self.levels, self.scale, self.bias)
@@ -54,6 +66,12 @@ class Linear(nn.Linear):
         if self.levels is None:
             self.levels, self.scale = quantized(self.weight)
             self.register_parameter("weight", None)
+
+    def pack(self, bits: Bits) -> None:
+        """Keep the weight in a format for inference (see `layers.packed`), not as a parameter."""
+        self.packed = PackedMatrix(self.frozen_matrix, bits)
+        self.register_parameter("weight", None)
+        self.levels = self.scale = None
 
     def dequantize(self) -> None:
         """Make what the integers stand for the weight, a frozen parameter."""

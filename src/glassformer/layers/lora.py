@@ -91,7 +91,7 @@ def plain_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     changed = {
         f"{name}.weight": one
         for name, one in model.named_modules()
-        if isinstance(one, LoRALinear) or (isinstance(one, Linear) and one.levels is not None)
+        if isinstance(one, LoRALinear) or (isinstance(one, Linear) and not one.holds_weight)
     }
     for name, parameter in model.named_parameters():
         if name not in changed and not is_factor(name):

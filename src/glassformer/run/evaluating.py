@@ -1,6 +1,7 @@
 """Scores of a model on the data of its run, or on other data in the same form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,20 @@ def on_own_data(
     if targets is not None:
         _check_pairs(task)
         raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
+    with own_data(task, split) as (opened, train):
+        return {"split": split, "data": None, **_scores(opened, model, split, how, train)}
+
+
+@contextmanager
+def own_data(task: Task, split: str) -> Iterator[tuple[Task, Training]]:
+    """The task with a split of the run's data, and its training records."""
     with scratch_folder() as place:  # a run folder may be read-only
         kept = task.stored()
         if kept is None:
-            opened, train = _opened(task, task.recipe.data, place, split)
+            yield _opened(task, task.recipe.data, place, split)
         else:
             opened = type(task)(task.recipe, task.processor, task.folder, kept)
-            train = lambda: opened.split("train").records
-        return {"split": split, "data": None, **_scores(opened, model, split, how, train)}
+            yield opened, lambda: opened.split("train").records
 
 
 def on_other_data(
@@ -63,10 +70,16 @@ def on_other_data(
             raise DataError(f"{task.folder} has no recipe.yaml, which names its training data")
         return split_of(task.processor.read(recipe.data), "train")
 
+    with other_data(task, data, targets) as opened:
+        return {"split": "all", "data": data, **_scores(opened, model, split, how, train)}
+
+
+@contextmanager
+def other_data(task: Task, data: str, targets: str | None = None) -> Iterator[Task]:
+    """The task with all of `data` as its validation split."""
     with scratch_folder() as place:
         form = _other_data(task.recipe.data, data, targets)
-        opened, _ = _opened(task, capture_stdin(form, place), place, split)
-        return {"split": "all", "data": data, **_scores(opened, model, split, how, train)}
+        yield _opened(task, capture_stdin(form, place), place, "validation")[0]
 
 
 def _check_split(split: str) -> None:

@@ -35,6 +35,7 @@ from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
 from glassformer.manifest import NAME, digest
+from glassformer.models.packing import pack
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
@@ -61,6 +62,8 @@ class Run:
     model: Transformer
     task: Task
     recipe: Recipe | None = None
+    bits: str | None = None
+    """Format of the model's large matrices; None: float32."""
 
     @property
     def processor(self) -> Any:
@@ -94,7 +97,17 @@ class Run:
         """
         device = next(self.model.parameters()).device
         model = model_at(self.folder, checkpoint, self.recipe, self.model.config, device)
-        return replace(self, model=model)
+        at = replace(self, model=model, bits=None)
+        return at if self.bits is None else at.quantized(self.bits)
+
+    def quantized(self, bits: str) -> Self:
+        """The same run with the large matrices of its model as fp16, bf16, int8 or int4 (see
+        `layers.packed`), for inference on a CPU; the model is changed, not copied.
+
+        ConfigError: an unknown format, another device, adapters beside the weights.
+        """
+        pack(self.model, bits)
+        return replace(self, bits=bits)
 
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are
