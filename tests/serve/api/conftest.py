@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ class Api:
 
     def __init__(self, folders: dict[str, Path], **how: Any):
         from glassformer.run import load
-        from glassformer.serve.api.application import application
+        from glassformer.serve.api.application import ENDPOINTS, application
         from glassformer.serve.api.engine_thread import EngineThread
         from glassformer.serve.api.envelope import Log
         from glassformer.serve.api.models import Registry, Served
@@ -28,6 +29,7 @@ class Api:
         self.service = Service(Registry(runs), engine, **{"log": Log(None), **how})
         self.app = application(self.service)
         self.runs = {one.id: one.run for one in runs}
+        self.replies = {one.path: one.reply for one in ENDPOINTS}
 
     def ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
         async def asked() -> httpx2.Response:
@@ -38,10 +40,11 @@ class Api:
         return asyncio.run(asked())
 
     def post(self, path: str, **fields: Any) -> Any:
-        """The JSON of a reply, which must be one of success."""
+        """The JSON of a reply, which must be one of success and have its documented form."""
         reply = self.ask("POST", path, json=fields)
         assert reply.status_code == 200, reply.text
-        return reply.json()
+        self.replies[path].model_validate(value := reply.json())
+        return value
 
     def stream(self, path: str, **fields: Any) -> list[Any]:
         """The events of a stream, which must end as clients expect it."""
@@ -52,8 +55,54 @@ class Api:
         assert (last, rest) == ("data: [DONE]", "")
         return [json.loads(event.removeprefix("data: ")) for event in events]
 
-    def close(self) -> None:
-        self.service.engine.close()
+    async def loads(self) -> int:
+        """Texts in the thread that computes, when all commands so far are done."""
+        engine = self.service.engine
+        count = engine.batch(object(), lambda _: [len(engine._texts)], [None])
+        return (await asyncio.wrap_future(count))[0]
+
+
+class Connection:
+    """A client that reads as it likes and may leave."""
+
+    def __init__(self, api: Api, path: str, fields: dict[str, Any]):
+        self.body, self.messages = json.dumps(fields).encode(), list[Any]()
+        self.left, self.came = asyncio.Event(), asyncio.Condition()
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        self.scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+        }
+        self.task = asyncio.ensure_future(api.app(self.scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self.body:
+            body, self.body = self.body, b""
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        async with self.came:
+            self.messages.append(message)
+            self.came.notify_all()
+
+    async def until(self, n: int) -> None:
+        """Wait for so many messages."""
+        async with self.came:
+            await self.came.wait_for(lambda: len(self.messages) >= n)
+
+    @property
+    def text(self) -> str:
+        return b"".join(one.get("body", b"") for one in self.messages).decode()
+
+    @property
+    def status(self) -> int:
+        return self.messages[0]["status"]
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +117,11 @@ def folders(tmp_path_factory, talker) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def api(folders) -> Any:
+def api(folders) -> Iterator[Api]:
+    """A server of all of them."""
     made = Api(folders)
     yield made
-    made.close()
+    made.service.engine.close()
 
 
 @pytest.fixture
@@ -85,7 +135,21 @@ def api_of(folders) -> Any:
 
     yield make
     for one in made:
-        one.close()
+        one.service.engine.close()
 
 
-Maker = Callable[..., Api]
+@pytest.fixture
+def gate(monkeypatch) -> Iterator[threading.Semaphore]:
+    """Steps of decoding that may be computed: each waits for one."""
+    from glassformer.serve.api import engine_thread
+
+    permits, decode = threading.Semaphore(0), engine_thread.decode
+
+    def gated(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for step in decode(*arguments, **options):
+            permits.acquire()
+            yield step
+
+    monkeypatch.setattr(engine_thread, "decode", gated)
+    yield permits
+    permits.release(1000)
