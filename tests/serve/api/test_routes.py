@@ -100,7 +100,7 @@ def test_a_message_is_answered_as_by_the_run(api):
     reply = api.post("/v1/chat/completions", **asked, logprobs=True, top_logprobs=2)
     (choice,) = reply["choices"]
     assert choice["message"]["content"] == api.runs["chat"].chat("hot day") == "cold"
-    assert [one["token"] for one in choice["logprobs"]["content"]][0] == "cold"
+    assert choice["logprobs"]["content"][0]["token"] == "cold"
     first, *events, last = api.stream(
         "/v1/chat/completions", **asked, stream_options={"include_usage": True}
     )
@@ -136,7 +136,9 @@ def outputs(reply):
 
 def test_tasks_of_text_answer_as_their_runs(api):
     runs = api.runs
-    found = outputs(api.post("/v1/translate", model="pairs", input=["abc", "fed"], beams=2, n_best=2))
+    found = outputs(
+        api.post("/v1/translate", model="pairs", input=["abc", "fed"], beams=2, n_best=2)
+    )
     assert [one["text"] for one in found] == runs["pairs"].translate(["abc", "fed"], beams=2)
     assert {len(one["alternatives"]) for one in found} == {1}
     for given in ("a b c", ["a b c", "b"], [["a", "b", "c"]]):
@@ -145,15 +147,16 @@ def test_tasks_of_text_answer_as_their_runs(api):
         own = runs["tags"].tag([one.split() if isinstance(one, str) else one for one in several])
         assert [[*zip(o["words"], o["tags"], strict=True)] for o in found] == own
     found = outputs(api.post("/v1/classify", model="classes", input=["a b c", "h g"]))
-    assert [one["labels"] for one in found] == [[c] for c in runs["classes"].classify(["a b c", "h g"])]
+    assert [one["labels"] for one in found] == [
+        [c] for c in runs["classes"].classify(["a b c", "h g"])
+    ]
 
 
 @pytest.mark.parametrize("name", ["pictures", "sounds", "parts"])
 def test_files_are_read_by_their_content(api, name):
     run = api.runs[name]
     ((kind, reader),) = run.processor.media().items()
-    thing = reader.neutral_inputs()[0] if hasattr(reader, "neutral_inputs") else None
-    raw = reader.to_file(thing)
+    raw = reader.to_file(reader.neutral_inputs()[0])
     part = {kind: address(reader.accept.partition(",")[0], raw)}
     if name == "parts":
         found = outputs(api.post("/v1/generate", model=name, input=[[part, "what is it"]]))
@@ -164,7 +167,9 @@ def test_files_are_read_by_their_content(api, name):
         assert found[0]["labels"] == [run.classify(reader.from_file(raw))]
     path = "/v1/generate" if name == "parts" else "/v1/classify"
     for wrong in ({kind: "/etc/passwd"}, {kind: "example:0"}, {kind: "data:x;base64,?"}):
-        reply = api.ask("POST", path, json={"model": name, "input": [[wrong] if name == "parts" else wrong]})
+        reply = api.ask(
+            "POST", path, json={"model": name, "input": [[wrong] if name == "parts" else wrong]}
+        )
         assert (reply.status_code, reply.json()["error"]["param"]) == (400, "input")
 
 

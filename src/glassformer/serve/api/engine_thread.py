@@ -64,7 +64,12 @@ class TokenEvent:
     log_prob: float = 0.0
     top: tuple[tuple[int, float], ...] = ()
     finish: Literal["end", "length"] | None = None
-    error: BaseException | None = None
+    error: Exception | None = None
+
+
+class Panicked(Exception):
+    """What is no `Exception` was raised, as libraries in other languages do: it would end the event
+    loop."""
 
 
 class TooLate(Exception):
@@ -94,7 +99,7 @@ class _Text:
                 self.steps = decode(one.model, [one.ids], one.how, one.ends, watch=watch)
             step = next(self.steps)
         except BaseException as error:  # noqa: BLE001 - it is this text's, the others go on
-            return TokenEvent(error=error)
+            return TokenEvent(error=_contained(error))
         self.n += 1
         token, log_prob = step.ids[0], step.log_probs[0]
         told = step.choices[0].alternatives if step.choices else ()
@@ -243,7 +248,7 @@ class EngineThread:
             self._answer(jobs)
         except BaseException as error:  # noqa: BLE001 - raised where it is asked for
             if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
+                jobs[0].future.set_exception(_contained(error))
             else:  # one of them fails, and only that one
                 for job in reversed(jobs):
                     self._jobs.appendleft(replace(job, key=object()))
@@ -268,3 +273,11 @@ def _deliver(events: list[tuple[Sink, TokenEvent]]) -> None:
 
 def _log(probability: float) -> float:
     return math.log(probability) if probability > 0 else -math.inf
+
+
+def _contained(error: BaseException) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    panicked = Panicked(type(error).__name__)
+    panicked.__cause__ = error
+    return panicked

@@ -111,7 +111,7 @@ def listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def served(service: Service, listener: socket.socket) -> None:
+def answer(service: Service, listener: socket.socket) -> None:
     """Answer at a socket until a signal has drained the server."""
     logger = logging.getLogger("uvicorn")
     logger.handlers, logger.propagate = [_JsonLines(service.log)], False

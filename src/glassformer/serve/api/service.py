@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.calls import Calls
-from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.engine_thread import EngineThread, Panicked
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
@@ -129,4 +129,4 @@ def _safely(work: Callable[..., Answer], *arguments: Any) -> Answer:
     except Exception:
         raise
     except BaseException as error:
-        raise RuntimeError(f"{type(error).__name__} while preparing a request") from error
+        raise Panicked(type(error).__name__) from error
