@@ -17,6 +17,7 @@ USED = {
     "basedpyright": ("Makefile", "basedpyright"),
     "hatch-fancy-pypi-readme": ("pyproject.toml", "hooks.fancy-pypi-readme"),
     "hatchling": ("pyproject.toml", "hatchling.build"),
+    "httptools": ("src/glassformer/serve/api/server.py", 'http="httptools"'),  # by uvicorn
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),

@@ -20,6 +20,7 @@ from glassformer.cli.fill import fill
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
 from glassformer.cli.publish import export, import_
+from glassformer.cli.serve import serve
 from glassformer.cli.show import (
     data_show,
     plan,
@@ -52,7 +53,7 @@ app = typer.Typer(
     },
 )
 COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed, fill)
-COMMANDS += (tokenize, plan, verify, inspect, import_, export)
+COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2
 """The number of standard error."""

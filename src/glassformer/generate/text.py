@@ -208,7 +208,7 @@ def _deltas(
     finished = set[int]()
     if ends is None:
         ends = config.ends(tokenizer.specials.get("eos"))
-    texts = [_RowText(tokenizer, ids, config.stop, ends) for ids in before]
+    texts = [RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, [*ends], source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
@@ -240,7 +240,7 @@ def _replayed(found: Sequence[Hypothesis], finished: Collection[int]) -> Iterato
         yield Step(tuple(rows), tuple(ids), tuple(log_probs))
 
 
-class _RowText:
+class RowText:
     """The text of one row as its tokens come: what may be shown, and why it ended.
 
     The decoder has seen the ids `before`, so that a space between them and the first new word is

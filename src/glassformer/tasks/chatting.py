@@ -19,6 +19,8 @@ LEAST = 4
 class Chatting(Task):
     """A task whose model may answer messages."""
 
+    routes = ("completions", "chat/completions", "embeddings")
+
     @property
     def template(self) -> ChatTemplate:
         """The chat template of the run; ConfigError: it has none."""

@@ -37,6 +37,7 @@ class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
     capabilities = frozenset({"classes"})
+    routes = ("classify", "embeddings")
     summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")

@@ -101,6 +101,8 @@ class Task(ABC):
     """Whether generated text continues its prompt."""
     first_prompt: ClassVar[str] = ""
     """The prompt where none is given."""
+    routes: ClassVar[tuple[str, ...]] = ("embeddings",)
+    """Routes of the HTTP API, below /v1/, that may answer by it."""
 
     def __init__(
         self,

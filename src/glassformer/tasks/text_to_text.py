@@ -129,6 +129,7 @@ class PairsToText(TextToText):
     """A target for a source; stored pairs have their targets."""
 
     verb = "translate"
+    routes = ("translate", "embeddings")
     metrics = ("loss", "accuracy", *DECODED)
     search: ClassVar[dict[str, Any]] = {"beams": 1, "overflow": "window"}
 
@@ -292,6 +293,7 @@ class PartsToText(TextToText):
     """An answer to a row of parts."""
 
     verb = "generate"
+    routes = ("generate", "embeddings")
     metrics = ("loss", "accuracy", "exact_match")
     search: ClassVar[dict[str, Any]] = {"temperature": 0}
 

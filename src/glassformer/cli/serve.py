@@ -1,0 +1,114 @@
+"""`glassformer serve`: predictions of runs over HTTP, until SIGTERM or Ctrl-C."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from glassformer.cli.options import Device, OptionalCount
+from glassformer.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from glassformer.serve.api.access import Rules
+    from glassformer.serve.api.limits import Limits
+
+NEEDED = ("httptools", "starlette", "uvicorn")
+VARIABLE = "GLASSFORMER_API_KEY"
+"""The environment variable with a key."""
+Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
+Several = Annotated[list[str] | None, Option()]
+Port = Annotated[int, Option(min=0, max=65535)]
+Seconds = Annotated[float, Option(min=0)]
+Bytes = Annotated[int, Option(min=1 << 10)]
+
+
+def serve(
+    run: Runs,
+    name: Several = None,
+    host: str = "127.0.0.1",
+    port: Port = 8000,
+    api_key_file: Path | None = None,
+    insecure: bool = False,
+    cors_origin: Several = None,
+    allow_host: Several = None,
+    max_body: Bytes = 1 << 20,
+    deadline: Seconds = 300.0,
+    drain: Seconds = 30.0,
+    threads: OptionalCount = None,
+    device: Device = "cpu",
+) -> None:
+    """Serve runs over HTTP: the routes of OpenAI's API, and those of tasks.
+
+    The address is printed when the models are loaded. An API key is read from GLASSFORMER_API_KEY.
+    SIGTERM and Ctrl-C end the server when the requests in progress are answered.
+
+    name: Name of a run in requests, in the order of the runs; default: its folder's.
+    host: Address to listen at.
+    port: Port; 0: any that is free.
+    api_key_file: File with an API key on each line, or sha256:HEX of one.
+    insecure: Listen to other machines without a key.
+    cors_origin: Origin whose pages may ask, such as https://example.org; may be repeated.
+    allow_host: Name of this server in requests, such as a proxy's; may be repeated.
+    max_body: Largest request in bytes; raise it for images and audio.
+    deadline: Seconds that a request may take.
+    drain: Seconds that requests in progress get after SIGTERM.
+    threads: Threads of a computation; default: torch's.
+    """
+    rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
+    from glassformer.serve.api.limits import Limits
+
+    limits = Limits(body=max_body, deadline=deadline, drain=drain)
+    _serve(run, name or [], port, device, threads, rules, limits)
+
+
+def _rules(
+    host: str, file: Path | None, insecure: bool, origins: list[str], hosts: list[str]
+) -> "Rules":
+    """Who may ask; ConfigError: the server is not installed, or open to others without a key."""
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in NEEDED):
+        raise ConfigError(
+            "The server is not installed; install it with pip install 'glassformer[serve]'."
+        )
+    from glassformer.serve.api.access import Rules, keys_of
+
+    rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))
+    if not (rules.keys or insecure or rules.local):
+        raise ConfigError(
+            f"Other machines reach --host {host}, and there is no API key; give --api-key-file or "
+            f"{VARIABLE}, or --insecure to serve without one."
+        )
+    return rules
+
+
+def _serve(
+    folders: list[Path],
+    names: list[str],
+    port: int,
+    device: str,
+    threads: int | None,
+    rules: "Rules",
+    limits: "Limits",
+) -> None:
+    """Load the models, print the address, and answer."""
+    import time
+
+    from glassformer.serve.api.engine_thread import EngineThread
+    from glassformer.serve.api.server import address_of, answer, listening, opened
+    from glassformer.serve.api.service import Service
+
+    with listening(rules.host, port) as listener:
+        engine = EngineThread(threads)  # opens the runs, too
+        registry = opened(folders, names, device, engine, int(time.time()))
+        for one in registry.values():
+            parameters = counted(one.run.model.n_parameters, "parameter")
+            routes = ", ".join(f"/v1/{route}" for route in one.routes)
+            sys.stderr.write(f"{one.id}: {parameters}; {routes}\n")
+        if not (rules.keys or rules.local):
+            sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
+        print(address_of(listener), flush=True)
+        answer(Service(registry, engine, limits, rules), listener)
+    sys.stderr.write("the server has ended\n")

@@ -1,0 +1,34 @@
+"""Limits of the server: what is refused instead of being waited for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes, counts and seconds."""
+
+    body: int = 1 << 20
+    """Bytes of a request."""
+    depth: int = 64
+    """Nesting of its JSON."""
+    headers: int = 16 << 10
+    """Bytes of its header fields."""
+    queue: int = 256
+    """Sequences and micro-batches that are accepted and not finished."""
+    characters: int = 1 << 18
+    """Characters of all texts of a request for a model that reads long texts in windows."""
+    deadline: float = 300.0
+    """Seconds of a request."""
+    begin: float = 60.0
+    """Seconds until a sequence is begun."""
+    receive: float = 30.0
+    """Seconds in which a body must come."""
+    send: float = 30.0
+    """Seconds in which a client must read what it was sent."""
+    ping: float = 10.0
+    """Seconds of silence after which a stream gets a comment."""
+    drain: float = 30.0
+    """Seconds that running requests have after SIGTERM."""
+    connections: int = 1024
+    keep_alive: int = 5
+    """Seconds that an idle connection stays open."""

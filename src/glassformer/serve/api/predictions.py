@@ -1,0 +1,204 @@
+"""Routes of single tasks: vectors, translations, tags, classes, answers to parts.
+
+Each is a micro-batch: inputs of several requests for the same model and options are computed in one
+call of the run's verb.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+
+from glassformer.generate.embed import embed
+from glassformer.processors.text_reader import parts_of
+from glassformer.serve.api.answers import Plain
+from glassformer.serve.api.calls import Call
+from glassformer.serve.api.inputs import inputs_of, texts_in
+from glassformer.serve.api.models import EMBEDDINGS, Served
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.requests import (
+    ClassifyRequest,
+    EmbeddingRequest,
+    GenerateRequest,
+    TagRequest,
+    TranslateRequest,
+)
+from glassformer.serve.api.service import Service
+
+ENDS = {"end": "stop", "stop": "stop", "length": "length"}
+LIKELY = 0.5
+"""Probability from which a class is given, where an input may have several."""
+Work = Callable[[list[Any]], Sequence[Any]]
+
+
+class _Windows:
+    """A reader of texts that were read before."""
+
+    @staticmethod
+    def windows(given: list[np.ndarray]) -> list[np.ndarray]:
+        """What is given."""
+        return given
+
+
+async def embeddings(service: Service, request: Request) -> Plain:
+    """POST /v1/embeddings."""
+    asked, served = await service.read(request, EmbeddingRequest, EMBEDDINGS)
+    width = served.run.model.config.d_model
+    if asked.dimensions not in (None, width):
+        raise ApiError(
+            400,
+            f"dimensions: this model's vectors have {width}, not {asked.dimensions}.",
+            "dimensions",
+        )
+    several = isinstance(asked.input, list) and not isinstance(asked.input[0], int)
+    inputs: Any = asked.input if several else [asked.input]
+    service.check_characters([one for one in inputs if isinstance(one, str)])
+    windows = await service.prepare(_windows, served, inputs)
+    n = sum(len(part) for own in windows for part in own)
+    request.scope["facts"].prompt_tokens = n
+    call = service.calls.admit()
+
+    async def answered() -> dict[str, Any]:
+        rows = await call.batch(("embed", served.id), partial(_embedded, served), windows)
+        form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
+        data = [
+            {"object": "embedding", "index": i, "embedding": form(row)}
+            for i, row in enumerate(rows)
+        ]
+        used = {"prompt_tokens": n, "total_tokens": n}
+        return {"object": "list", "data": data, "model": served.id, "usage": used}
+
+    return Plain(call, answered)
+
+
+def _windows(served: Served, inputs: list[Any]) -> list[list[np.ndarray]]:
+    """The sequences of each input; ApiError: one has no token, or an id that the model lacks."""
+    reader, size = served.run.task.text_reader(), served.run.model.config.vocab_size
+    found = list[list[np.ndarray]]()
+    for number, one in enumerate(inputs):
+        if isinstance(one, str):
+            own = reader.windows(one)
+        elif max(one) >= size:
+            raise ApiError(400, f"input: there is no token {max(one)} of {size}.", "input")
+        else:
+            parts = parts_of(np.array(one, np.int32), reader.room)
+            own = [reader.framed(part) for part in parts]
+        if not own:
+            raise ApiError(400, f"input: text {number} has no tokens; leave it out.", "input")
+        found.append(own)
+    return found
+
+
+def _embedded(served: Served, windows: list[Any]) -> Sequence[np.ndarray]:
+    task, reader = served.run.task, _Windows()
+    pool, unit = task.pool, task.normalizes
+    return list(embed(served.run.model, reader, windows, pool, None, unit))  # pyright: ignore
+
+
+def _base64(row: np.ndarray) -> str:
+    """float32, the lowest byte first, in base64."""
+    return b64encode(row.astype("<f4").tobytes()).decode()
+
+
+async def translate(service: Service, request: Request) -> Plain:
+    """POST /v1/translate."""
+    asked, served = await service.read(request, TranslateRequest, "translate")
+    changes = {
+        "beams": asked.beams,
+        "n_best": asked.n_best,
+        "length_penalty": asked.length_penalty,
+        "max_new_tokens": asked.max_tokens,
+    }
+    how = served.run.options(**{k: v for k, v in changes.items() if v is not None})
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    service.check_characters(texts)
+
+    def work(inputs: list[Any]) -> list[Any]:
+        return [
+            {
+                "text": best[0].text,
+                "score": best[0].score,
+                "finish_reason": ENDS[best[0].finish],
+                "alternatives": [{"text": o.text, "score": o.score} for o in best[1:]],
+            }
+            for best in served.run.transduced(inputs, how)
+        ]
+
+    return _predicted(
+        service.calls.admit(), served, ("translate", how.model_dump_json()), work, texts
+    )
+
+
+async def tag(service: Service, request: Request) -> Plain:
+    """POST /v1/tag."""
+    asked, served = await service.read(request, TagRequest, "tag")
+    inputs, run = await _inputs(service, served, asked.input), served.run
+    top = min(asked.top or 1, len(run.classes))
+
+    def work(given: list[Any]) -> list[Any]:
+        return [
+            {"words": run.processor.words(one), **tags.as_json(run.classes)}
+            for one, tags in zip(given, run.tagged(given, top), strict=True)
+        ]
+
+    return _predicted(service.calls.admit(), served, ("tag", top), work, inputs)
+
+
+async def classify(service: Service, request: Request) -> Plain:
+    """POST /v1/classify."""
+    asked, served = await service.read(request, ClassifyRequest, "classify")
+    inputs, run = await _inputs(service, served, asked.input), served.run
+
+    def work(given: list[Any]) -> list[Any]:
+        found = list[Any]()
+        for row in run.classified(given):
+            by_name = dict(zip(run.classes, map(float, row), strict=True))
+            likely = [name for name, p in by_name.items() if p >= LIKELY]
+            best = likely if run.model.config.multi_label else [run.classes[int(row.argmax())]]
+            found.append({"labels": best, "probabilities": by_name})
+        return found
+
+    return _predicted(service.calls.admit(), served, ("classify",), work, inputs)
+
+
+async def generate(service: Service, request: Request) -> Plain:
+    """POST /v1/generate."""
+    asked, served = await service.read(request, GenerateRequest, "generate")
+    inputs, run = await _inputs(service, served, asked.input), served.run
+    changes = {
+        "max_new_tokens": asked.max_tokens,
+        "temperature": asked.temperature,
+        "seed": asked.seed,
+    }
+    how = run.options(**{k: v for k, v in changes.items() if v is not None})
+
+    def work(given: list[Any]) -> list[Any]:
+        rows = [[one] if isinstance(one, str) else list(one) for one in given]
+        return [
+            {"text": one.text, "finish_reason": ENDS[one.finish]} for one in run.answered(rows, how)
+        ]
+
+    return _predicted(
+        service.calls.admit(), served, ("generate", how.model_dump_json()), work, inputs
+    )
+
+
+async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
+    service.check_characters(texts_in(given))
+    return await service.prepare(inputs_of, served, given)
+
+
+def _predicted(
+    call: Call, served: Served, key: tuple[Any, ...], work: Work, inputs: Sequence[Any]
+) -> Plain:
+    """The reply with what `work` gives for each input."""
+
+    async def answered() -> dict[str, Any]:
+        found = await call.batch((served.id, *key), work, inputs)
+        data = [{"index": i, **one} for i, one in enumerate(found)]
+        return {"object": "list", "data": data, "model": served.id}
+
+    return Plain(call, answered)

@@ -1,0 +1,84 @@
+"""Errors of the API: an HTTP status, and a body in the shape that clients of OpenAI's API know.
+
+{"error": {"message": "...", "type": "invalid_request_error", "param": "top_p", "code": null}}
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from glassformer.errors import GlassformerError
+
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "server_error",
+    504: "server_error",
+}
+"""Types by status; of the others invalid_request_error."""
+MOST_SHOWN = 400
+"""Characters of a message."""
+
+
+class ApiError(GlassformerError):
+    """A request that is answered with a status of 400 or above."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ):
+        super().__init__(message)
+        self.status, self.param, self.code = status, param, code
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the reply."""
+        said = str(self)
+        message = said if len(said) <= MOST_SHOWN else f"{said[:MOST_SHOWN]}..."
+        kind = KINDS.get(self.status, "invalid_request_error")
+        return {"error": {"message": message, "type": kind, "param": self.param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        """The reply; half of a character pair is escaped."""
+        return AsciiResponse(self.body, self.status, headers=self.headers)
+
+
+class AsciiResponse(JSONResponse):
+    """Strict JSON in ASCII, since a text of a model may hold half of a character pair."""
+
+    def render(self, content: Any) -> bytes:
+        """See `JSONResponse`."""
+        return dumped(content)
+
+
+def dumped(value: Any) -> bytes:
+    """A value as strict JSON in ASCII."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+class ClientGone(Exception):
+    """The client has closed the connection; nobody reads an answer."""
+
+
+def problem(error: BaseException) -> ApiError:
+    """An error as one of the API: of the user (400), or of the server (500, not to be retried)."""
+    match error:
+        case ApiError():
+            return error
+        case GlassformerError():
+            return ApiError(HTTPStatus.BAD_REQUEST, str(error))
+        case MemoryError():
+            sentence = "The server is out of memory; send a shorter request."
+        case _:
+            sentence = "The server failed at this request; its log has the error by x-request-id."
+    return ApiError(500, sentence, headers={"x-should-retry": "false"})

@@ -1,0 +1,196 @@
+"""What replies hold, for /openapi.json and the tests; handlers write plain values."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Finish = Literal["stop", "length"]
+
+
+class Base(BaseModel):
+    """Complete: a field more or less is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Usage(Base):
+    """Tokens of a request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class InputUsage(Base):
+    """Tokens of a request that generates nothing."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Model(Base):
+    """A model, its task, and the routes that it answers."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    task: str
+    max_length: int
+    routes: list[str]
+    input: dict[str, Any]
+    output: dict[str, Any]
+
+
+class Models(Base):
+    """GET /v1/models."""
+
+    object: Literal["list"]
+    data: list[Model]
+
+
+class LogProbs(Base):
+    """log p of each token in nats; of the first token of a text it may be null."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
+    text_offset: list[int]
+
+
+class CompletionChoice(Base):
+    """A text; in a stream, a piece of it."""
+
+    index: int
+    text: str
+    logprobs: LogProbs | None
+    finish_reason: Finish | None
+
+
+class Completion(Base):
+    """POST /v1/completions, and each event of its stream."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | None = None
+
+
+class TopToken(Base):
+    """A token with log p in nats and its bytes."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChatToken(TopToken):
+    """A token of an answer, and the likeliest tokens at its place."""
+
+    top_logprobs: list[TopToken]
+
+
+class ChatLogProbs(Base):
+    """The tokens of an answer."""
+
+    content: list[ChatToken]
+    refusal: None
+
+
+class Said(Base):
+    """A message of the assistant."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class ChatChoice(Base):
+    """An answer."""
+
+    index: int
+    message: Said
+    logprobs: ChatLogProbs | None
+    finish_reason: Finish
+
+
+class ChatCompletion(Base):
+    """POST /v1/chat/completions."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class Embedding(Base):
+    """The vector of an input: numbers, or float32 in base64, the lowest byte first."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Embeddings(Base):
+    """POST /v1/embeddings."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: InputUsage
+
+
+class Prediction(Base):
+    """What a task says of an input: `output` of its model in /v1/models has the fields."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    index: int
+
+
+class Predictions(Base):
+    """POST /v1/translate, /v1/tag, /v1/classify, /v1/generate."""
+
+    object: Literal["list"]
+    data: list[Prediction]
+    model: str
+
+
+class Tokens(Base):
+    """POST /tokenize."""
+
+    tokens: list[int]
+    pieces: list[str]
+    count: int
+    max_model_len: int
+
+
+class Text(Base):
+    """POST /detokenize."""
+
+    text: str
+
+
+class Status(Base):
+    """GET /livez, /readyz, /health."""
+
+    status: str
+
+
+class Problem(Base):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Failure(Base):
+    """Every error."""
+
+    error: Problem

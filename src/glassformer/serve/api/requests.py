@@ -1,0 +1,238 @@
+"""What requests hold: fields with their types and ranges; others are refused by name.
+
+A field that is left out has the value of the run's own `generate` section, but for `max_tokens` of
+/v1/completions (16) and `seed` (drawn anew).
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LARGEST = (1 << 63) - 1
+MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 4, 256, 20
+MOST_MESSAGES = 1024
+BANNED = -100
+"""The only logit bias that is known: a token that is never chosen."""
+
+TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+Ids = Annotated[list[TokenId], Field(min_length=1)]
+Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)]
+IdLists = Annotated[list[Ids], Field(min_length=1, max_length=MOST_TEXTS)]
+Prompt = str | Texts | Ids | IdLists
+StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
+Stops = StopString | Annotated[list[StopString], Field(max_length=MOST_STOPS)]
+Zero = Annotated[float, Field(ge=0, le=0)]
+
+
+class Base(BaseModel):
+    """Strict about types and names; `null` is a field that is left out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Ignored(Base):
+    """Fields of OpenAI's API that are read and change nothing."""
+
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class ModelRequest(Ignored):
+    """A request that names a model."""
+
+    model: str = Field(max_length=256, description="A name of /v1/models.")
+
+
+class StreamOptions(Base):
+    """How a reply is streamed."""
+
+    include_usage: bool | None = Field(None, description="One more event, with `usage`.")
+    include_obfuscation: bool | None = Field(None, description="Without effect.")
+
+
+class Sampling(ModelRequest):
+    """How text is generated."""
+
+    temperature: float | None = Field(None, ge=0, le=10, description="0: the likeliest token.")
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=-1, le=LARGEST, description="0 and -1: no limit.")
+    min_p: float | None = Field(None, ge=0, le=1)
+    repetition_penalty: float | None = Field(None, gt=0, le=100)
+    seed: int | None = Field(None, ge=-LARGEST, le=LARGEST)
+    stop: Stops | None = Field(None, description="At most 4 strings that end the text.")
+    n: int | None = Field(None, ge=1, le=MOST_CHOICES, description="Texts for each prompt.")
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logit_bias: dict[str, float] | None = Field(
+        None, description="Token ids with -100: they are never chosen. No other bias is known."
+    )
+    presence_penalty: Zero | None = Field(None, description="Only 0.")
+    frequency_penalty: Zero | None = Field(None, description="Only 0.")
+
+    @model_validator(mode="after")
+    def _known_bias(self) -> "Sampling":
+        for token, bias in (self.logit_bias or {}).items():
+            if not (token.isascii() and token.isdecimal() and len(token) < 10):
+                raise ValueError(f"logit_bias has {token[:20]!r} in place of a token id")
+            if bias not in (BANNED, 0):
+                raise ValueError(
+                    f"logit_bias has {bias} for token {token}; only -100 (never chosen) is known"
+                )
+        if self.stream_options is not None and not self.stream:
+            raise ValueError("stream_options is for stream=true; leave it out")
+        return self
+
+    def changes(self) -> dict[str, Any]:
+        """The fields of the run's `generate` section that this request sets."""
+        own = {
+            "temperature": self.temperature,
+            "repetition_penalty": self.repetition_penalty,
+        }
+        found: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+        if self.top_p is not None:
+            found["top_p"] = self.top_p if self.top_p < 1 else None
+        if self.top_k is not None:
+            found["top_k"] = self.top_k if self.top_k > 0 else None
+        if self.min_p is not None:
+            found["min_p"] = self.min_p or None
+        if self.stop is not None:
+            found["stop"] = [self.stop] if isinstance(self.stop, str) else self.stop
+        banned = [int(token) for token, bias in (self.logit_bias or {}).items() if bias]
+        return found | ({"suppress_tokens": banned} if banned else {})
+
+    @property
+    def usage_streamed(self) -> bool:
+        """Whether a stream ends with its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class CompletionRequest(Sampling):
+    """POST /v1/completions."""
+
+    prompt: Prompt = Field(description="A text, texts, token ids, or lists of token ids.")
+    max_tokens: int | None = Field(None, ge=0, le=LARGEST, description="16 if it is left out.")
+    logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="Likeliest tokens to show.")
+    echo: bool | None = Field(None, description="The prompt before the text.")
+    best_of: Literal[1] | None = Field(None, description="Only 1.")
+
+
+class Part(Base):
+    """A part of a message; only text is read."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(Base):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | Annotated[list[Part], Field(min_length=1, max_length=MOST_MESSAGES)]
+    name: str | None = Field(None, description="Without effect.")
+
+    def plain(self) -> dict[str, str]:
+        """The message as the run reads it."""
+        parts = self.content if isinstance(self.content, list) else []
+        content = self.content if isinstance(self.content, str) else "".join(p.text for p in parts)
+        role = "system" if self.role == "developer" else self.role
+        return {"role": role, "content": content}
+
+
+class TextFormat(Base):
+    """The only format of a reply."""
+
+    type: Literal["text"]
+
+
+class ChatRequest(Sampling):
+    """POST /v1/chat/completions."""
+
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+    max_tokens: int | None = Field(None, ge=1, le=LARGEST)
+    max_completion_tokens: int | None = Field(None, ge=1, le=LARGEST)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP)
+    response_format: TextFormat | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ChatRequest":
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs=true")
+        return self
+
+
+class EmbeddingRequest(ModelRequest):
+    """POST /v1/embeddings."""
+
+    input: Prompt = Field(description="A text, texts, token ids, or lists of token ids.")
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = Field(None, ge=1, le=LARGEST, description="Only the model's own.")
+
+
+class TranslateRequest(ModelRequest):
+    """POST /v1/translate."""
+
+    input: str | Texts
+    beams: int | None = Field(None, ge=0, le=16, description="Width of the search; 0: sample.")
+    n_best: int | None = Field(None, ge=1, le=16)
+    length_penalty: float | None = Field(None, ge=-10, le=10)
+    max_tokens: int | None = Field(None, ge=1, le=LARGEST)
+
+
+class File(Base):
+    """A file by its content."""
+
+    image: str | None = Field(None, description="data:image/png;base64,...")
+    audio: str | None = Field(None, description="data:audio/wav;base64,...")
+    text: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "File":
+        if sum(one is not None for one in (self.image, self.audio, self.text)) != 1:
+            raise ValueError("a part has one of text, image, audio")
+        return self
+
+
+Parts = Annotated[list[str | File], Field(min_length=1, max_length=64)]
+Input = str | File | Parts
+Inputs = Annotated[list[Input], Field(min_length=1, max_length=MOST_TEXTS)]
+
+
+class TagRequest(ModelRequest):
+    """POST /v1/tag."""
+
+    input: str | Inputs = Field(description="A text, or inputs: texts, lists of words or parts.")
+    top: int | None = Field(None, ge=1, le=MOST_TOP, description="Likeliest tags of each word.")
+
+
+class ClassifyRequest(ModelRequest):
+    """POST /v1/classify."""
+
+    input: str | File | Inputs = Field(
+        description="An input, or a list of inputs: texts, pairs of texts, files, lists of parts."
+    )
+
+
+class GenerateRequest(ModelRequest):
+    """POST /v1/generate."""
+
+    input: Inputs = Field(description="A list of inputs, each a list of texts and files.")
+    max_tokens: int | None = Field(None, ge=1, le=LARGEST)
+    temperature: float | None = Field(None, ge=0, le=10)
+    seed: int | None = Field(None, ge=0, le=LARGEST)
+
+
+class TokenizeRequest(ModelRequest):
+    """POST /tokenize."""
+
+    text: str
+
+
+class DetokenizeRequest(ModelRequest):
+    """POST /detokenize."""
+
+    tokens: list[TokenId]

@@ -1,0 +1,246 @@
+"""Texts of one call: prompts to ids, how each text is generated, and tokens to what is shown.
+
+Prompt ─> TextRequest ─> tokens ─> Choice: text that may be shown, log-probabilities, the end
+"""
+
+import asyncio
+import hashlib
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.likelihood import beginning
+from glassformer.generate.text import RowText
+from glassformer.serve.api.calls import Call
+from glassformer.serve.api.engine_thread import TextRequest, TokenEvent, TooLate
+from glassformer.serve.api.models import Served
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.requests import LARGEST, Sampling
+from glassformer.tokenizers.text import Tokenizer
+
+Finish = Literal["stop", "length"]
+LEAST_LOG = -9999.0
+"""In place of log 0, which JSON does not have."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt: its text, its ids, and how many of these stand before the text."""
+
+    text: str
+    ids: tuple[int, ...]
+    framed: int = 0
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token that is shown: its id, log p, the likeliest ids with theirs, its place in the
+    text."""
+
+    id: int
+    log_prob: float | None
+    top: tuple[tuple[int, float], ...]
+    offset: int
+
+
+@dataclass
+class Choice:
+    """One text as its tokens come."""
+
+    index: int
+    prompt: Prompt
+    row: RowText
+    text: str = ""
+    tokens: list[Token] = field(default_factory=list)
+    finish: Finish | None = None
+
+    def push(self, event: TokenEvent) -> str:
+        """The text that a token makes safe to show; errors of its computation."""
+        if event.error is not None:
+            if isinstance(event.error, TooLate):
+                raise ApiError(
+                    503, "The request waited too long; send it again.", headers={"Retry-After": "1"}
+                )
+            raise event.error
+        self.tokens.append(Token(event.id, event.log_prob, event.top, len(self.text)))
+        shown, finish = self.row.push(event.id, event.finish == "length")
+        self.text += shown
+        if finish is not None:
+            self.finish = "length" if finish == "length" else "stop"
+        return shown
+
+
+def prompts_of(served: Served, given: Any) -> list[Prompt]:
+    """The prompts of a request: a text, texts, ids, lists of ids. ApiError: an id that the model
+    lacks, a prompt longer than its context."""
+    if isinstance(given, str) or isinstance(given[0], int):
+        given = [given]
+    return [_prompt(served, one) for one in given]
+
+
+def _prompt(served: Served, given: str | list[int]) -> Prompt:
+    tokenizer, context = served.run.tokenizer, served.run.model.config.max_length
+    if isinstance(given, str):
+        check_fits(tokenizer.at_least(given), 0, context)  # before it is tokenized
+        first = tokenizer.frame_or("", "").begin
+        ids = (*first, *tokenizer.encode(given).tolist())
+        if ids:
+            return Prompt(given, ids, len(first))
+        ids = beginning(tokenizer)
+        return Prompt(given, ids, len(ids)) if ids else _refuse_empty()
+    size = min(served.run.model.config.vocab_size, tokenizer.vocab_size)
+    if wrong := [token for token in given if token >= size]:
+        raise ApiError(
+            400, f"prompt: there is no token {wrong[0]}; ids run from 0 to {size - 1}.", "prompt"
+        )
+    return Prompt(tokenizer.decode(given, skip_specials=False), tuple(given))
+
+
+def _refuse_empty() -> Prompt:
+    raise ApiError(400, "prompt: it is empty, and this model needs one token at least.", "prompt")
+
+
+def check_fits(n: int, more: int, context: int) -> None:
+    """Raise ApiError 400 for a prompt that fills more than the context with its new tokens."""
+    if n + more > context + 1 or n > context + (more == 0):
+        raise ApiError(
+            400,
+            f"The prompt has at least {n} tokens and {more} are to be generated, and the model's "
+            f"context is {context}; shorten the prompt, or lower max_tokens.",
+            "max_tokens" if n <= context else None,
+            "context_length_exceeded",
+        )
+
+
+def room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default: int) -> int:
+    """How many tokens are generated: those wanted if they fit, else as many of `default` as do."""
+    context = served.run.model.config.max_length
+    longest = max(len(prompt.ids) for prompt in prompts)
+    if wanted is None:
+        check_fits(longest, 1, context)
+        return min(default, context + 1 - longest)
+    check_fits(longest, wanted, context)
+    return wanted
+
+
+def how_of(served: Served, asked: Sampling, n_tokens: int) -> GenerateConfig:
+    """How the texts of a request are generated; ConfigError: the run's own settings forbid it."""
+    seed = secrets.randbits(62) if asked.seed is None else asked.seed & LARGEST
+    fixed = {"beams": 0, "n_best": 1, "overflow": "refuse"}
+    return served.run.options(
+        **asked.changes(), **fixed, max_new_tokens=max(1, n_tokens), seed=seed
+    )
+
+
+def seed_of(seed: int, choice: int) -> int:
+    """The seed of one of several texts of a prompt; the first has the request's own."""
+    if choice == 0:
+        return seed
+    digest = hashlib.sha256(f"{seed}/{choice}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") & LARGEST
+
+
+def begun(
+    call: Call,
+    served: Served,
+    prompts: Sequence[Prompt],
+    how: GenerateConfig,
+    n: int,
+    ends: Collection[int],
+    top: int,
+    behind: bool,
+) -> list[Choice]:
+    """Begin `n` texts of each prompt; `behind`: the text goes on where the prompt ends."""
+    tokenizer, found = served.run.tokenizer, list[Choice]()
+    for prompt in prompts:
+        for number in range(n):
+            own = how.model_copy(update={"seed": seed_of(how.seed, number)})
+            row = RowText(tokenizer, prompt.ids if behind else (), own.stop, ends)
+            choice = Choice(len(found), prompt, row)
+            found.append(choice)
+            request = TextRequest(
+                served.run.model, prompt.ids, own, tuple(ends), top, call.calls.begin_by
+            )
+            call.generate(choice.index, request)
+    return found
+
+
+Shown = Callable[[Choice, str, Sequence[Token]], Awaitable[None]]
+"""Called with a choice, its new text, and the tokens that came since it was last called."""
+
+
+async def run_to_end(
+    call: Call, choices: Sequence[Choice], shown: Shown, ping: Callable[[], Awaitable[None]]
+) -> None:
+    """Take tokens until every text has ended."""
+    metrics, clock = call.calls.metrics, asyncio.get_running_loop().time
+    going, sent, last = len(choices), [0] * len(choices), [0.0] * len(choices)
+    while going:
+        came = await call.next_event(call.calls.limits.ping)
+        if came is None:
+            await ping()
+            continue
+        choice, event = choices[came[0]], came[1]
+        if choice.finish is not None:  # a step behind its stop string
+            continue
+        new, now = choice.push(event), clock()
+        name = "inter_token_seconds" if last[choice.index] else "ttft_seconds"
+        metrics.time(name, now - (last[choice.index] or call.began))
+        last[choice.index] = now
+        if choice.finish is not None:
+            going -= 1
+            call.abort(choice.index)
+        if new or choice.finish is not None:
+            tokens = choice.tokens[sent[choice.index] :]
+            sent[choice.index] = len(choice.tokens)
+            await shown(choice, new, tokens)
+
+
+def number(log_prob: float) -> float:
+    """log p as JSON has it."""
+    return log_prob if math.isfinite(log_prob) else LEAST_LOG
+
+
+def completion_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token], top: int) -> dict[str, Any]:
+    """Tokens as the `logprobs` of /v1/completions; the chosen token is always among `top`."""
+    tops = list[Any]()
+    for one in tokens:
+        known = dict(one.top)
+        if one.log_prob is None:
+            tops.append(None)
+            continue
+        known[one.id] = one.log_prob
+        row = dict[str, float]()
+        for index, log_prob in sorted(known.items(), key=lambda pair: -pair[1]):
+            row.setdefault(tokenizer.piece(index), number(log_prob))  # of one name, the likeliest
+        tops.append(row)
+    return {
+        "tokens": [tokenizer.piece(one.id) for one in tokens],
+        "token_logprobs": [None if t.log_prob is None else number(t.log_prob) for t in tokens],
+        "top_logprobs": tops if top else None,
+        "text_offset": [one.offset for one in tokens],
+    }
+
+
+def chat_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token]) -> dict[str, Any]:
+    """Tokens as the `logprobs` of /v1/chat/completions."""
+
+    def shown(index: int, log_prob: float) -> dict[str, Any]:
+        raw = list(tokenizer.shown_bytes(index, skip_specials=False))
+        return {"token": tokenizer.piece(index), "logprob": number(log_prob), "bytes": raw}
+
+    content = [
+        shown(one.id, one.log_prob or 0.0) | {"top_logprobs": [shown(i, p) for i, p in one.top]}
+        for one in tokens
+    ]
+    return {"content": content, "refusal": None}
+
+
+def usage(choices: Sequence[Choice], prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Tokens that were read and generated."""
+    read = sum(len(prompt.ids) for prompt in prompts)
+    made = sum(len(choice.tokens) for choice in choices)
+    return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}

@@ -1,0 +1,192 @@
+"""The life of a call: clients that leave, errors in the middle, deadlines, drain, batches."""
+
+import asyncio
+import io
+import json
+import threading
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from glassformer.serve.api import engine_thread
+from glassformer.serve.api.access import Rules
+from glassformer.serve.api.envelope import Log
+from glassformer.serve.api.limits import Limits
+
+from .conftest import Connection
+
+COMPLETIONS = "/v1/completions"
+LONG = {"model": "lm", "prompt": "the cat", "max_tokens": 9, "seed": 5}
+
+
+@pytest.fixture
+def asked(api_of, gate):
+    """A server whose steps wait, and a request that takes nine of them: its text has no end."""
+    api = api_of("lm")
+    end = api.runs["lm"].tokenizer.specials["eos"]
+    return api, gate, LONG | {"logit_bias": {str(end): -100}}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, stream, steps):
+    api, gate, fields = asked
+
+    async def left():
+        stays = Connection(api, COMPLETIONS, fields)
+        leaves = Connection(api, COMPLETIONS, fields | {"stream": stream, "n": 2})
+        gate.release(3 * steps or 1)
+        if stream and steps:
+            await leaves.until(2)
+        else:
+            await asyncio.sleep(0)
+        leaves.left.set()
+        gate.release(1000)
+        await asyncio.gather(leaves.task, stays.task)
+        return stays, await api.loads()
+
+    stays, loads = asyncio.run(left())
+    assert (loads, api.service.calls.weight) == (0, 0)
+    assert api.service.metrics.value("cancelled_total") == 1
+    text = json.loads(stays.text)["choices"][0]["text"]
+    assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
+
+
+def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkeypatch):
+    api, gate, fields = asked
+    decode = engine_thread.decode
+
+    def failing(model, prompts, how, *rest, **options):
+        for n, step in enumerate(decode(model, prompts, how, *rest, **options)):
+            if how.seed == 7 and n == 3:
+                raise KeyboardInterrupt("not even this ends the thread")
+            yield step
+
+    monkeypatch.setattr(engine_thread, "decode", failing)
+    gate.release(1000)
+
+    async def both():
+        poison = Connection(api, COMPLETIONS, fields | {"seed": 7, "stream": True})
+        other = Connection(api, COMPLETIONS, fields)
+        await asyncio.gather(poison.task, other.task)
+        return poison, other
+
+    poison, other = asyncio.run(both())
+    assert (poison.status, other.status) == (200, 200)
+    *_, last, rest = poison.text.split("\n\n")
+    assert rest == ""
+    assert json.loads(last.removeprefix("data: "))["error"]["type"] == "server_error"
+    assert "[DONE]" not in poison.text
+    reply = api.ask("POST", COMPLETIONS, json=fields | {"seed": 7})
+    assert (reply.status_code, reply.headers["x-should-retry"]) == (500, "false")
+    assert "KeyboardInterrupt" not in reply.text
+
+
+def test_a_request_beyond_its_deadline_ends(api_of, gate):
+    api = api_of("lm", limits=replace(Limits(), deadline=0.05))
+    reply = api.ask("POST", COMPLETIONS, json=LONG)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (504, "server_error")
+    *_, last, _ = api.ask("POST", COMPLETIONS, json=LONG | {"stream": True}).text.split("\n\n")
+    assert "more than 0.05 seconds" in last
+    gate.release(1000)
+    assert asyncio.run(api.loads()) == 0
+
+
+def test_a_text_that_waited_too_long_is_not_begun(api_of):
+    api = api_of("lm", limits=replace(Limits(), begin=-1.0))
+    reply = api.ask("POST", COMPLETIONS, json=LONG)
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+
+
+def test_silence_is_filled_with_comments(api_of, gate):
+    api = api_of("lm", limits=replace(Limits(), ping=0.01))
+
+    async def pinged():
+        one = Connection(api, COMPLETIONS, LONG | {"stream": True})
+        await one.until(3)
+        gate.release(1000)
+        await one.task
+        return one
+
+    text = asyncio.run(pinged()).text
+    assert text.startswith(": ping\n\n: ping\n\n")
+    assert text.endswith("data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_drain_waits_and_then_ends_with_an_error(asked, finishes):
+    api, gate, fields = asked
+    calls = api.service.calls
+
+    async def drained():
+        plain = Connection(api, COMPLETIONS, fields)
+        stream = Connection(api, COMPLETIONS, fields | {"stream": True})
+        gate.release(4)
+        await stream.until(2)
+        ending = asyncio.ensure_future(calls.drain(20.0 if finishes else 0.0))
+        await asyncio.sleep(0)
+        late = Connection(api, COMPLETIONS, fields)
+        await late.task
+        gate.release(1000)
+        await asyncio.gather(plain.task, stream.task, ending)
+        return plain, stream, late
+
+    plain, stream, late = asyncio.run(drained())
+    assert (late.status, plain.status) == (503, 200 if finishes else 503)
+    assert ("[DONE]" in stream.text, '"error"' in stream.text) == (finishes, not finishes)
+    assert api.ask("GET", "/readyz").status_code == 503
+    assert api.ask("GET", "/livez").status_code == 200
+    assert (len(calls), asyncio.run(api.loads())) == (0, 0)
+
+
+def test_requests_for_one_verb_are_computed_together(api_of, monkeypatch):
+    api = api_of("classes", "tags")
+    run, sizes, held = api.runs["classes"], [], threading.Event()
+    classify = run.task.classify
+
+    def counted(model, inputs):
+        if "h h h" in inputs and len(inputs) > 1:
+            raise ValueError("one is poison")
+        sizes.append(len(inputs))
+        return classify(model, inputs)
+
+    monkeypatch.setattr(run.task, "classify", counted)
+
+    async def several():
+        api.service.engine.batch(object(), lambda one: [held.wait(20)], [None])
+        texts = (["a"], ["b c", "d"], ["h h h"], ["e f"])
+        asked = [
+            Connection(api, "/v1/classify", {"model": "classes", "input": one}) for one in texts
+        ]
+        tags = Connection(api, "/v1/tag", {"model": "tags", "input": "a b"})
+        gone = Connection(api, "/v1/classify", {"model": "classes", "input": ["g"] * 50})
+        while api.service.calls.weight < 6:
+            await asyncio.sleep(0)
+        gone.left.set()
+        await gone.task
+        held.set()
+        await asyncio.gather(*(one.task for one in (*asked, tags)))
+        return [json.loads(one.text)["data"] for one in asked]
+
+    found = asyncio.run(several())
+    assert sorted(sizes) == [1, 1, 1, 2], "the poison was alone, nobody computed for who had left"
+    for own, texts in zip(found, (["a"], ["b c", "d"], ["h h h"], ["e f"]), strict=True):
+        assert [one["labels"] for one in own] == [[name] for name in run.classify(texts)]
+
+
+def test_a_line_of_the_log_has_no_prompt_and_no_key(api_of):
+    stream = io.StringIO()
+    rules = Rules(keys=(sha256(b"the-secret-key-1").digest(),))
+    api = api_of("lm", log=Log(stream), rules=rules)
+    headers = {"authorization": "Bearer the-secret-key-1"}
+    for fields in (LONG, LONG | {"top_p": "the cat\nforged"}, LONG | {"prompt": "the cat" * 9}):
+        api.ask("POST", COMPLETIONS, json=fields, headers=headers)
+    api.ask("GET", "/the%0acat%1b[31m", headers=headers)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["status"] for line in lines] == [200, 400, 400, 404]
+    assert lines[0]["generated_tokens"] > 0
+    assert lines[0]["key"] == lines[1]["key"] != ""
+    assert "cat" not in stream.getvalue()
+    assert "secret" not in stream.getvalue()
+    assert stream.getvalue().isascii()
