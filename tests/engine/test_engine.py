@@ -35,13 +35,13 @@ def model_of(changes) -> Transformer:
     return tiny.stir(Transformer(ModelConfig(**own), seed=1), std=0.1)
 
 
-def requests(n: int) -> list[Request]:
+def requests(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
     """Prompts at the edges of pages, some with a shared beginning, some longer than what fits."""
     draw, found = random.Random(0), []
     for i in range(n):
         own = tuple(draw.randrange(300) for _ in range(draw.choice([1, 3, 63, 64, 65, 100, 129])))
         how = GenerateConfig(
-            max_new_tokens=draw.choice([1, 5, 40]),
+            max_new_tokens=draw.choice(new),
             temperature=draw.choice([0, 1.0]),
             repetition_penalty=draw.choice([1, 1.3]),
             overflow="window",
@@ -233,3 +233,24 @@ def test_what_cannot_run_is_refused(request_, words):
 def test_a_cache_without_room_is_refused():
     with pytest.raises(ConfigError, match="at least"):
         Engine(model_of(KINDS[0]), cache_bytes=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.serving
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+def test_a_thousand_requests_in_twenty_schedules(table):
+    """D1: 1 to 64 texts at once, with and without shared prefixes, small pools. Bits are those of
+    a number of threads: a product with two of them sums in another order."""
+    model, wanted = model_of(KINDS[0]), requests(1000, new=(1, 4, 9))
+    differing, page = 0, module.Pool.page_bytes(2, 2, 16, torch.float32)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        expected = [alone(model, one) for one in wanted]
+        for schedule in range(10):
+            draw = random.Random(10 * threads + schedule)
+            rows, pages = draw.choice([1, 2, 5, 16, 64]), draw.choice([5, 9, 40, 300])
+            options = {"max_rows": rows, "cache_bytes": pages * page, "seed": schedule}
+            found = together(model, wanted, shares_prefixes=bool(schedule % 2), **options)
+            differing += sum(a != b for a, b in zip(found, expected, strict=True))
+    table("D1", f"1,000 requests in 20 schedules: {differing} of 20,000 differ in any bit")
+    assert differing == 0
