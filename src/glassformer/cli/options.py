@@ -27,6 +27,15 @@ def _named(text: str) -> Path:
     return Path(text)
 
 
+def _bytes(text: str | int) -> int:
+    """512MB as a number; a unit is 1024 of the one below."""
+    units = {"": 0, "K": 1, "M": 2, "G": 3}
+    found = re.fullmatch(r"(\d{1,15})([KMG]?)B?", str(text).upper())
+    if found is None:
+        raise ConfigError(f"{text!r:.40} is no size; give bytes, or a size such as 512MB or 2GB.")
+    return int(found[1]) << 10 * units[found[2]]
+
+
 NewRun = Annotated[Path | None, Option(parser=_named, metavar="<path>")]
 RunFolder = Annotated[Path, Argument(help="A run folder.", metavar="RUN")]
 Overrides = Annotated[
@@ -38,6 +47,8 @@ MaxNewTokens = Annotated[
     int | None, Option("--max-new-tokens", help="Largest number of new tokens.", min=1)
 ]
 Count = Annotated[int, Option(min=1)]
+Size = Annotated[int, Option(parser=_bytes, metavar="<size>", show_default=False)]
+OptionalSize = Annotated[int | None, Option(parser=_bytes, metavar="<size>")]
 OptionalCount = Annotated[int | None, Option(min=1)]
 Index = Annotated[int, Option(min=0)]
 OptionalIndex = Annotated[int | None, Option(min=0)]

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glassformer.cli.options import Device, OptionalCount
+from glassformer.cli.options import Count, Device, OptionalCount, OptionalSize, Size
 from glassformer.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from glassformer.serve.api.access import Rules
+    from glassformer.serve.api.engine_thread import EngineThread
     from glassformer.serve.api.limits import Limits
+    from glassformer.serve.api.models import Registry
 
 NEEDED = ("httptools", "starlette", "uvicorn")
 VARIABLE = "GLASSFORMER_API_KEY"
@@ -21,7 +25,6 @@ Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
 Several = Annotated[list[str] | None, Option()]
 Port = Annotated[int, Option(min=0, max=65535)]
 Seconds = Annotated[float, Option(min=0)]
-Bytes = Annotated[int, Option(min=1 << 10)]
 
 
 def serve(
@@ -33,9 +36,12 @@ def serve(
     insecure: bool = False,
     cors_origin: Several = None,
     allow_host: Several = None,
-    max_body: Bytes = 1 << 20,
+    max_body: Size = 1 << 20,
     deadline: Seconds = 300.0,
     drain: Seconds = 30.0,
+    max_rows: Count = 16,
+    cache: OptionalSize = None,
+    quantize: str | None = None,
     threads: OptionalCount = None,
     device: Device = "cpu",
 ) -> None:
@@ -51,16 +57,26 @@ def serve(
     insecure: Listen to other machines without a key.
     cors_origin: Origin whose pages may ask, such as https://example.org; may be repeated.
     allow_host: Name of this server in requests, such as a proxy's; may be repeated.
-    max_body: Largest request in bytes; raise it for images and audio.
+    max_body: Largest request; raise it for images and audio; default: 1MB.
     deadline: Seconds that a request may take.
     drain: Seconds that requests in progress get after SIGTERM.
+    max_rows: Texts that a model writes at the same time; others wait.
+    cache: Memory for keys and values of each model that writes, such as 512MB; default: what
+        its texts need, at most 1GB.
+    quantize: Keep large matrices as fp16, bf16, int8 or int4.
     threads: Threads of a computation; default: torch's.
     """
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
+    from glassformer.serve.api.engine_thread import EngineThread
+    from glassformer.serve.api.engines import Engines
     from glassformer.serve.api.limits import Limits
+    from glassformer.serve.api.server import listening, opened
 
-    limits = Limits(body=max_body, deadline=deadline, drain=drain)
-    _serve(run, name or [], port, device, threads, rules, limits)
+    with listening(host, port) as listener:
+        engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
+        registry = opened(run, name or [], device, quantize, engine)
+        limits = Limits(body=max_body, deadline=deadline, drain=drain)
+        _answer(registry, engine, limits, rules, listener)
 
 
 def _rules(
@@ -84,31 +100,24 @@ def _rules(
     return rules
 
 
-def _serve(
-    folders: list[Path],
-    names: list[str],
-    port: int,
-    device: str,
-    threads: int | None,
-    rules: "Rules",
+def _answer(
+    registry: "Registry",
+    engine: "EngineThread",
     limits: "Limits",
+    rules: "Rules",
+    listener: "socket",
 ) -> None:
-    """Load the models, print the address, and answer."""
-    import time
-
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.server import address_of, answer, listening, opened
+    """Print the models and the address, and answer until the end."""
+    from glassformer.serve.api.server import address_of, answer
     from glassformer.serve.api.service import Service
 
-    with listening(rules.host, port) as listener:
-        engine = EngineThread(threads)  # opens the runs, too
-        registry = opened(folders, names, device, engine, int(time.time()))
-        for one in registry.values():
-            parameters = counted(one.run.model.n_parameters, "parameter")
-            routes = ", ".join(f"/v1/{route}" for route in one.routes)
-            sys.stderr.write(f"{one.id}: {parameters}; {routes}\n")
-        if not (rules.keys or rules.local):
-            sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
-        print(address_of(listener), flush=True)
-        answer(Service(registry, engine, limits, rules), listener)
+    for one in registry.values():
+        parameters = counted(one.run.model.n_parameters, "parameter")
+        precision = f" in {one.run.bits}" if one.run.bits else ""
+        routes = ", ".join(f"/v1/{route}" for route in one.routes)
+        sys.stderr.write(f"{one.id}: {parameters}{precision}; {routes}\n")
+    if not (rules.keys or rules.local):
+        sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
+    print(address_of(listener), flush=True)
+    answer(Service(registry, engine, limits, rules), listener)
     sys.stderr.write("the server has ended\n")

@@ -10,6 +10,6 @@ A request's tokens and log-probabilities are the same, bit for bit, alone or in 
 """
 
 from glassformer.engine.engine import Engine
-from glassformer.engine.request import Event, Request
+from glassformer.engine.request import Event, Request, Scored
 
-__all__ = ["Engine", "Event", "Request"]
+__all__ = ["Engine", "Event", "Request", "Scored"]

@@ -25,6 +25,7 @@ from glassformer.generate.logits import likeliest, next_tokens
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
 from glassformer.losses import at_least_float32
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer, evaluating
 
 CHUNK = PAGE
@@ -103,19 +104,10 @@ class Engine:
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
     ):
-        config = model.config
-        weight = next(model.parameters())
-        shape = config.depth("decoder"), config.kv_heads, config.head_width
-        page = Pool.page_bytes(*shape, weight.dtype)
-        wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-config.max_length // PAGE)))
-        n_pages = (wanted if cache_bytes is None else cache_bytes) // page
-        if n_pages < 2:
-            raise ConfigError(
-                f"A cache of {cache_bytes} bytes has no room; this model needs at least "
-                f"{2 * page} ({PAGE} elements, and {PAGE} for padding)."
-            )
+        config, weight = model.config, next(model.parameters())
+        n_pages = pages(model, max_rows, cache_bytes)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
-        self.pool = Pool(*shape, n_pages, weight.dtype, weight.device)
+        self.pool = Pool(*_shape(config), n_pages, weight.dtype, weight.device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes = shares_prefixes
@@ -266,6 +258,24 @@ class Engine:
         """End a running request and give its pages back."""
         self.running.remove(one)
         self.pool.give(one.first, one.n_pages)
+
+
+def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None) -> int:
+    """Pages of a model's pool, as `Engine` has them. ConfigError: a cache without room."""
+    config = model.config
+    page = Pool.page_bytes(*_shape(config), next(model.parameters()).dtype)
+    wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-config.max_length // PAGE)))
+    n_pages = (wanted if cache_bytes is None else cache_bytes) // page
+    if n_pages < 2:
+        raise ConfigError(
+            f"A cache of {cache_bytes} bytes has no room; this model needs at least {2 * page} "
+            f"({PAGE} elements, and {PAGE} for padding)."
+        )
+    return n_pages
+
+
+def _shape(config: ModelConfig) -> tuple[int, int, int]:
+    return config.depth("decoder"), config.kv_heads, config.head_width
 
 
 def _read(one: Running, logits: Float[Tensor, "N V"]) -> tuple[list[Scored], Scored | None]:

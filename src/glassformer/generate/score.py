@@ -1,10 +1,9 @@
 """Log-probability of each token of a given text, alone or as the target of a source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import IGNORE, Batch, padded_rows
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
@@ -14,8 +13,7 @@ from glassformer.generate.advance import (
     encoded,
     half,
 )
-from glassformer.generate.logits import likeliest
-from glassformer.losses import at_least_float32, token_log_probs
+from glassformer.losses import token_log_probs
 from glassformer.models.transformer import Transformer, evaluating
 
 
@@ -30,33 +28,6 @@ def score(
     Errors: nothing to predict, an id outside the vocabulary, a model without a language model head,
     an encoder-decoder without a source (of one row) or another model with one.
     """
-    found = _windows(model, ids, source, prefix)
-    return [value for logits, targets in found for value in _values(logits, targets)]
-
-
-def alternatives(
-    model: Transformer, ids: Sequence[int], top: int, prefix: Sequence[int] = ()
-) -> list[tuple[float, dict[int, float]]]:
-    """The same, each with log p of the `top` likeliest tokens at its place, by their ids."""
-    found: list[tuple[float, dict[int, float]]] = []
-    for logits, targets in _windows(model, ids, None, prefix):
-        own, best = _values(logits, targets), likeliest(at_least_float32(logits), top)
-        values = at_least_float32(logits).log_softmax(-1).gather(-1, best)
-        rows = zip(own, targets.tolist(), best.tolist(), values.tolist(), strict=True)
-        for value, token, names, row in rows:
-            others = dict(zip(names, row, strict=True))
-            found.append((value, others | {token: value} if token in others else others))
-    return found
-
-
-def _values(logits: Float[Tensor, "T V"], targets: Int[Tensor, "T"]) -> list[float]:
-    return token_log_probs(logits[None], targets[None])[0].tolist()
-
-
-def _windows(
-    model: Transformer, ids: Sequence[int], source: Batch | None, prefix: Sequence[int]
-) -> Iterator[tuple[Float[Tensor, "T V"], Int[Tensor, "T"]]]:
-    """The logits and the tokens that they are for, window by window, each token once."""
     check_language_model(model)
     check_source(source, 1, model)
     whole, scored, least = [*prefix, *ids], len(prefix or ids[:1]), 1 if prefix else 2
@@ -66,19 +37,19 @@ def _windows(
             f"A text of {len(ids)} token(s) cannot be scored; at least {least} are needed."
         )
     context, device = model.config.max_length, next(model.parameters()).device
-    tokens, begin = torch.tensor(whole, device=device), None
+    tokens, log_probs = torch.tensor(whole, device=device), []
     with evaluating(model):
         memory = encoded(source, model)
-    while scored < len(whole):
-        first = begin is None and scored <= context
-        begin = 0 if first else max(0, scored - half(context))
-        window = tokens[begin : begin + context + 1]
-        with evaluating(model):
+        while scored < len(whole):
+            begin = 0 if not log_probs and scored <= context else max(0, scored - half(context))
+            window = tokens[begin : begin + context + 1]
+            targets = window[1:].clone()
+            targets[: scored - begin - 1] = IGNORE
             features = model.features(Batch(window[None, :-1]), memory)
             logits = model.head(features.hidden, features.positions)
-        new = slice(scored - begin - 1, None)
-        yield logits[0, new], window[1:][new]
-        scored = begin + len(window)
+            log_probs += token_log_probs(logits, targets[None])[0, scored - begin - 1 :].tolist()
+            scored = begin + len(window)
+    return log_probs
 
 
 def forced(

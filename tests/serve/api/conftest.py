@@ -16,19 +16,21 @@ BASE = "http://localhost"
 class Api:
     """The application, asked without a network; `service` is its state."""
 
-    def __init__(self, folders: dict[str, Path], **how: Any):
-        from glassformer.run import load
+    def __init__(
+        self, folders: dict[str, Path], rows: int = 16, quantize: str | None = None, **how: Any
+    ):
         from glassformer.serve.api.application import ENDPOINTS, application
         from glassformer.serve.api.engine_thread import EngineThread
+        from glassformer.serve.api.engines import Engines
         from glassformer.serve.api.envelope import Log
-        from glassformer.serve.api.models import Registry, Served
+        from glassformer.serve.api.server import opened
         from glassformer.serve.api.service import Service
 
-        engine = EngineThread(threads=1)
-        runs = [Served(name, engine.call(load, of), 1) for name, of in folders.items()]
-        self.service = Service(Registry(runs), engine, **{"log": Log(None), **how})
+        engine = EngineThread(1, Engines(rows))
+        registry = opened([*folders.values()], [*folders], "cpu", quantize, engine)
+        self.service = Service(registry, engine, **{"log": Log(None), **how})
         self.app = application(self.service)
-        self.runs = {one.id: one.run for one in runs}
+        self.runs = {one.id: one.run for one in registry.values()}
         self.replies = {one.path: one.reply for one in ENDPOINTS}
 
     def ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
@@ -58,7 +60,7 @@ class Api:
     async def loads(self) -> int:
         """Texts in the thread that computes, when all commands so far are done."""
         engine = self.service.engine
-        count = engine.batch(object(), lambda _: [len(engine._texts)], [None])
+        count = engine.batch(object(), lambda _: [len(engine.engines)], [None])
         return (await asyncio.wrap_future(count))[0]
 
 
@@ -140,16 +142,15 @@ def api_of(folders) -> Any:
 
 @pytest.fixture
 def gate(monkeypatch) -> Iterator[threading.Semaphore]:
-    """Steps of decoding that may be computed: each waits for one."""
-    from glassformer.serve.api import engine_thread
+    """Steps of an engine that may be computed: each waits for one."""
+    from glassformer.serve.api.engines import Engine
 
-    permits, decode = threading.Semaphore(0), engine_thread.decode
+    permits, step = threading.Semaphore(0), Engine.step
 
-    def gated(*arguments: Any, **options: Any) -> Iterator[Any]:
-        for step in decode(*arguments, **options):
-            permits.acquire()
-            yield step
+    def gated(engine: Any) -> Any:
+        permits.acquire()
+        return step(engine)
 
-    monkeypatch.setattr(engine_thread, "decode", gated)
+    monkeypatch.setattr(Engine, "step", gated)
     yield permits
     permits.release(1000)

@@ -127,6 +127,9 @@ def test_this_machine_is_told_from_others():
         (("--host", "0.0.0.0"), "there is no API key"),
         (("--name", "a", "--name", "b"), "give one for each run"),
         (("--name", "../a"), "is no name of a model"),
+        (("--cache", "1KB"), "this model needs at least"),
+        (("--cache", "2 bytes"), "is no size"),
+        (("--quantize", "int3"), "int3"),
         (("--host", "203.0.113.1", "--insecure"), "cannot listen"),
     ],
 )

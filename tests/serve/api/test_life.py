@@ -9,12 +9,13 @@ from hashlib import sha256
 
 import pytest
 
-from glassformer.serve.api import engine_thread
+from glassformer.engine import engine as engine_module
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
+from small_runs import go, recipe
 
-from .conftest import Connection
+from .conftest import Api, Connection
 
 COMPLETIONS = "/v1/completions"
 LONG = {"model": "lm", "prompt": "the cat", "max_tokens": 9, "seed": 5}
@@ -53,17 +54,18 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
     assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
 
 
-def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkeypatch):
+@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
+def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkeypatch, kind):
+    """Of one text; what is no Exception ends those of its engine, and not the thread."""
     api, gate, fields = asked
-    decode = engine_thread.decode
+    choose = engine_module.next_tokens
 
-    def failing(model, prompts, how, *rest, **options):
-        for n, step in enumerate(decode(model, prompts, how, *rest, **options)):
-            if how.seed == 7 and n == 3:
-                raise KeyboardInterrupt("not even this ends the thread")
-            yield step
+    def failing(logits, rows, config):
+        if config.seed == 7 and rows.new == 3:
+            raise kind("a secret")
+        return choose(logits, rows, config)
 
-    monkeypatch.setattr(engine_thread, "decode", failing)
+    monkeypatch.setattr(engine_module, "next_tokens", failing)
     gate.release(1000)
 
     async def both():
@@ -73,14 +75,16 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkey
         return poison, other
 
     poison, other = asyncio.run(both())
-    assert (poison.status, other.status) == (200, 200)
+    assert (poison.status, other.status) == (200, 200 if kind is MemoryError else 500)
     *_, last, rest = poison.text.split("\n\n")
     assert rest == ""
     assert json.loads(last.removeprefix("data: "))["error"]["type"] == "server_error"
     assert "[DONE]" not in poison.text
     reply = api.ask("POST", COMPLETIONS, json=fields | {"seed": 7})
     assert (reply.status_code, reply.headers["x-should-retry"]) == (500, "false")
-    assert "KeyboardInterrupt" not in reply.text
+    assert "secret" not in reply.text
+    assert api.post(COMPLETIONS, **fields)["choices"]
+    assert asyncio.run(api.loads()) == 0
 
 
 def test_a_request_beyond_its_deadline_ends(api_of, gate):
@@ -93,10 +97,46 @@ def test_a_request_beyond_its_deadline_ends(api_of, gate):
     assert asyncio.run(api.loads()) == 0
 
 
-def test_a_text_that_waited_too_long_is_not_begun(api_of):
-    api = api_of("lm", limits=replace(Limits(), begin=-1.0))
-    reply = api.ask("POST", COMPLETIONS, json=LONG)
-    assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+def test_a_text_that_waited_too_long_is_not_begun(api_of, gate):
+    """One text at a time: while the first is written, the time of the second runs out."""
+    api = api_of("lm", rows=1, limits=replace(Limits(), begin=1e9))
+    end = api.runs["lm"].tokenizer.specials["eos"]
+    fields = LONG | {"logit_bias": {str(end): -100}}
+
+    async def waited():
+        writes = Connection(api, COMPLETIONS, fields | {"stream": True})
+        gate.release(1)
+        await writes.until(2)
+        api.service.calls.limits = replace(Limits(), begin=-1.0)
+        late = Connection(api, COMPLETIONS, fields)
+        while api.service.calls.weight < 2:
+            await asyncio.sleep(0)
+        gate.release(1000)
+        await asyncio.gather(late.task, writes.task)
+        return late, writes
+
+    late, writes = asyncio.run(waited())
+    assert (late.status, "[DONE]" in writes.text) == (503, True)
+    assert (b"retry-after", b"1") in late.messages[0]["headers"]
+
+
+def test_prefixes_are_shared_by_requests_of_one_key_alone(tmp_path):
+    """A prompt of more than a page is known again to its own key, and to no other."""
+    keys = [f"a-key-of-some-length-{n}" for n in range(2)]
+    rules = Rules(keys=tuple(sha256(key.encode()).digest() for key in keys))
+    go(recipe(tmp_path, train={"steps": 2}, model={"max_length": 128}), tmp_path / "run")
+    api, hits = Api({"long": tmp_path / "run"}, rules=rules), []
+    fields = {"model": "long", "prompt": [1, 2, 3] * 30, "max_tokens": 2}
+    for n in (0, 0, 1, 0):
+        headers = {"authorization": f"Bearer {keys[n]}"}
+        assert api.ask("POST", COMPLETIONS, json=fields, headers=headers).status_code == 200
+        lines = api.ask("GET", "/metrics", headers=headers).text.splitlines()
+        (line,) = (one for one in lines if one.startswith("glassformer_prefix_hits_total"))
+        hits.append(int(line.split()[1]))
+    assert hits == [0, 1, 1, 2]
+    told = dict(line.split() for line in lines if line.startswith("glassformer_cache_pages"))
+    assert told == {"glassformer_cache_pages": "33", "glassformer_cache_pages_free": "30"}
+    api.service.engine.close()
 
 
 def test_silence_is_filled_with_comments(api_of, gate):

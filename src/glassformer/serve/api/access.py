@@ -73,10 +73,10 @@ class Rules:
                 403, f"A page of {origin[:100]!r} may not ask here; see --cors-origin.", "origin"
             )
 
-    def check_key(self, authorization: str | None) -> str:
-        """The beginning of the key's hash; "": none is needed. ApiError 401: no known key."""
+    def check_key(self, authorization: str | None) -> bytes:
+        """The key's hash; b"": none is needed. ApiError 401: no known key."""
         if not self.keys:
-            return ""
+            return b""
         scheme, _, key = (authorization or "").partition(" ")
         given = sha256(key.strip().encode("utf-8", "replace")).digest()
         found = [hmac.compare_digest(given, own) for own in self.keys]  # all, in constant time
@@ -87,7 +87,7 @@ class Rules:
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        return given.hex()[:8]
+        return given
 
 
 class Access:

@@ -10,7 +10,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Self, TypeVar
 
-from glassformer.serve.api.engine_thread import EngineThread, TextRequest, TokenEvent
+from glassformer.engine import Event
+from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.problems import ApiError, ClientGone
@@ -22,12 +24,12 @@ AGAIN = {"Retry-After": "1"}
 
 
 class Call:
-    """One accepted request."""
+    """One accepted request; `salt`: texts share computed prefixes with those of the same one."""
 
-    def __init__(self, calls: "Calls", weight: int):
-        self.calls, self.weight = calls, weight
+    def __init__(self, calls: "Calls", weight: int, salt: bytes):
+        self.calls, self.weight, self.salt = calls, weight, salt
         self.began = asyncio.get_running_loop().time()
-        self.events: asyncio.Queue[tuple[int, TokenEvent]] = asyncio.Queue()
+        self.events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         """Tokens of all texts of the call, each with the number that `generate` was given."""
         self._numbers, self._timeout = dict[int, int](), None
         self._futures = list[asyncio.Future[Any]]()
@@ -47,10 +49,10 @@ class Call:
         self._futures = []
         self.calls.release(self)
 
-    def generate(self, index: int, request: TextRequest) -> None:
+    def generate(self, index: int, text: TextRequest) -> None:
         """Begin a text, whose tokens come in `events`."""
         put = self.events.put_nowait
-        self._numbers[index] = self.calls.engine.add(request, lambda event: put((index, event)))
+        self._numbers[index] = self.calls.engine.add(text, lambda event: put((index, event)))
 
     def abort(self, index: int) -> None:
         """End a text."""
@@ -62,7 +64,7 @@ class Call:
         self._futures.append(future)
         return future
 
-    async def next_event(self, patience: float) -> tuple[int, TokenEvent] | None:
+    async def next_event(self, patience: float) -> tuple[int, Event] | None:
         """The next token of any text; None: none came for so many seconds."""
         try:
             async with asyncio.timeout(patience):
@@ -110,7 +112,7 @@ class Calls:
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, weight: int = 1) -> Call:
+    def admit(self, weight: int = 1, salt: bytes = b"") -> Call:
         """Accept a request of so many sequences or batches."""
         if self.draining:
             self.metrics.count("rejected_total", labels=("draining",))
@@ -130,7 +132,7 @@ class Calls:
                 code="queue_full",
                 headers=AGAIN,
             )
-        call = Call(self, weight)
+        call = Call(self, weight, salt)
         self._open[call] = None
         self.weight += weight
         self._idle.clear()

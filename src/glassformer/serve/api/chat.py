@@ -18,6 +18,7 @@ from glassformer.serve.api.texts import (
     Choice,
     Prompt,
     Token,
+    Wanted,
     begun,
     chat_log_probs,
     check_fits,
@@ -35,8 +36,9 @@ class Chat:
         self.asked, self.served, self.prompt = asked, served, prompt
         wanted = asked.max_completion_tokens or asked.max_tokens
         default = served.run.options().max_new_tokens
-        self.how = how_of(served, asked, room(served, [prompt], wanted, default))
-        self.top = asked.top_logprobs or 0
+        how = how_of(served, asked, room(served, [prompt], wanted, default))
+        ends = sorted({*served.run.task.template.ends, *how.eos_token_id})
+        self.wanted = Wanted(how, tuple(ends), asked.n or 1, asked.top_logprobs or 0)
         self.head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -46,11 +48,7 @@ class Chat:
 
     def begin(self, call: Call) -> None:
         """Hand the request to the thread that computes."""
-        ends = sorted({*self.served.run.task.template.ends, *self.how.eos_token_id})
-        n = self.asked.n or 1
-        self.choices = begun(
-            call, self.served, [self.prompt], self.how, n, ends, self.top, behind=False
-        )
+        self.choices = begun(call, self.served, [self.prompt], self.wanted)
 
     async def plain(self, call: Call, request: Request) -> dict[str, Any]:
         """The whole reply."""
@@ -119,7 +117,7 @@ async def chat(service: Service, request: Request) -> Plain | Events:
     asked, served = await service.read(request, ChatRequest, CHAT)
     prompt = await service.prepare(_prompt, served, asked)
     made = Chat(asked, served, prompt)
-    call = service.calls.admit(asked.n or 1)
+    call = service.calls.admit(made.wanted.n, request.scope["facts"].key)
     made.begin(call)
     if asked.stream:
         return Events(call, partial(made.streamed, call, request))

@@ -38,7 +38,8 @@ class Facts:
     id: str
     began: float
     route: str = OTHER
-    key: str = ""
+    key: bytes = b""
+    """Hash of the API key, of which the log has the beginning."""
     model: str = ""
     prompt_tokens: int = 0
     generated_tokens: int = 0
@@ -124,7 +125,7 @@ class Envelope:
             status=facts.status,
             seconds=round(seconds, 4),
             model=facts.model,
-            key=facts.key,
+            key=facts.key.hex()[:8],
             prompt_tokens=facts.prompt_tokens,
             generated_tokens=facts.generated_tokens,
             **more,

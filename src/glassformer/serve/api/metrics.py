@@ -13,6 +13,7 @@ COUNTERS = {
     "requests_total": "Requests by route and status.",
     "prompt_tokens_total": "Tokens that were read.",
     "generated_tokens_total": "Tokens that were generated.",
+    "prefix_hits_total": "Pages of prompts that were known from other prompts.",
     "cancelled_total": "Requests whose client left.",
     "rejected_total": "Requests that were not accepted, by the reason.",
 }

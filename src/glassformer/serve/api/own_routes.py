@@ -68,16 +68,23 @@ async def readyz(service: Service, request: Request) -> Response:
 
 async def metrics(service: Service, request: Request) -> Response:
     """GET /metrics."""
-    calls, loop = service.calls, asyncio.get_running_loop()
+    calls, engine, loop = service.calls, service.engine, asyncio.get_running_loop()
+    texts = engine.engines.counts
+    hits = texts["prefix_hits"] - service.metrics.value("prefix_hits_total")
+    service.metrics.count("prefix_hits_total", max(0, hits))
     before = loop.time()
     await asyncio.sleep(0)
     gauges = {
         "in_flight": ("Requests that are being answered.", len(calls)),
         "queue_depth": ("Texts and batches that are not finished.", calls.weight),
-        "engine_load": ("Of these, those in the thread that computes.", service.engine.load),
+        "engine_load": ("Of these, those in the thread that computes.", engine.load),
+        "texts_running": ("Texts that are being generated.", texts["running"]),
+        "texts_waiting": ("Texts that wait for room in the cache.", texts["waiting"]),
+        "cache_pages": ("Pages of keys and values.", texts["pages"]),
+        "cache_pages_free": ("Of these, those that are free.", texts["pages_free"]),
         "engine_heartbeat_age_seconds": (
             "Seconds since that thread came by its queue.",
-            round(time.monotonic() - service.engine.beat, 3),
+            round(time.monotonic() - engine.beat, 3),
         ),
         "loop_lag_seconds": ("Seconds of one turn of the event loop.", loop.time() - before),
         "resident_bytes": ("Memory of the process alone.", resident_bytes()),

@@ -8,6 +8,8 @@ a second signal   ─> at once
 import asyncio
 import logging
 import socket
+import time
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -80,22 +82,21 @@ class _JsonLines(logging.Handler):
 
 
 def opened(
-    folders: list[Path], names: list[str], device: str, engine: EngineThread, created: int
+    folders: list[Path], names: list[str], device: str, quantize: str | None, engine: EngineThread
 ) -> Registry:
-    """The runs of these folders under their names; ConfigError: more names than runs, or one
-    twice. Errors of `load`."""
+    """The runs of these folders under their names; ConfigError: more names than runs, one twice,
+    or a cache without room for one. Errors of `load`."""
     if len(names) > len(folders):
         raise ConfigError(
             f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
         )
     given = [*names, *[None] * (len(folders) - len(names))]
     ids = [name_of(folder, name) for folder, name in zip(folders, given, strict=True)]
-    return Registry(
-        [
-            Served(name, engine.call(load, folder, device), created)
-            for name, folder in zip(ids, folders, strict=True)
-        ]
-    )
+    opening = partial(load, device=device, quantize=quantize)
+    runs, now = [engine.call(opening, folder) for folder in folders], int(time.time())
+    for run in runs:
+        engine.engines.check(run.model)
+    return Registry([Served(name, run, now) for name, run in zip(ids, runs, strict=True)])
 
 
 def listening(host: str, port: int) -> socket.socket:

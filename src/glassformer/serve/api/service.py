@@ -15,7 +15,8 @@ from starlette.requests import Request
 
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.calls import Calls
-from glassformer.serve.api.engine_thread import EngineThread, Panicked
+from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.engines import Panicked
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics

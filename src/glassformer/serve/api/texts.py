@@ -1,21 +1,22 @@
 """Texts of one call: prompts to ids, how each text is generated, and tokens to what is shown.
 
-Prompt ─> TextRequest ─> tokens ─> Choice: text that may be shown, log-probabilities, the end
+Prompt ─> Request of the engine ─> Event ─> Choice: text that may be shown, log p, the end
 """
 
 import asyncio
 import hashlib
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from glassformer.engine import Event, Request, Scored
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import beginning
 from glassformer.generate.text import RowText
 from glassformer.serve.api.calls import Call
-from glassformer.serve.api.engine_thread import TextRequest, TokenEvent, TooLate
+from glassformer.serve.api.engines import TextRequest, TooLate
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import LARGEST, Sampling
@@ -46,31 +47,74 @@ class Token:
     offset: int
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted behind each prompt: `n` texts, with the `top` likeliest tokens of each place.
+
+    `behind`: a text goes on where the prompt ends. `echo`: the prompt stands before it, with its
+    log-probabilities if they are `scored`. `empty`: that is all; of the text nothing is shown.
+    """
+
+    how: GenerateConfig
+    ends: tuple[int, ...]
+    n: int = 1
+    top: int = 0
+    behind: bool = False
+    echo: bool = False
+    scored: bool = False
+    empty: bool = False
+
+
 @dataclass
 class Choice:
     """One text as its tokens come."""
 
     index: int
     prompt: Prompt
-    row: RowText
+    wanted: Wanted
+    tokenizer: Tokenizer
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
+    """Those that are shown: of an echoed prompt, too."""
+    ids: list[int] = field(default_factory=list)
+    """New tokens."""
     finish: Finish | None = None
 
-    def push(self, event: TokenEvent) -> str:
-        """The text that a token makes safe to show; errors of its computation."""
+    def __post_init__(self) -> None:
+        before = self.prompt.ids if self.wanted.behind else ()
+        self._row = RowText(self.tokenizer, before, self.wanted.how.stop, self.wanted.ends)
+
+    def push(self, event: Event) -> str:
+        """The text that an event makes safe to show; errors of its computation."""
         if event.error is not None:
             if isinstance(event.error, TooLate):
                 raise ApiError(
                     503, "The request waited too long; send it again.", headers={"Retry-After": "1"}
                 )
             raise event.error
-        self.tokens.append(Token(event.id, event.log_prob, event.top, len(self.text)))
-        shown, finish = self.row.push(event.id, event.finish == "length")
+        assert event.token is not None
+        before = len(self.text)
+        if self.wanted.echo and not self.ids:
+            self._echo(event.prompt[self.prompt.framed :])
+        if self.wanted.empty:
+            self.finish = "length"
+        else:
+            self._continue(event.token, event.finish == "length")
+        return self.text[before:]
+
+    def _continue(self, new: Scored, last: bool) -> None:
+        self.ids.append(new.id)
+        self.tokens.append(Token(new.id, new.log_prob, new.top, len(self.text)))
+        shown, finish = self._row.push(new.id, last)
         self.text += shown
         if finish is not None:
             self.finish = "length" if finish == "length" else "stop"
-        return shown
+
+    def _echo(self, scores: Sequence[Scored]) -> None:
+        self.text, offset = self.prompt.text, 0
+        for one in scores:
+            self.tokens.append(Token(one.id, one.log_prob, one.top, min(offset, len(self.text))))
+            offset += len(self.tokenizer.decode([one.id], skip_specials=False))
 
 
 def prompts_of(served: Served, given: Any) -> list[Prompt]:
@@ -105,7 +149,7 @@ def _refuse_empty() -> Prompt:
 
 def check_fits(n: int, more: int, context: int) -> None:
     """Raise ApiError 400 for a prompt that fills more than the context with its new tokens."""
-    if n + more > context + 1 or n > context + (more == 0):
+    if n > context or n + more > context + 1:
         raise ApiError(
             400,
             f"The prompt has at least {n} tokens and {more} are to be generated, and the model's "
@@ -143,28 +187,16 @@ def seed_of(seed: int, choice: int) -> int:
     return int.from_bytes(digest[:8], "little") & LARGEST
 
 
-def begun(
-    call: Call,
-    served: Served,
-    prompts: Sequence[Prompt],
-    how: GenerateConfig,
-    n: int,
-    ends: Collection[int],
-    top: int,
-    behind: bool,
-) -> list[Choice]:
-    """Begin `n` texts of each prompt; `behind`: the text goes on where the prompt ends."""
-    tokenizer, found = served.run.tokenizer, list[Choice]()
+def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
+    """Begin the texts of each prompt."""
+    model, found = served.run.model, list[Choice]()
     for prompt in prompts:
-        for number in range(n):
-            own = how.model_copy(update={"seed": seed_of(how.seed, number)})
-            row = RowText(tokenizer, prompt.ids if behind else (), own.stop, ends)
-            choice = Choice(len(found), prompt, row)
+        for number in range(wanted.n):
+            how = wanted.how.model_copy(update={"seed": seed_of(wanted.how.seed, number)})
+            choice = Choice(len(found), prompt, wanted, served.run.tokenizer)
             found.append(choice)
-            request = TextRequest(
-                served.run.model, prompt.ids, own, tuple(ends), top, call.calls.begin_by
-            )
-            call.generate(choice.index, request)
+            of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt
+            call.generate(choice.index, TextRequest(model, Request(*of), call.calls.begin_by))
     return found
 
 
@@ -242,5 +274,5 @@ def chat_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token]) -> dict[str, A
 def usage(choices: Sequence[Choice], prompts: Sequence[Prompt]) -> dict[str, int]:
     """Tokens that were read and generated."""
     read = sum(len(prompt.ids) for prompt in prompts)
-    made = sum(len(choice.tokens) for choice in choices)
+    made = sum(len(choice.ids) for choice in choices)
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}

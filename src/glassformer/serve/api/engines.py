@@ -1,0 +1,148 @@
+"""The engines: one for each model that writes, made when its first text comes.
+
+    add(number, text, sink) ──> the engine of the text's model ──step of each in turn──> news
+    abort(number)           ──> gone, its pages are free
+
+What fails is news of the texts that it ends, and of no other.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from glassformer.engine import Engine, Event, Request
+from glassformer.engine.engine import pages
+from glassformer.models.transformer import Transformer
+
+Sink = Callable[[Event], None]
+News = tuple[Sink, Event]
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """What is asked of a model; `begin_by`: when it must have begun, by `time.monotonic`."""
+
+    model: Transformer
+    request: Request
+    begin_by: float = math.inf
+
+
+class TooLate(Exception):
+    """A text was not begun in time."""
+
+
+class Panicked(Exception):
+    """What is no `Exception` was raised, as libraries in other languages do: it would end the event
+    loop."""
+
+
+def contained(error: BaseException) -> Exception:
+    """An error that may be raised on an event loop."""
+    if isinstance(error, Exception):
+        return error
+    panicked = Panicked(type(error).__name__)
+    panicked.__cause__ = error
+    return panicked
+
+
+@dataclass(frozen=True)
+class _Text:
+    number: int
+    sink: Sink
+    begin_by: float
+
+
+class Engines:
+    """Texts of several models. `max_rows`, `cache_bytes`: those of each `Engine`.
+
+    Used by one thread, but for `counts`.
+    """
+
+    def __init__(self, max_rows: int = 16, cache_bytes: int | None = None):
+        self.max_rows, self.cache_bytes = max_rows, cache_bytes
+        self._engines: dict[Transformer, Engine] = {}
+        self._texts: dict[tuple[Engine, int], _Text] = {}
+        self._places: dict[int, tuple[Engine, int]] = {}
+        self._refused = list[News]()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Texts that run and wait, pages of all engines, free ones, and pages that were copied
+        instead of computed."""
+        engines = list(self._engines.values())
+        return {
+            "running": sum(len(one.running) for one in engines),
+            "waiting": sum(len(one.waiting) for one in engines),
+            "pages": sum(one.pool.n_pages for one in engines),
+            "pages_free": sum(one.pool.n_free for one in engines),
+            "prefix_hits": sum(one.prefixes.hits for one in engines),
+        }
+
+    def check(self, model: Transformer) -> None:
+        """Raise ConfigError for a model that writes, and for which the cache has no room."""
+        if model.config.architecture == "decoder" and model.config.predicts_next:
+            pages(model, self.max_rows, self.cache_bytes)
+
+    def add(self, number: int, text: TextRequest, sink: Sink) -> None:
+        """Queue a text; one that can never run has an error as its only news."""
+        try:
+            engine = self._engine(text.model)
+            place = engine, engine.add(text.request)
+        except BaseException as error:  # noqa: BLE001 - it is this text's, the others go on
+            self._refused.append((sink, Event(0, error=contained(error))))
+            return
+        self._texts[place] = _Text(number, sink, text.begin_by)
+        self._places[number] = place
+
+    def abort(self, number: int) -> None:
+        """End a text without news; one that has ended is none."""
+        if (place := self._places.pop(number, None)) is not None:
+            del self._texts[place]
+            place[0].abort(place[1])
+
+    def step(self) -> list[News]:
+        """A step of each engine that has texts."""
+        news, self._refused = self._refused, []
+        for model, engine in list(self._engines.items()):
+            if not engine.idle:
+                events = [*_late(engine, self._texts), *self._stepped(model, engine)]
+                news += [(self._told(engine, event), event) for event in events]
+        return news
+
+    def _engine(self, model: Transformer) -> Engine:
+        if model not in self._engines:
+            self._engines[model] = Engine(
+                model, max_rows=self.max_rows, cache_bytes=self.cache_bytes
+            )
+        return self._engines[model]
+
+    def _stepped(self, model: Transformer, engine: Engine) -> list[Event]:
+        try:
+            return engine.step()
+        except BaseException as error:  # noqa: BLE001 - the engine contains every Exception itself
+            del self._engines[model]
+            failed = contained(error)
+            return [Event(own, error=failed) for of, own in self._texts if of is engine]
+
+    def _told(self, engine: Engine, event: Event) -> Sink:
+        """The sink of an event, whose text is forgotten if it has ended."""
+        place = engine, event.request
+        text = self._texts[place]
+        if event.finish or event.error:
+            del self._texts[place], self._places[text.number]
+        return text.sink
+
+
+def _late(engine: Engine, texts: dict[tuple[Engine, int], _Text]) -> Iterator[Event]:
+    """End the texts that should have begun by now; those that wait stand in the order of theirs."""
+    now = time.monotonic()
+    while engine.waiting:
+        number = engine.waiting[0].number
+        if texts[engine, number].begin_by > now:
+            return
+        engine.abort(number)
+        yield Event(number, error=TooLate())
