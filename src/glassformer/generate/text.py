@@ -6,19 +6,20 @@ A prompt is a text, or a sequence of text, images and audio (an `Example`):
     an encoder-decoder reads it as its source, and continues <bos>
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from glassformer.batch import Batch
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, rooms
-from glassformer.generate.beam import beam_search
+from glassformer.generate.beam import beam_steps
 from glassformer.generate.beams import Hypothesis
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
+from glassformer.generate.gradually import Steps, by_length, finish
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.watch import Choice, Watch
 from glassformer.models.transformer import Transformer
@@ -27,8 +28,6 @@ from glassformer.tokenizers.stream import WINDOW, StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
 Finish = Literal["end", "stop", "length"]
-Row = TypeVar("Row")
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,9 @@ def stream(
     `config.beams` the best hypothesis comes when its search is over. Errors: those of `decode` and
     `beam_search`, and text that the tokenizer refuses.
     """
-    begins = _begins(tokenizer, prompts)
-    yield from _deltas(model, tokenizer, begins, config, [Generated() for _ in prompts], begins)
+    begins, results = _begins(tokenizer, prompts), [Generated() for _ in prompts]
+    for new in _progress(model, tokenizer, begins, config, results, begins):
+        yield from new
 
 
 def deltas(
@@ -79,7 +79,8 @@ def deltas(
     """The same for prompts of ids: a text of its own behind each, until a symbol of `ends`."""
     nothing = [()] * len(prompts)
     results = [Generated() for _ in prompts]
-    yield from _deltas(model, tokenizer, prompts, config, results, nothing, ends=ends)
+    for new in _progress(model, tokenizer, prompts, config, results, nothing, ends=ends):
+        yield from new
 
 
 def continued(
@@ -95,12 +96,12 @@ def continued(
     """The whole text behind each prompt of ids, in order, each of at most its own of `limits`
     tokens. Errors: those of `stream`."""
 
-    def written(batch: list[tuple[Sequence[int], int]]) -> list[Generated]:
+    def written(batch: list[tuple[Sequence[int], int]]) -> Steps[list[Generated]]:
         rows, most, nothing = [ids for ids, _ in batch], [n for _, n in batch], [()] * len(batch)
         return _whole(model, tokenizer, rows, config, nothing, None, watch, ends, most)
 
     pairs = [*zip(prompts, limits, strict=True)]
-    return by_length(pairs, lambda pair: len(pair[0]), batch_size, written)
+    return finish(by_length(pairs, lambda pair: len(pair[0]), batch_size, written))
 
 
 def generate(
@@ -114,7 +115,7 @@ def generate(
     """The whole text for each prompt, or for its last `longest` tokens, in order. Errors: those of
     `stream`."""
     begins = [ids[-longest if longest else 0 :] for ids in _begins(tokenizer, prompts)]
-    return _whole(model, tokenizer, begins, config, begins, watch=watch)
+    return finish(_whole(model, tokenizer, begins, config, begins, watch=watch))
 
 
 def answer(
@@ -131,6 +132,18 @@ def answer(
     encoder-decoder after as many tokens as the context has. Errors: those of `decode` and
     `beam_search`, a source longer than the context.
     """
+    return finish(answer_steps(model, tokenizer, examples, config, batch_size, watch))
+
+
+def answer_steps(
+    model: Transformer,
+    tokenizer: PartsTokenizer,
+    examples: Sequence[Example],
+    config: GenerateConfig,
+    batch_size: int = 64,
+    watch: Watch | None = None,
+) -> Steps[list[Generated]]:
+    """The same step by step."""
     context = model.config.max_length
     crossed = model.config.architecture == "encoder_decoder"
     if crossed:
@@ -143,7 +156,7 @@ def answer(
         most = min(config.max_new_tokens, context)
         config = config.model_copy(update={"max_new_tokens": most})
 
-    def written(batch: list[Example]) -> list[Generated]:
+    def written(batch: list[Example]) -> Steps[list[Generated]]:
         prompts, source = batch, None
         if crossed:
             prompts, source = [[tokenizer.begin]] * len(batch), padded(batch)
@@ -151,22 +164,7 @@ def answer(
         return _whole(model, tokenizer.text, prompts, config, nothing, source, watch)
 
     asked = [replace(example, answer=None, targets=None) for example in examples]
-    return by_length(asked, lambda example: len(example.ids), batch_size, written)
-
-
-def by_length(
-    rows: Sequence[Row],
-    length: Callable[[Row], int],
-    batch_size: int,
-    call: Callable[[list[Row]], Sequence[Found]],
-) -> list[Found]:
-    """Results for all rows in order, computed in batches of rows of similar lengths."""
-    order = sorted(range(len(rows)), key=lambda i: length(rows[i]))
-    found: dict[int, Found] = {}
-    for begin in range(0, len(order), batch_size):
-        batch = order[begin : begin + batch_size]
-        found.update(zip(batch, call([rows[i] for i in batch]), strict=True))
-    return [found[i] for i in range(len(rows))]
+    return (yield from by_length(asked, lambda example: len(example.ids), batch_size, written))
 
 
 def _whole(
@@ -178,14 +176,14 @@ def _whole(
     source: Batch | None = None,
     watch: Watch | None = None,
     *rest: Any,
-) -> list[Generated]:
+) -> Steps[list[Generated]]:
     results = [Generated() for _ in prompts]
-    for _ in _deltas(model, tokenizer, prompts, config, results, before, source, watch, *rest):
-        pass
+    for _ in _progress(model, tokenizer, prompts, config, results, before, source, watch, *rest):
+        yield
     return results
 
 
-def _deltas(
+def _progress(
     model: Transformer,
     tokenizer: Tokenizer,
     prompts: Prompts,
@@ -196,10 +194,10 @@ def _deltas(
     watch: Watch | None = None,
     ends: Collection[int] | None = None,
     most: Sequence[int] | None = None,
-) -> Iterator[Delta]:
-    """New text of all rows, also gathered in `results`; it follows the ids `before` it, which are
-    not shown. `ends`: what ends a text; None: the tokenizer's end of text. `most`: tokens of each
-    row."""
+) -> Iterator[list[Delta]]:
+    """New text of all rows, step by step, also gathered in `results`; it follows the ids `before`
+    it, which are not shown. `ends`: what ends a text; None: the tokenizer's end of text. `most`:
+    tokens of each row."""
     if config.beams and watch is not None:
         raise ConfigError(
             f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
@@ -210,7 +208,10 @@ def _deltas(
         ends = config.ends(tokenizer.specials.get("eos"))
     texts = [RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
-        best = [found[0] for found in beam_search(model, prompts, config, [*ends], source)]
+        best = list[Hypothesis]()
+        for search in beam_steps(model, prompts, config, [*ends], source):
+            best = [found[0] for found in search.best if found]
+            yield []
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
         limits = rooms(prompts, model, config, most)
@@ -218,6 +219,7 @@ def _deltas(
             model, prompts, config, [*ends], source, watch=watch, limits=most, finished=finished
         )
     for step in steps:
+        new = list[Delta]()
         for at, row in enumerate(step.rows):
             result = results[row]
             result.ids.append(step.ids[at])
@@ -229,7 +231,8 @@ def _deltas(
                 result.finish = finish
                 finished.add(row)
             if shown or finish:
-                yield Delta(row, shown, finish)
+                new.append(Delta(row, shown, finish))
+        yield new
 
 
 def _replayed(found: Sequence[Hypothesis], finished: Collection[int]) -> Iterator[Step]:

@@ -11,13 +11,14 @@ from functools import partial
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.beam import beam_search
+from glassformer.generate.beam import beam_steps
 from glassformer.generate.beams import Hypothesis, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
+from glassformer.generate.gradually import Steps, by_length, finish
 from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
-from glassformer.generate.text import Finish, by_length
+from glassformer.generate.text import Finish
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 
@@ -56,6 +57,18 @@ def transduce(
     i-th best of each piece.
     Errors: also a model that is no encoder-decoder.
     """
+    return finish(transduce_steps(model, tokenizer, texts, config, batch_size, first))
+
+
+def transduce_steps(
+    model: Transformer,
+    tokenizer: PairTokenizer,
+    texts: Sequence[str],
+    config: GenerateConfig,
+    batch_size: int = 32,
+    first: int = 1,
+) -> Steps[list[list[Transduction]]]:
+    """The same step by step."""
     _check(model, batch_size)
     pieces = [
         list(_pieces(tokenizer, text, model.config.max_length, config, number))
@@ -64,7 +77,8 @@ def transduce(
         for number, text in enumerate(texts, first)
     ]
     call = partial(_hypotheses, model, tokenizer, config)
-    found = iter(by_length([ids for own in pieces for ids in own], len, batch_size, call))
+    whole = yield from by_length([ids for own in pieces for ids in own], len, batch_size, call)
+    found = iter(whole)
     return [
         _joined([next(found) for _ in own], tokenizer, config) if own else [Transduction()]
         for own in pieces
@@ -97,11 +111,12 @@ def score_pairs(
                 "shorten it, or leave it out."
             )
 
-    def scored(batch: list[tuple[list[int], list[int]]]) -> list[list[float]]:
+    def scored(batch: list[tuple[list[int], list[int]]]) -> Steps[list[list[float]]]:
+        yield
         sources, targets = zip(*batch, strict=True)
         return forced(model, targets, Batch.padded(sources), tokenizer.bos)
 
-    return by_length(sides, lambda pair: len(pair[0]), batch_size, scored)
+    return finish(by_length(sides, lambda pair: len(pair[0]), batch_size, scored))
 
 
 def _check(model: Transformer, batch_size: int) -> None:
@@ -145,19 +160,24 @@ def _pieces(
 
 def _hypotheses(
     model: Transformer, tokenizer: PairTokenizer, config: GenerateConfig, sources: list[list[int]]
-) -> list[list[Hypothesis]]:
+) -> Steps[list[list[Hypothesis]]]:
     """The hypotheses for each source; the limit of a target depends on its own source alone."""
     most, ends = min(config.max_new_tokens, model.config.max_length), config.ends(tokenizer.eos)
     ratio = config.length_ratio
     limits = [most if ratio is None else min(most, int(ratio * len(ids)) + 20) for ids in sources]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
-        return beam_search(model, prompts, config, ends, source, limits)
+        best: list[list[Hypothesis]] = []
+        for search in beam_steps(model, prompts, config, ends, source, limits):
+            best = search.best
+            yield
+        return best
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
     for step in decode(model, prompts, config, ends, source, limits=limits):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
             ids[row].append(token)
             log_probs[row].append(log_prob)
+        yield
     penalty = config.length_penalty
     return [
         [Hypothesis(row, gains, normalized(sum(gains), len(gains), penalty), row[-1] in ends)]

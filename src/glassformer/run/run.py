@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
+from glassformer.generate import GenerateConfig, Generated, Transduction, Watch, finish
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.config import SAMPLING
 from glassformer.generate.embed import embed
@@ -230,7 +230,7 @@ class Run:
         self, rows: Sequence[Any], config: GenerateConfig, watch: Watch | None = None
     ) -> list[Generated]:
         """Answers with token ids, log-probabilities and why each ended."""
-        return self.task.answer(self.model, rows, config, watch=watch)
+        return finish(self.task.answer_steps(self.model, rows, config, watch=watch))
 
     def draw(self, prompt: str | Sequence[str], **changes: Any) -> np.ndarray:
         """The image drawn for a text, uint8 [H, W, 3], or for each of a list, [N, H, W, 3]."""
@@ -258,7 +258,7 @@ class Run:
         self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
     ) -> list[list[Transduction]]:
         """The `n_best` targets of each source; errors count sources from `first`."""
-        return self.task.translate(self.model, texts, config, batch_size, first)
+        return finish(self.task.translate_steps(self.model, texts, config, batch_size, first))
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]], first: int = 1) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""

@@ -15,10 +15,11 @@ from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import score_pairs, transduce
+from glassformer.generate import Steps, Transduction, answer_steps, finish, score_pairs
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import Likelihood, likelihoods
 from glassformer.generate.text import Delta, Generated, answer
+from glassformer.generate.transduce import transduce, transduce_steps
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.pair_tokenizer import PairTokenizer
@@ -218,16 +219,16 @@ class PairsToText(TextToText):
         """See `Task`."""
         return self.pair.source.piece(index)
 
-    def translate(
+    def translate_steps(
         self,
         model: Transformer,
         texts: Sequence[str],
         how: GenerateConfig,
         batch_size: int = 32,
         first: int = 1,
-    ) -> list[Any]:
+    ) -> Steps[list[list[Transduction]]]:
         """The best targets of each source text; errors count texts from `first`."""
-        return transduce(model, self.pair, texts, how, batch_size, first)
+        return transduce_steps(model, self.pair, texts, how, batch_size, first)
 
     def score_pairs(
         self, model: Transformer, pairs: Sequence[tuple[str, str]], first: int = 1
@@ -262,11 +263,11 @@ class PairsToText(TextToText):
         given = self.first_input() if text is None else text
         source, target = given if isinstance(given, tuple) else (given, "")
         if not target:
-            target = self.translate(model, [source], self.greedy)[0][0].text
+            target = transduce(model, self.pair, [source], self.greedy)[0][0].text
         example = Example(self.pair.source_ids(source), answer=self.pair.target_ids(target))
         return encoder_decoder([example], self.begin)
 
-    def answer(self, *arguments: Any, **options: Any) -> list[Generated]:
+    def answer_steps(self, *arguments: Any, **options: Any) -> Steps[list[Generated]]:
         """Refused."""
         raise ConfigError(
             f"{self.folder} reads text alone, not parts of several kinds; leave out the others."
@@ -364,12 +365,12 @@ class PartsToText(TextToText):
         given = "".join(f" --{kind} FILE" for kind in self.processor.readers)
         return f"glassformer generate {self.folder}{given} --prompt TEXT"
 
-    def answer(
+    def answer_steps(
         self, model: Transformer, inputs: Sequence[Any], how: GenerateConfig, **options: Any
-    ) -> list[Generated]:
+    ) -> Steps[list[Generated]]:
         """The text for each row of parts."""
         examples = [window.example for row in inputs for window in self.processor.windows(row)]
-        return answer(model, self.processor.parts, examples, how, **options)
+        return answer_steps(model, self.processor.parts, examples, how, **options)
 
     def generate(
         self,
@@ -381,9 +382,9 @@ class PartsToText(TextToText):
     ) -> list[Generated]:
         """The text for each prompt, beside files that all of them are about."""
         rows = [self.processor.ordered(prompt, files) for prompt in prompts]
-        return self.answer(model, rows, how, **options)
+        return finish(self.answer_steps(model, rows, how, **options))
 
-    def translate(self, *arguments: Any, **options: Any) -> list[Any]:
+    def translate_steps(self, *arguments: Any, **options: Any) -> Steps[list[Any]]:
         """Refused."""
         raise ConfigError(
             f"{self.folder} reads rows of parts; use `glassformer generate` with files."

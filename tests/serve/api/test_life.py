@@ -9,7 +9,9 @@ from hashlib import sha256
 
 import pytest
 
+from glassformer.engine import Engine
 from glassformer.engine import engine as engine_module
+from glassformer.generate import Transduction
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
@@ -230,3 +232,49 @@ def test_a_line_of_the_log_has_no_prompt_and_no_key(api_of):
     assert "cat" not in stream.getvalue()
     assert "secret" not in stream.getvalue()
     assert stream.getvalue().isascii()
+
+
+def test_a_token_waits_for_one_step_of_a_translation(api_of, monkeypatch):
+    """While a search with beams goes on, every turn gives each text a token; a work that nobody
+    waits for ends."""
+    api, turns = api_of("lm", "pairs"), []
+    engine, run = api.service.engine, api.runs["pairs"]
+    end = api.runs["lm"].tokenizer.specials["eos"]
+    steps, step = run.task.translate_steps, Engine.step
+
+    def noted(*arguments, **options):
+        for _ in steps(*arguments, **options):
+            turns.append("search")
+            yield
+        turns.append("over")
+        return [[Transduction("ab")]]
+
+    def token(engine):
+        turns.append("token")
+        return step(engine)
+
+    monkeypatch.setattr(run.task, "translate_steps", noted)
+    monkeypatch.setattr(Engine, "step", token)
+    pair = {"model": "pairs", "input": "abc", "beams": 3, "max_tokens": 9}
+
+    async def beside():
+        held = threading.Event()
+        engine.batch(object(), lambda one: [held.wait(20)], [None])
+        asked = [
+            Connection(api, "/v1/translate", pair),
+            Connection(api, COMPLETIONS, LONG | {"logit_bias": {str(end): -100}}),
+            Connection(api, "/v1/translate", pair | {"beams": 2}),
+        ]
+        while api.service.calls.weight < 3:
+            await asyncio.sleep(0)
+        asked[-1].left.set()
+        await asked[-1].task
+        held.set()
+        await asyncio.gather(*(one.task for one in asked))
+        return [one.status for one in asked[:2]]
+
+    assert asyncio.run(beside()) == [200, 200]
+    assert (turns.count("token"), turns.count("over")) == (9, 1)
+    assert turns.count("search") > 3
+    first = turns.index("token")
+    assert turns[first : first + 6] == ["token", "search"] * 3

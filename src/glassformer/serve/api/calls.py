@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Self, TypeVar
 
 from glassformer.engine import Event
-from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.engine_thread import EngineThread, Work
 from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
@@ -58,7 +58,7 @@ class Call:
         """End a text."""
         self.calls.engine.abort(self._numbers.pop(index))
 
-    def batch(self, key: Any, work: Callable[..., Any], inputs: Any) -> asyncio.Future[list[Any]]:
+    def batch(self, key: Any, work: Work, inputs: Any) -> asyncio.Future[list[Any]]:
         """The coming results of a micro-batch."""
         future = asyncio.wrap_future(self.calls.engine.batch(key, work, inputs))
         self._futures.append(future)

@@ -10,7 +10,7 @@ sink(event), for every event of a step, in one callback  <──
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,23 +21,34 @@ from typing import Any, TypeVar
 
 import torch
 
+from glassformer.generate import Steps
 from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, contained
 
 Answer = TypeVar("Answer")
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
-TOGETHER = 64
-"""Inputs of one micro-batch, about."""
+TOGETHER, AT_ONCE = 64, 4
+"""Inputs of one micro-batch, about, and micro-batches that have begun."""
+Work = Callable[[list[Any]], Sequence[Any] | Steps[Sequence[Any]]]
+"""Takes a list and gives a list, at once or step by step."""
 
 
 @dataclass
 class _Job:
-    """Inputs for a work that takes a list and gives a list."""
+    """Inputs for a work."""
 
     key: Hashable
-    work: Callable[[list[Any]], Sequence[Any]]
+    work: Work
     inputs: list[Any]
     future: Future[list[Any]]
+
+
+@dataclass
+class _Begun:
+    """A work that has begun, and the jobs that it is for."""
+
+    jobs: list[_Job]
+    steps: Steps[Sequence[Any]]
 
 
 class EngineThread:
@@ -46,7 +57,7 @@ class EngineThread:
     def __init__(self, threads: int | None = None, engines: Engines | None = None) -> None:
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.engines = Engines() if engines is None else engines  # an empty one is false
-        self._jobs, self._numbers = deque[_Job](), 0
+        self._jobs, self._begun, self._numbers = deque[_Job](), deque[_Begun](), 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.beat = time.monotonic()
         """When the thread last came by its queue."""
@@ -63,7 +74,7 @@ class EngineThread:
     @property
     def load(self) -> int:
         """Texts and batches that are not finished, about; for the metrics."""
-        return len(self.engines) + len(self._jobs)
+        return len(self.engines) + len(self._jobs) + len(self._begun)
 
     def add(self, text: TextRequest, sink: Sink) -> int:
         """Begin a text; `sink` is called on the running event loop. Gives the text's number."""
@@ -75,11 +86,9 @@ class EngineThread:
         """End a text within a step; one that has ended is none."""
         self._commands.put(partial(self.engines.abort, number))
 
-    def batch(
-        self, key: Hashable, work: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any]
-    ) -> "Future[list[Any]]":
-        """`work(inputs)`, perhaps in one call with the inputs of others of the same key; a future
-        that is cancelled before is not computed."""
+    def batch(self, key: Hashable, work: Work, inputs: Sequence[Any]) -> "Future[list[Any]]":
+        """`work(inputs)`, perhaps in one call with the inputs of others of the same key; it ends
+        when nobody waits for it."""
         future: Future[list[Any]] = Future()
         job = _Job(key, work, list(inputs), future)
         self._commands.put(lambda: self._jobs.append(job))
@@ -101,7 +110,7 @@ class EngineThread:
 
     def _taken(self) -> bool:
         """Do the commands that came, waiting for one if there is nothing else; False: the end."""
-        idle = not len(self.engines) and not self._jobs
+        idle = not self.load
         self.beat = time.monotonic()
         with suppress(Empty):
             while True:
@@ -118,36 +127,61 @@ class EngineThread:
                 self._loop.call_soon_threadsafe(_deliver, events)
 
     def _compute(self) -> None:
-        """One micro-batch: the first job, and others of its key."""
-        if not self._jobs:
-            return
-        first, jobs, size = self._jobs[0], list[_Job](), 0
-        for job in list(self._jobs):
-            if job.key == first.key and (not jobs or size + len(job.inputs) <= TOGETHER):
-                self._jobs.remove(job)
-                if job.future.running() or job.future.set_running_or_notify_cancel():
-                    jobs.append(job)
-                    size += len(job.inputs)
-        try:
-            self._answer(jobs)
-        except BaseException as error:  # noqa: BLE001 - raised where it is asked for
-            if len(jobs) == 1:
-                jobs[0].future.set_exception(contained(error))
-            else:  # one of them fails, and only that one
-                for job in reversed(jobs):
-                    self._jobs.appendleft(replace(job, key=object()))
+        """Begin a micro-batch, if few have begun, and go one step on in the one whose turn it
+        is."""
+        if len(self._begun) < AT_ONCE and (jobs := self._together()):
+            inputs = [one for job in jobs for one in job.inputs]
+            self._begun.append(_Begun(jobs, _steps(jobs[0].work, inputs)))
+        if self._begun:
+            self._advance(self._begun.popleft())
 
-    @staticmethod
-    def _answer(jobs: list[_Job]) -> None:
-        """Compute jobs in one call."""
-        if not jobs:
+    def _together(self) -> list[_Job]:
+        """The first job that somebody waits for, and others of its key."""
+        jobs, size = list[_Job](), 0
+        for job in list(self._jobs):
+            fits = not jobs or (job.key == jobs[0].key and size + len(job.inputs) <= TOGETHER)
+            if job.future.cancelled():
+                self._jobs.remove(job)
+            elif fits:
+                self._jobs.remove(job)
+                jobs.append(job)
+                size += len(job.inputs)
+        return jobs
+
+    def _advance(self, begun: _Begun) -> None:
+        """Compute a step, if somebody waits for it."""
+        jobs = begun.jobs
+        if all(job.future.cancelled() for job in jobs):
+            begun.steps.close()
             return
-        with torch.inference_mode(False), torch.enable_grad():
-            results = list(jobs[0].work([one for job in jobs for one in job.inputs]))
-        begin = 0
-        for job in jobs:
-            job.future.set_result(results[begin : begin + len(job.inputs)])
-            begin += len(job.inputs)
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                next(begun.steps)
+        except StopIteration as end:
+            _answer(jobs, list(end.value))
+        except BaseException as error:  # noqa: BLE001 - raised where it is asked for
+            if len(jobs) > 1:  # one of them fails, and only that one
+                self._jobs.extendleft(replace(job, key=object()) for job in reversed(jobs))
+            elif jobs[0].future.set_running_or_notify_cancel():
+                jobs[0].future.set_exception(contained(error))
+        else:
+            self._begun.append(begun)
+
+
+def _steps(work: Work, inputs: list[Any]) -> Steps[Sequence[Any]]:
+    found = work(inputs)
+    if isinstance(found, Generator):
+        return (yield from found)
+    return found
+
+
+def _answer(jobs: list[_Job], results: list[Any]) -> None:
+    begin = 0
+    for job in jobs:
+        end = begin + len(job.inputs)
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_result(results[begin:end])
+        begin = end
 
 
 def _deliver(events: list[News]) -> None:

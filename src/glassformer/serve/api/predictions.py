@@ -1,7 +1,7 @@
 """Routes of single tasks: vectors, translations, tags, classes, answers to parts.
 
-Each is a micro-batch: inputs of several requests for the same model and options are computed in one
-call of the run's verb.
+Each is a micro-batch: inputs of several requests for the same model and options are computed
+together, step by step: a step of a search, or `PORTION` inputs.
 """
 
 from base64 import b64encode
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
+from glassformer.generate import Steps
 from glassformer.generate.embed import embed
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api.answers import Plain
 from glassformer.serve.api.calls import Call
+from glassformer.serve.api.engine_thread import Work
 from glassformer.serve.api.inputs import inputs_of, texts_in
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.problems import ApiError
@@ -31,7 +33,7 @@ from glassformer.serve.api.service import Service
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
-Work = Callable[[list[Any]], Sequence[Any]]
+PORTION = 32
 
 
 class _Windows:
@@ -62,7 +64,8 @@ async def embeddings(service: Service, request: Request) -> Plain:
     call = service.calls.admit()
 
     async def answered() -> dict[str, Any]:
-        rows = await call.batch(("embed", served.id), partial(_embedded, served), windows)
+        work = _portions(partial(_embedded, served))
+        rows = await call.batch(("embed", served.id), work, windows)
         form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
         data = [
             {"object": "embedding", "index": i, "embedding": form(row)}
@@ -116,7 +119,10 @@ async def translate(service: Service, request: Request) -> Plain:
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     service.check_characters(texts)
 
-    def work(inputs: list[Any]) -> list[Any]:
+    run = served.run
+
+    def work(inputs: list[Any]) -> Steps[list[Any]]:
+        found = yield from run.task.translate_steps(run.model, inputs, how)
         return [
             {
                 "text": best[0].text,
@@ -124,7 +130,7 @@ async def translate(service: Service, request: Request) -> Plain:
                 "finish_reason": ENDS[best[0].finish],
                 "alternatives": [{"text": o.text, "score": o.score} for o in best[1:]],
             }
-            for best in served.run.transduced(inputs, how)
+            for best in found
         ]
 
     return _predicted(
@@ -144,7 +150,7 @@ async def tag(service: Service, request: Request) -> Plain:
             for one, tags in zip(given, run.tagged(given, top), strict=True)
         ]
 
-    return _predicted(service.calls.admit(), served, ("tag", top), work, inputs)
+    return _predicted(service.calls.admit(), served, ("tag", top), _portions(work), inputs)
 
 
 async def classify(service: Service, request: Request) -> Plain:
@@ -161,7 +167,7 @@ async def classify(service: Service, request: Request) -> Plain:
             found.append({"labels": best, "probabilities": by_name})
         return found
 
-    return _predicted(service.calls.admit(), served, ("classify",), work, inputs)
+    return _predicted(service.calls.admit(), served, ("classify",), _portions(work), inputs)
 
 
 async def generate(service: Service, request: Request) -> Plain:
@@ -175,15 +181,27 @@ async def generate(service: Service, request: Request) -> Plain:
     }
     how = run.options(**{k: v for k, v in changes.items() if v is not None})
 
-    def work(given: list[Any]) -> list[Any]:
+    def work(given: list[Any]) -> Steps[list[Any]]:
         rows = [[one] if isinstance(one, str) else list(one) for one in given]
-        return [
-            {"text": one.text, "finish_reason": ENDS[one.finish]} for one in run.answered(rows, how)
-        ]
+        found = yield from run.task.answer_steps(run.model, rows, how)
+        return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
     return _predicted(
         service.calls.admit(), served, ("generate", how.model_dump_json()), work, inputs
     )
+
+
+def _portions(work: Callable[[list[Any]], Sequence[Any]]) -> Work:
+    """A work that computes some inputs at a time."""
+
+    def steps(given: list[Any]) -> Steps[list[Any]]:
+        found = list[Any]()
+        for begin in range(0, len(given), PORTION):
+            found += work(given[begin : begin + PORTION])
+            yield
+        return found
+
+    return steps
 
 
 async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
