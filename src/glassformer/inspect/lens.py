@@ -51,20 +51,24 @@ def lens(
     *,
     layers: Sequence[int] | None = None,
     positions: Sequence[int] | None = None,
-    target: int | None = None,
+    target: int | Sequence[int] | None = None,
 ) -> Lens:
     """Answers after `layers` (0 .. L; None: all) at `positions` (None: all) of the answering stack.
 
-    ConfigError: no such layer, position or outcome, or a head without probabilities.
+    `target`: an outcome, or one for each position. ConfigError: no such layer, position or outcome,
+    or a head without probabilities.
     """
     layers, positions = _layers(look, layers), _positions(look, positions)
-    if target is not None:
-        check_number("outcome", target, look.logits.shape[-1])
-    found = []
-    for logs in log_probabilities(look, layers, positions):
-        best = logs.topk(min(k, logs.shape[-1]), dim=-1)
-        found.append((best.indices, best.values.exp(), logs[:, target or 0].exp()))
     shape = len(layers), max(1, len(positions))
+    targets = [target or 0] * shape[1] if target is None or isinstance(target, int) else target
+    for outcome in targets:
+        check_number("outcome", outcome, look.logits.shape[-1])
+    found, done = [], 0
+    for logs in log_probabilities(look, layers, positions):
+        best, at = logs.topk(min(k, logs.shape[-1]), dim=-1), done % shape[1]
+        own = torch.tensor(targets[at : at + len(logs)])
+        found.append((best.indices, best.values.exp(), logs.gather(-1, own[:, None])[:, 0].exp()))
+        done += len(logs)
     ids, probabilities, wanted = (
         torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True)
     )

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from glassformer.serve.api.answers import Emit, Events, Plain
 from glassformer.serve.api.calls import Call
+from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import CHAT, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import ChatRequest
@@ -39,6 +40,9 @@ class Chat:
         how = how_of(served, asked, room(served, [prompt], wanted, default))
         ends = sorted({*served.run.task.template.ends, *how.eos_token_id})
         self.wanted = Wanted(how, tuple(ends), asked.n or 1, asked.top_logprobs or 0)
+        self.inspection = asked.inspect and Inspection(served, asked.inspect)
+        if self.inspection:
+            self.inspection.check([len(prompt.ids)], self.wanted)
         self.head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -62,6 +66,8 @@ class Chat:
             }
             for one in self.choices
         ]
+        if self.inspection:
+            await self.inspection.added(call, self.choices, made)
         more = {"choices": made, "usage": self.used(request)}
         return self.head | {"object": "chat.completion"} | more
 

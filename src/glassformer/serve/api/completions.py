@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from glassformer.serve.api.answers import Emit, Events, Plain
 from glassformer.serve.api.calls import Call
+from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.requests import CompletionRequest
 from glassformer.serve.api.service import Service
@@ -50,6 +51,9 @@ class Completion:
             scored=echo and asked.logprobs is not None,
             empty=not n_tokens,
         )
+        self.inspection = asked.inspect and Inspection(served, asked.inspect)
+        if self.inspection:
+            self.inspection.check([len(prompt.ids) for prompt in prompts], self.wanted)
         self.head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
@@ -75,6 +79,8 @@ class Completion:
         """The whole reply."""
         await run_to_end(call, self.choices, _nothing, _no_ping)
         made = [self.choice(o.index, o.text, o.tokens, o.finish) for o in self.choices]
+        if self.inspection:
+            await self.inspection.added(call, self.choices, made)
         return self.head | {"choices": made, "usage": self.used(request)}
 
     async def streamed(self, call: Call, request: Request, emit: Emit) -> None:

@@ -58,6 +58,33 @@ class LogProbs(Base):
     text_offset: list[int]
 
 
+class InspectedPart(Base):
+    """Arrays as lists, null where the format is safetensors; what else there is says their axes."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    layers: list[int]
+
+
+class Inspected(Base):
+    """What the model looked at.
+
+    `ids`, `tokens`: what it read, the prompt and the new tokens but the last. `first`: the index in
+    them of the first new token. attention: `heads`, and `values` [layer, head, query, key]. hidden:
+    `values` [layer, token, d_model]. logit_lens, at the `positions` where a new token was read:
+    `ids` and `probabilities` [layer, position, rank], and that of the new token, `chosen` [layer,
+    position]. `safetensors`: the arrays by names such as hidden.values, in base64.
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    first: int
+    attention: InspectedPart | None
+    hidden: InspectedPart | None
+    logit_lens: InspectedPart | None
+    safetensors: str | None
+
+
 class CompletionChoice(Base):
     """A text; in a stream, a piece of it."""
 
@@ -65,6 +92,7 @@ class CompletionChoice(Base):
     text: str
     logprobs: LogProbs | None
     finish_reason: Finish | None
+    inspect: Inspected | None = None
 
 
 class Completion(Base):
@@ -114,6 +142,7 @@ class ChatChoice(Base):
     message: Said
     logprobs: ChatLogProbs | None
     finish_reason: Finish
+    inspect: Inspected | None = None
 
 
 class ChatCompletion(Base):

@@ -54,6 +54,45 @@ class StreamOptions(Base):
     include_obfuscation: bool | None = Field(None, description="Without effect.")
 
 
+Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1024)]
+
+
+class Attention(Base):
+    """Attention patterns."""
+
+    layers: Numbers | None = Field(None, description="From 0; all if it is left out.")
+    heads: Numbers | None = Field(None, description="From 0; all if it is left out.")
+
+
+class Hidden(Base):
+    """The stream of the model."""
+
+    layers: Numbers | None = Field(None, description="0: the embedding; all if it is left out.")
+
+
+class LogitLens(Hidden):
+    """The answer of the model if it stopped after a layer."""
+
+    top: int = Field(5, ge=1, le=MOST_TOP, description="Likeliest tokens to show.")
+
+
+class Inspect(Base):
+    """What is wanted of the model's inside, computed when the text is complete."""
+
+    attention: Attention | None = None
+    hidden: Hidden | None = None
+    logit_lens: LogitLens | None = None
+    format: Literal["json", "safetensors"] = Field(
+        "json", description="Numbers as lists, or in one file in base64, which may be larger."
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> "Inspect":
+        if self.attention is self.hidden is self.logit_lens is None:
+            raise ValueError("name attention, hidden or logit_lens")
+        return self
+
+
 class Sampling(ModelRequest):
     """How text is generated."""
 
@@ -72,6 +111,7 @@ class Sampling(ModelRequest):
     )
     presence_penalty: Zero | None = Field(None, description="Only 0.")
     frequency_penalty: Zero | None = Field(None, description="Only 0.")
+    inspect: Inspect | None = Field(None, description="What the model looked at.")
 
     @model_validator(mode="after")
     def _known_bias(self) -> "Sampling":
@@ -84,6 +124,8 @@ class Sampling(ModelRequest):
                 )
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options is for stream=true; leave it out")
+        if self.inspect is not None and self.stream:
+            raise ValueError("inspect is of a whole text; leave out stream")
         return self
 
     def changes(self) -> dict[str, Any]:
