@@ -1,5 +1,6 @@
 """Every example runs, in a folder of its own."""
 
+import asyncio
 import importlib.util
 import json
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import httpx2
 import pytest
 
 import glassformer as gf
@@ -58,8 +60,8 @@ def module(monkeypatch, tmp_path):
 
 
 def test_there_is_a_test_for_every_example():
-    names = {"look_inside.py", "highlight.py", "trackers.py", "search.py", "ray_cluster.py"}
-    assert {path.name for path in EXAMPLES.glob("*.py")} == names
+    names = ("look_inside", "highlight", "trackers", "search", "ray_cluster", "replica")
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names}
 
 
 def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
@@ -169,3 +171,31 @@ def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
         "d_model=16",
     ]
     assert gf.load(tmp_path / "width-16").model.config.d_model == 16
+
+
+def test_a_replica_answers_with_its_own_application(module, tmp_path, monkeypatch):
+    tokenizer = Tokenizer(byte_definition())
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, d_model=8, n_layers=1, max_length=16)
+    write_config(tmp_path, config)
+    save_weights(Transformer(config), tmp_path / "model.safetensors")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    accept_changed(tmp_path)
+    monkeypatch.setenv("GLASSFORMER_RUNS", str(tmp_path))
+    told = []
+    deployment = SimpleNamespace(
+        options=lambda **options: SimpleNamespace(bind=lambda: told.append(options))
+    )
+    stand_in = SimpleNamespace(
+        ingress=lambda builder: lambda: builder, deployment=lambda builder: deployment
+    )
+    example = module("replica", ray=SimpleNamespace(serve=stand_in))
+    example.ingress({})
+    assert told[0]["num_replicas"] == 2
+
+    async def asked() -> Any:
+        transport = httpx2.ASGITransport(example.application())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            fields = {"model": tmp_path.name, "prompt": "a", "max_tokens": 3}
+            return await client.post("/v1/completions", json=fields)
+
+    assert asyncio.run(asked()).json()["usage"]["prompt_tokens"] == 1

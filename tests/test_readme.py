@@ -2,8 +2,9 @@
 understood, links lead somewhere, and recipes parse.
 
 A block of `bash` or `python` is run, in the order of its page and in a folder that has the files it
-names (`small_published`); a command that trains takes two steps. A block of another language is no
-code.
+names (`small_published`); a command that trains takes two steps, and what is asked of the address
+of `glassformer serve` is asked of a server of the runs that it names. A block of another language
+is no code.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,8 +53,16 @@ RUNS = {
     "pos": "ud-tagging data.root=PATH",
     "bank": "banking77 data.root=PATH",
     "mlm": "mlm data.train.path=YOUR_TEXT",
+    "lm": "lm data.train.path=YOUR_TEXT processor.tokenizer.kind=character model.n_heads=4",
+    "chat": "chat data.train.path=talks.jsonl train.init_from=runs/lm",
+    "de": "transduce data.train.path=pairs.tsv",
+    "digits": "spoken-digits data.root=PATH",
+    "fashion": "fashion-mnist data.root=PATH",
+    "vqa": "easy-vqa data.root=PATH",
 }
-"""How runs are made that a page names and does not train."""
+"""How runs are made that a page names and does not train, in this order."""
+SERVED = "localhost:8000"
+"""Where a page finds its server."""
 NAMED = re.compile(rf"(?:recipes/|(?:{'|'.join(TAKES_RECIPE)}) )({NAMES})\b|`([^`\n]+)`")
 
 
@@ -190,9 +201,9 @@ def prepare(text: str, cli) -> None:
     trained = set(re.findall(r'(?:--run |run=")runs/([\w-]+)', text))
     for name in trained:
         shutil.rmtree(Path("runs", name), ignore_errors=True)
-    for name in (named & RUNS.keys()) - trained:
+    for name in RUNS:
         folder = Path("runs", name)
-        if not folder.exists():
+        if name in named - trained and not folder.exists():
             done = cli(*shortened(["train", *RUNS[name].split(), "--run", f"{folder}"]))
             assert done.code == 0, done.err
 
@@ -204,6 +215,12 @@ def run_line(line: str, cli) -> None:
         if line.startswith("make "):
             makefile = (ROOT / "Makefile").read_text()
             assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
+        return
+    if "curl " in line:
+        if shutil.which("bash") and shutil.which("curl"):
+            strict = line.replace("curl ", "curl --silent --show-error --fail-with-body ")
+            done = subprocess.run(["bash", "-c", strict], capture_output=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return
     piped = re.fullmatch(
         r"(?:echo (\".*?\") \| )?glassformer (.*?)(?: < (\S+))?(?: > (\S+))?", line
@@ -221,15 +238,44 @@ def run_page(page: Path, cli) -> int:
     """Run the blocks of a page in order; the number of those."""
     names: dict[str, object] = {}
     blocks = [block for block in BLOCK.findall(page.read_text()) if block[0] in CODE]
-    for language, text in blocks:
-        prepare(text, cli)
-        if language == "python":
-            with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(few_steps(text), str(page), "exec"), names)
-        else:
+    with contextlib.ExitStack() as stack:
+        address = SERVED
+        for language, text in blocks:
+            prepare(text, cli)
+            if language == "python":
+                with contextlib.redirect_stdout(io.StringIO()):
+                    code = few_steps(text).replace(SERVED, address)
+                    exec(compile(code, str(page), "exec"), names)
+                continue
             for line in re.sub(r"\\\n\s*", "", text).splitlines():
-                run_line(line, cli)
+                if line.startswith("glassformer serve "):
+                    folders = re.split(r"\s+#", line)[0].split()[2:]
+                    address = stack.enter_context(served(folders))
+                else:
+                    run_line(line.replace(SERVED, address), cli)
     return len(blocks)
+
+
+@contextlib.contextmanager
+def served(folders: list[str]):
+    """A server of runs in a thread, as long as the body takes; its host and port."""
+    from glassformer.serve.api.engine_thread import EngineThread
+    from glassformer.serve.api.envelope import Log
+    from glassformer.serve.api.server import Server, listening, opened
+    from glassformer.serve.api.service import Service
+
+    engine = EngineThread(1)
+    registry = opened([*map(Path, folders)], [], "cpu", None, engine)
+    with listening("127.0.0.1", 0) as listener:
+        server = Server(Service(registry, engine, log=Log(None)))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield "{}:{}".format(*listener.getsockname())
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            engine.close()
 
 
 def few_steps(text: str) -> str:

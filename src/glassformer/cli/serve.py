@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from glassformer.serve.api.models import Registry
 
 NEEDED = ("httptools", "starlette", "uvicorn")
-VARIABLE = "GLASSFORMER_API_KEY"
-"""The environment variable with a key."""
 Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
 Several = Annotated[list[str] | None, Option()]
 Port = Annotated[int, Option(min=0, max=65535)]
@@ -89,7 +87,7 @@ def _rules(
         raise ConfigError(
             "The server is not installed; install it with pip install 'glassformer[serve]'."
         )
-    from glassformer.serve.api.access import Rules, keys_of
+    from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 
     rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))
     if not (rules.keys or insecure or rules.local):

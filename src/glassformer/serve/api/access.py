@@ -25,6 +25,8 @@ OPEN = ("/livez", "/readyz")
 ONCE = (b"host", b"origin", b"authorization", b"content-length", b"content-type")
 """Headers that decide; of two, another program may have read the other one."""
 SHORTEST_KEY, LONGEST_KEY = 16, 512
+VARIABLE = "GLASSFORMER_API_KEY"
+"""The environment variable with a key."""
 HASHED = "sha256:"
 """Beginning of a key of which a file has the hash alone, in hexadecimal."""
 ALLOWED = {

@@ -7,19 +7,25 @@ a second signal   ─> at once
 
 import asyncio
 import logging
+import os
 import socket
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
 from glassformer.run import load
+from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.application import application
 from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.engines import Engines
 from glassformer.serve.api.envelope import Log
+from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.models import Registry, Served, name_of
 from glassformer.serve.api.service import Service
 
@@ -97,6 +103,29 @@ def opened(
     for run in runs:
         engine.engines.check(run.model)
     return Registry([Served(name, run, now) for name, run in zip(ids, runs, strict=True)])
+
+
+def replica(
+    folders: Sequence[str | Path],
+    names: Sequence[str] = (),
+    *,
+    device: str = "cpu",
+    quantize: str | None = None,
+    threads: int | None = None,
+    max_rows: int = 16,
+    cache_bytes: int | None = None,
+    rules: Rules | None = None,
+    limits: Limits | None = None,
+) -> ASGIApp:
+    """The application for another server of ASGI: uvicorn's workers, a replica of Ray Serve.
+
+    Without `rules`, keys are read from GLASSFORMER_API_KEY; without keys it answers requests to
+    this machine's names alone. Errors of `opened`.
+    """
+    engine = EngineThread(threads, Engines(max_rows, cache_bytes))
+    registry = opened([*map(Path, folders)], [*names], device, quantize, engine)
+    rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
+    return application(Service(registry, engine, limits or Limits(), rules))
 
 
 def listening(host: str, port: int) -> socket.socket:
