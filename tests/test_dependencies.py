@@ -18,6 +18,7 @@ USED = {
     "hatch-fancy-pypi-readme": ("pyproject.toml", "hooks.fancy-pypi-readme"),
     "hatchling": ("pyproject.toml", "hatchling.build"),
     "httptools": ("src/glassformer/serve/api/server.py", 'http="httptools"'),  # by uvicorn
+    "llguidance": ("src/glassformer/serve/api/formats.py", 'import_module("llguidance")'),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),

@@ -254,3 +254,17 @@ def test_a_thousand_requests_in_twenty_schedules(table):
             differing += sum(a != b for a, b in zip(found, expected, strict=True))
     table("D1", f"1,000 requests in 20 schedules: {differing} of 20,000 differ in any bit")
     assert differing == 0
+
+
+def test_a_hook_says_which_tokens_may_come():
+    """Odd and even ones in turn; log-probabilities stay the model's own."""
+    model, odd = model_of(KINDS[0]), torch.arange(300) % 2 == 1
+    how = GenerateConfig(max_new_tokens=8, seed=1)
+    request = Request((1, 2, 3), how, allowed=lambda new: odd ^ (len(new) % 2 == 1))
+    found = [token for token, *_ in alone(model, request)]
+    tokens = [token.id for token in found]
+    assert [index % 2 for index in tokens] == [1, 0] * 4
+    with torch.inference_mode():
+        logits = model(torch.tensor([[1, 2, 3, *tokens]])).logits[0].log_softmax(-1)
+    expected = [float(logits[2 + at, index]) for at, index in enumerate(tokens)]
+    assert [token.log_prob for token in found] == pytest.approx(expected, abs=2e-5)

@@ -110,7 +110,7 @@ def _answer(
     from glassformer.serve.api.service import Service
 
     for one in registry.values():
-        parameters = counted(one.run.model.n_parameters, "parameter")
+        parameters = counted(one.n_parameters, "parameter")
         precision = f" in {one.run.bits}" if one.run.bits else ""
         routes = ", ".join(f"/v1/{route}" for route in one.routes)
         sys.stderr.write(f"{one.id}: {parameters}{precision}; {routes}\n")

@@ -291,7 +291,11 @@ def _read(one: Running, logits: Float[Tensor, "N V"]) -> tuple[list[Scored], Sco
     if one.chunk < one.left:
         return scores, None
     rows = Rows([one.ids], one.new, request.ends, [one.new + 1 == one.limit])
-    token = int(next_tokens(logits[-1:], rows, request.config)[0])
+    left = logits[-1:]
+    if request.allowed is not None:
+        allowed = request.allowed(one.ids[len(request.prompt) :])
+        left = left.masked_fill(~allowed.to(left.device), -torch.inf)
+    token = int(next_tokens(left, rows, request.config)[0])
     return scores, _scored(log_probs[-1], token, request.top)
 
 

@@ -1,8 +1,10 @@
 """What is asked of the engine, and what it reports of a step."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from glassformer.axes import Bool, Tensor
 from glassformer.generate.config import GenerateConfig
 
 
@@ -12,7 +14,8 @@ class Request:
 
     `ends`: ids that end it. `top`: how many of the likeliest tokens are reported beside each.
     `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
-    are shared among requests of one salt alone.
+    are shared among requests of one salt alone. `allowed`: called with the new tokens so far, in
+    each step and perhaps twice with the same; gives the tokens that may come next, bool [V].
     """
 
     prompt: tuple[int, ...]
@@ -21,6 +24,7 @@ class Request:
     top: int = 0
     scores_prompt: bool = False
     salt: bytes = b""
+    allowed: Callable[[Sequence[int]], Bool[Tensor, "V"]] | None = None
 
 
 @dataclass(frozen=True)

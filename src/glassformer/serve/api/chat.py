@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from glassformer.serve.api.answers import Emit, Events, Plain
 from glassformer.serve.api.calls import Call
+from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import CHAT, Served
 from glassformer.serve.api.problems import ApiError
@@ -38,8 +39,9 @@ class Chat:
         wanted = asked.max_completion_tokens or asked.max_tokens
         default = served.run.options().max_new_tokens
         how = how_of(served, asked, room(served, [prompt], wanted, default))
-        ends = sorted({*served.run.task.template.ends, *how.eos_token_id})
-        self.wanted = Wanted(how, tuple(ends), asked.n or 1, asked.top_logprobs or 0)
+        ends = tuple(sorted({*served.run.task.template.ends, *how.eos_token_id}))
+        form, top = format_of(served, asked, ends), asked.top_logprobs or 0
+        self.wanted = Wanted(how, ends, asked.n or 1, top, format=form)
         self.inspection = asked.inspect and Inspection(served, asked.inspect)
         if self.inspection:
             self.inspection.check([len(prompt.ids)], self.wanted)
@@ -122,7 +124,7 @@ async def chat(service: Service, request: Request) -> Plain | Events:
     """Answer a request; ApiError, DataError, ConfigError: it cannot be answered."""
     asked, served = await service.read(request, ChatRequest, CHAT)
     prompt = await service.prepare(_prompt, served, asked)
-    made = Chat(asked, served, prompt)
+    made = await service.prepare(Chat, asked, served, prompt)
     call = service.calls.admit(made.wanted.n, request.scope["facts"].key)
     made.begin(call)
     if asked.stream:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from glassformer.serve.api.answers import Emit, Events, Plain
 from glassformer.serve.api.calls import Call
+from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.requests import CompletionRequest
@@ -41,15 +42,17 @@ class Completion:
         n_tokens = room(served, prompts, asked.max_tokens, NEW_TOKENS)
         how, echo = how_of(served, asked, n_tokens), bool(asked.echo)
         self.top = asked.logprobs or 0
+        ends = how.ends(served.run.tokenizer.specials.get("eos"))
         self.wanted = Wanted(
             how,
-            how.ends(served.run.tokenizer.specials.get("eos")),
+            ends,
             asked.n or 1,
             self.top,
             behind=True,
             echo=echo,
             scored=echo and asked.logprobs is not None,
             empty=not n_tokens,
+            format=format_of(served, asked, ends),
         )
         self.inspection = asked.inspect and Inspection(served, asked.inspect)
         if self.inspection:
@@ -111,7 +114,7 @@ async def completions(service: Service, request: Request) -> Plain | Events:
     """Answer a request; ApiError, ConfigError: it cannot be answered."""
     asked, served = await service.read(request, CompletionRequest, "completions")
     prompts = await service.prepare(prompts_of, served, asked.prompt)
-    made = Completion(asked, served, prompts)
+    made = await service.prepare(Completion, asked, served, prompts)
     call = service.calls.admit(made.wanted.n * len(prompts), request.scope["facts"].key)
     made.begin(call)
     if asked.stream:

@@ -22,6 +22,7 @@ class Served:
     id: str
     run: Run
     created: int
+    n_parameters: int
 
     @cached_property
     def routes(self) -> tuple[str, ...]:

@@ -93,6 +93,34 @@ class Inspect(Base):
         return self
 
 
+class TextFormat(Base):
+    """Any text."""
+
+    type: Literal["text"]
+
+
+class JsonObject(Base):
+    """An object of JSON."""
+
+    type: Literal["json_object"]
+
+
+class NamedSchema(Base):
+    """A JSON schema; what the library does not know is refused."""
+
+    name: str | None = Field(None, description="Without effect.")
+    description: str | None = Field(None, description="Without effect.")
+    strict: bool | None = Field(None, description="Without effect: it always fits.")
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class JsonSchema(Base):
+    """JSON that fits a schema."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
 class Sampling(ModelRequest):
     """How text is generated."""
 
@@ -112,6 +140,12 @@ class Sampling(ModelRequest):
     presence_penalty: Zero | None = Field(None, description="Only 0.")
     frequency_penalty: Zero | None = Field(None, description="Only 0.")
     inspect: Inspect | None = Field(None, description="What the model looked at.")
+    response_format: TextFormat | JsonObject | JsonSchema | None = Field(
+        None, description="The form of the text.", discriminator="type"
+    )
+    grammar: str | None = Field(
+        None, min_length=1, max_length=1 << 16, description="A grammar of the text, as of Lark."
+    )
 
     @model_validator(mode="after")
     def _known_bias(self) -> "Sampling":
@@ -126,6 +160,8 @@ class Sampling(ModelRequest):
             raise ValueError("stream_options is for stream=true; leave it out")
         if self.inspect is not None and self.stream:
             raise ValueError("inspect is of a whole text; leave out stream")
+        if self.grammar is not None and self.response_format is not None:
+            raise ValueError("response_format and grammar were given; leave out one of them")
         return self
 
     def changes(self) -> dict[str, Any]:
@@ -184,12 +220,6 @@ class Message(Base):
         return {"role": role, "content": content}
 
 
-class TextFormat(Base):
-    """The only format of a reply."""
-
-    type: Literal["text"]
-
-
 class ChatRequest(Sampling):
     """POST /v1/chat/completions."""
 
@@ -198,7 +228,6 @@ class ChatRequest(Sampling):
     max_completion_tokens: int | None = Field(None, ge=1, le=LARGEST)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP)
-    response_format: TextFormat | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ChatRequest":

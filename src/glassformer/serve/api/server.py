@@ -11,7 +11,6 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -98,11 +97,14 @@ def opened(
         )
     given = [*names, *[None] * (len(folders) - len(names))]
     ids = [name_of(folder, name) for folder, name in zip(folders, given, strict=True)]
-    opening = partial(load, device=device, quantize=quantize)
-    runs, now = [engine.call(opening, folder) for folder in folders], int(time.time())
-    for run in runs:
+    now, served = int(time.time()), list[Served]()
+    for name, folder in zip(ids, folders, strict=True):
+        run = engine.call(load, folder, device)
         engine.engines.check(run.model)
-    return Registry([Served(name, run, now) for name, run in zip(ids, runs, strict=True)])
+        n = run.model.n_parameters  # quantized matrices are none
+        run = run if quantize is None else engine.call(run.quantized, quantize)
+        served.append(Served(name, run, now, n))
+    return Registry(served)
 
 
 def replica(

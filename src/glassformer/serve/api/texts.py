@@ -17,6 +17,7 @@ from glassformer.generate.likelihood import beginning
 from glassformer.generate.text import RowText
 from glassformer.serve.api.calls import Call
 from glassformer.serve.api.engines import TextRequest, TooLate
+from glassformer.serve.api.formats import Format
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import LARGEST, Sampling
@@ -53,6 +54,7 @@ class Wanted:
 
     `behind`: a text goes on where the prompt ends. `echo`: the prompt stands before it, with its
     log-probabilities if they are `scored`. `empty`: that is all; of the text nothing is shown.
+    `format`: what the text must be.
     """
 
     how: GenerateConfig
@@ -63,6 +65,7 @@ class Wanted:
     echo: bool = False
     scored: bool = False
     empty: bool = False
+    format: Format | None = None
 
 
 @dataclass
@@ -195,7 +198,8 @@ def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted)
             how = wanted.how.model_copy(update={"seed": seed_of(wanted.how.seed, number)})
             choice = Choice(len(found), prompt, wanted, served.run.tokenizer)
             found.append(choice)
-            of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt
+            allowed = wanted.format.begin() if wanted.format else None
+            of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt, allowed
             call.generate(choice.index, TextRequest(model, Request(*of), call.calls.begin_by))
     return found
 
