@@ -15,7 +15,8 @@ class Request:
     `ends`: ids that end it. `top`: how many of the likeliest tokens are reported beside each.
     `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
     are shared among requests of one salt alone. `allowed`: called with the new tokens so far, in
-    each step and perhaps twice with the same; gives the tokens that may come next, bool [V].
+    each step and perhaps twice with the same; gives those that may come next, one at least, as
+    bool [V].
     """
 
     prompt: tuple[int, ...]

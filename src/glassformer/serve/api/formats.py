@@ -33,28 +33,23 @@ Allowed = Callable[[Sequence[int]], Bool[Tensor, "V"]]
 class Format:
     """A language for the texts of a model that end with `ends`.
 
-    ApiError 400: a schema or a grammar that is none, or that the library does not know whole; a
-    model whose tokens do not join to text, or that has no symbol to end one. ConfigError: the
-    library is not installed.
+    ConfigError: a schema or a grammar that is none, or that the library does not know whole; a
+    model whose tokens do not join to text, or that has no symbol to end one.
     """
 
-    def __init__(self, served: Served, grammar: str, ends: tuple[int, ...], param: str):
+    def __init__(self, served: Served, grammar: str, ends: tuple[int, ...]):
         tokenizer, self.ends = served.run.tokenizer, ends
         self.size = served.run.model.config.vocab_size
         if not (ends and tokenizer.bytewise):
             why = "joins words" if ends else "has no symbol that ends a text"
-            raise ApiError(
-                400,
-                f"{param}: the tokenizer of {served.id!r} {why}; leave the format out.",
-                param,
-            )
+            raise ConfigError(f"the tokenizer of {served.id!r} {why}; leave the format out.")
         known = _tokens(tokenizer, self.size, ends[0])
         library = _library()
         limits = library.LLParserLimits(**LIMITS)
         self._matcher = library.LLMatcher(known, grammar, log_level=0, limits=limits)
         if self._matcher.is_error():
             said = self._matcher.get_error().splitlines()[0]
-            raise ApiError(400, f"{param}: {said:.200}.", param)
+            raise ConfigError(f"{said:.200}.")
 
     def begin(self) -> Allowed:
         """The hook of one text, which is told all its tokens so far, perhaps twice the same."""
@@ -90,32 +85,32 @@ def _safely(hook: Allowed, new: Sequence[int]) -> Bool[Tensor, "V"]:
 
 
 def format_of(served: Served, asked: Sampling, ends: tuple[int, ...]) -> Format | None:
-    """The format that a request asks for; None: any text."""
-    match asked.response_format:
-        case JsonObject():
-            return Format(served, _of_schema({"type": "object"}), ends, "response_format")
-        case JsonSchema(json_schema=named):
-            return Format(served, _of_schema(named.schema_), ends, "response_format")
-        case _ if asked.grammar is not None:
-            grammar = _library().LLMatcher.grammar_from_lark(asked.grammar)
-            return Format(served, grammar, ends, "grammar")
-        case _:
-            return None
+    """The format that a request asks for; None: any text. ApiError 400: it can have none."""
+    param = "response_format" if asked.grammar is None else "grammar"
+    try:
+        match asked.response_format:
+            case JsonObject():
+                return Format(served, _of_schema({"type": "object"}), ends)
+            case JsonSchema(json_schema=named):
+                return Format(served, _of_schema(named.schema_), ends)
+            case _ if asked.grammar is not None:
+                grammar = _library().LLMatcher.grammar_from_lark(asked.grammar)
+                return Format(served, grammar, ends)
+            case _:
+                return None
+    except ConfigError as error:
+        raise ApiError(400, f"{param}: {error}", param) from None
 
 
 def _of_schema(schema: dict[str, Any]) -> str:
     if len(text := json.dumps(schema)) > LONGEST:
-        raise ApiError(
-            400,
-            f"response_format: the schema has more than {LONGEST:,} characters; shorten it.",
-            "response_format",
-        )
+        raise ConfigError(f"the schema has more than {LONGEST:,} characters; shorten it.")
     # without spaces: a weak model would go on writing them
     compact, library = {"whitespace_flexible": False}, _library()
     try:
         return library.LLMatcher.grammar_from_json_schema(text, overrides=compact)
     except ValueError as error:
-        raise ApiError(400, f"response_format: {error!s:.200}.", "response_format") from None
+        raise ConfigError(f"{error!s:.200}.") from None
 
 
 def _library() -> Any:
