@@ -26,7 +26,7 @@ from glassformer.tokenizers.text import Tokenizer
 LONGEST = 1 << 16
 """Characters of a schema or a grammar."""
 LIMITS = {"step_lexer_fuel": 50_000, "step_max_items": 10_000, "verbose_errors": False}
-"""Of the work for one token: some ten milliseconds, since all texts wait for it."""
+"""Of the work for one token, for which all texts wait: a tenth of a second at worst."""
 Allowed = Callable[[Sequence[int]], Bool[Tensor, "V"]]
 
 
