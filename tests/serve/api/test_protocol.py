@@ -1,6 +1,7 @@
 """Header fields that do not end are not waited for, nor kept."""
 
 import asyncio
+import socket
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from uvicorn.server import ServerState
 
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.protocol import protocol
+from glassformer.serve.api.server import listening
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -93,3 +95,25 @@ def test_large_bodies_and_many_requests_are_no_fields():
         return transport.written
 
     assert asyncio.run(sent()).count(b"204") == 3
+
+
+def test_a_reply_in_two_pieces_does_not_wait_for_an_acknowledgement():
+    """A socket that asyncio did not make is left with Nagle's algorithm."""
+
+    async def asked():
+        own, _ = connected()
+        with listening("127.0.0.1", 0) as listener:
+            server = await asyncio.get_running_loop().create_server(lambda: own, sock=listener)
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            async with asyncio.timeout(20):
+                while not isinstance(own.transport, asyncio.Transport):
+                    await asyncio.sleep(0)
+            accepted = own.transport.get_extra_info("socket")
+            found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            own.transport.close()
+            writer.close()
+            await writer.wait_closed()
+            server.close()
+        return found
+
+    assert asyncio.run(asked())

@@ -136,8 +136,9 @@ def numeric(schema):
     for name, field in schema["properties"].items():
         for kind in field.get("anyOf", [field]):
             if kind.get("type") in ("integer", "number"):
-                low = kind.get("minimum", kind.get("exclusiveMinimum"))
-                yield name, kind["type"], low, kind.get("maximum"), "exclusiveMinimum" in kind
+                low = kind.get("minimum", kind.get("exclusiveMinimum", kind.get("const")))
+                high = kind.get("maximum", kind.get("const"))
+                yield name, kind["type"], low, high, "exclusiveMinimum" in kind
 
 
 def inside(value, kind, low, high, open_below) -> bool:
