@@ -67,6 +67,20 @@ def test_fields_that_do_not_come_are_not_waited_for(begins):
     assert asyncio.run(waited()).count(b"204") == begins.count(b"\r\n\r\n")
 
 
+def test_a_body_that_comes_behind_its_reply_is_not_read_without_end():
+    async def waited():
+        own, transport = connected(keep_alive=0.05)
+        own.data_received(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n")
+        async with asyncio.timeout(20):
+            while not transport.closed.is_set():
+                own.data_received(b"1\r\na\r\n")
+                await asyncio.sleep(0)
+        own.connection_lost(None)
+        return transport.written
+
+    assert asyncio.run(waited()).count(b"204") == 1
+
+
 def test_fields_without_an_end_are_not_kept():
     async def sent():
         own, transport = connected()

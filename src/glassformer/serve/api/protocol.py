@@ -21,6 +21,7 @@ class Protocol(HttpToolsProtocol):
         self._bytes = self._requests = 0
         """Bytes of header fields that are not complete, about; requests whose fields were."""
         self._late: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -33,6 +34,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self._came()
+        self._whole()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -54,6 +56,24 @@ class Protocol(HttpToolsProtocol):
         self._came()
         self._requests += 1
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The last byte of its body."""
+        self._whole()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A reply was sent; a body that is still coming then is read for a while, so that the
+        client sees the reply, and not to its end, which may never come."""
+        unread = self.cycle.more_body and self.cycle.response_complete
+        super().on_response_complete()
+        if unread and self._linger is None and not self.transport.is_closing():
+            self._linger = self.loop.call_later(self.limits.keep_alive, self.transport.close)
+
+    def _whole(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
 
     def _wait(self) -> None:
         if self._late is None:

@@ -10,9 +10,9 @@ import pytest
 from .client import COMPLETIONS, Connection, run, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
-N_EACH, N_READERS = 100, 10
+N_EACH, N_READERS = 100, 5
 LIMITS = {"receive": 10.0, "send": 5.0, "queue": 1000}
-"""Seconds until what stalls is cut; readers hold 8 texts each."""
+"""Seconds until what stalls is cut; readers hold 16 texts each."""
 HALF = f"POST {COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
@@ -51,6 +51,7 @@ async def endless_chunks(server) -> bytes:
         while not one.writer.is_closing():
             one.writer.write(b"400\r\n" + b" " * 1024 + b"\r\n")
             await one.writer.drain()
+            await asyncio.sleep(0)
             if one.reader._buffer:
                 break
     except ConnectionError:
@@ -73,7 +74,7 @@ async def stalled_reader(server) -> bytes:
     """Asks for some megabytes and reads none."""
     own = socket.create_connection(("127.0.0.1", server.port))
     own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    fields = {**server.long, "prompt": "a", "max_tokens": 450, "n": 8, "logprobs": 20}
+    fields = {**server.long, "prompt": ["a", "b"], "max_tokens": 450, "n": 8, "logprobs": 20}
     body = json.dumps(fields | {"stream": True}).encode()
     own.sendall((HALF + f"content-length: {len(body)}\r\n\r\n").encode() + body)
     return own
