@@ -125,7 +125,9 @@ def test_any_life_of_requests_leaves_nothing(serve, table):
     global SERVER, LOOP
     with serve("--threads", 1) as SERVER:
         LOOP = asyncio.new_event_loop()
-        run_state_machine_as_test(Life, settings=settings(max_examples=100, stateful_step_count=20, database=None))
+        run_state_machine_as_test(
+            Life, settings=settings(max_examples=100, stateful_step_count=20, database=None)
+        )
         LOOP.run_until_complete(asyncio.sleep(0))
         LOOP.close()
     table("E6", f"{BOUND[0]} lives of requests by a state machine: nothing is left behind")
