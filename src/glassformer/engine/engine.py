@@ -182,7 +182,7 @@ class Engine:
             return self._advance(chosen)
         except STOPS:
             raise
-        except BaseException:  # noqa: BLE001 - nothing was changed: each alone gives the same numbers
+        except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
             return [event for one in chosen for event in self._advance_alone(one)]
 
     def _advance_alone(self, one: Running) -> list[Event]:

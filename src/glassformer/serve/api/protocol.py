@@ -23,7 +23,7 @@ class Protocol(HttpToolsProtocol):
         self._late: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         if (own := transport.get_extra_info("socket")) is not None:
@@ -86,7 +86,7 @@ class Protocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._late = None
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._requests or self.cycle.response_complete:
             self.transport.close()
         else:  # fields of the next request, behind one that is being answered
             self._wait()

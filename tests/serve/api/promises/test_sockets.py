@@ -105,6 +105,9 @@ def test_what_stalls_is_cut_and_others_do_not_notice(serve, table):
         beside = await usual(server, 300, together)
         replies = [one[:12] for one in await together]
         sockets = [await stalled_reader(server) for _ in range(N_READERS)]
+        async with asyncio.timeout(60):
+            while (await server.numbers())["in_flight"] < N_READERS:
+                pass
         numbers = await server.idle()
         for one in sockets:
             one.close()
