@@ -26,7 +26,7 @@ jaxtyping.install_import_hook(
     "checked.checked",
 )
 
-pytest_plugins = ["command_line", "small_chat"]
+pytest_plugins = ["command_line", "promise_table", "small_chat"]
 
 hypothesis.settings.register_profile(
     "glassformer",
@@ -64,26 +64,6 @@ def _same_numbers_every_time():
     """No test depends on which tests ran before it."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # one test left 2; which one is not known
-
-
-TABLE = pytest.StashKey[list[tuple[str, str]]]()
-
-
-@pytest.fixture
-def table(request):
-    """Add a line to the table that is printed at the end: a promise, and what was counted."""
-    return lambda promise, counted: request.config.stash[TABLE].append((promise, counted))
-
-
-def pytest_configure(config):
-    config.stash[TABLE] = []
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if lines := config.stash[TABLE]:
-        terminalreporter.section("promises")
-        for promise, counted in sorted(lines):
-            terminalreporter.write_line(f"{promise:<4} {counted}")
 
 
 @pytest.fixture(scope="module")

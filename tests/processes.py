@@ -16,8 +16,8 @@ def _interruptible() -> None:
 @contextmanager
 def started(command: list[str], seconds: float = 120, **options: Any) -> Iterator[Any]:
     """A process that hears SIGINT; it is killed after some seconds, so that no read waits longer."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, preexec_fn=_interruptible, **pipes, **options) as process:
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    with subprocess.Popen(command, preexec_fn=_interruptible, **options) as process:
         timer = threading.Timer(seconds, process.kill)
         timer.start()
         try:

@@ -74,7 +74,7 @@ def together(model, wanted, seed=0, free=0.0, **options):
         for first, size in engine.pool.runs:
             engine.pool.numbers[:, :, :, first * PAGE : (first + size) * PAGE] = free
         for event in engine.step():
-            assert event.error is None or "poison" in str(event.error)
+            assert event.error is None or str(event.error) in ("poison", "Panic")
             found[numbers[event.request]].append(event)
     assert engine.pool.n_free + len(engine.prefixes.pages) + 1 == engine.pool.n_pages
     return [news(events) for events in found]
@@ -126,7 +126,12 @@ def test_a_scored_prompt_has_the_log_probability_of_each_token():
         assert [index for index, _ in scored.top] == best.indices.tolist()
 
 
-def test_a_failing_request_ends_alone(monkeypatch):
+class Panic(BaseException):
+    """As libraries in other languages raise it."""
+
+
+@pytest.mark.parametrize("fault", [MemoryError("poison"), Panic("poison")], ids=repr)
+def test_a_failing_request_ends_alone(monkeypatch, fault):
     model, wanted = model_of(KINDS[0]), requests(12)
     expected = [alone(model, one) for one in wanted]
     poison = Request((299, 299, 299), GenerateConfig(max_new_tokens=5))
@@ -134,13 +139,14 @@ def test_a_failing_request_ends_alone(monkeypatch):
 
     def forward(ids, *others):
         if bool((ids == 299).all(0).any()) and bool((ids == 299).sum() >= 3):
-            raise MemoryError("poison")
+            raise fault
         return inside(ids, *others)
 
     monkeypatch.setattr(model.embed, "forward", forward)
     *others, last = together(model, [*wanted, poison])
     assert others == expected
-    assert last == [(None, None, (), repr(MemoryError("poison")))]
+    known = fault if isinstance(fault, Exception) else RuntimeError("Panic")
+    assert last == [(None, None, (), repr(known))]
 
 
 def test_aborted_requests_give_their_pages_back_at_once():

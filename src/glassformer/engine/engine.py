@@ -32,6 +32,9 @@ CHUNK = PAGE
 """Elements of a prompt that are computed at once."""
 CACHE_BYTES = 1 << 30
 """Default size of the pool, at most."""
+STOPS = KeyboardInterrupt, SystemExit
+"""What ends the caller, not a request; a library in another language may raise neither these nor an
+`Exception`."""
 
 
 @dataclass(eq=False)
@@ -169,15 +172,20 @@ class Engine:
             return []
         try:
             return self._advance(chosen)
-        except Exception:  # noqa: BLE001 - nothing was changed: each alone gives the same numbers
+        except STOPS:
+            raise
+        except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
             return [event for one in chosen for event in self._advance_alone(one)]
 
     def _advance_alone(self, one: Running) -> list[Event]:
         try:
             return self._advance([one])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this request's
+        except STOPS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this request's
             self._leave(one)
-            return [Event(one.number, error=error)]
+            known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
+            return [Event(one.number, error=known)]
 
     def _admit(self) -> None:
         """Start waiting requests in order while there is room."""

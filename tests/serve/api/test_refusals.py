@@ -36,7 +36,7 @@ BAD = [
     ),
     (COMPLETIONS, LM | {"logit_bias": {"99": -100}}, None),
     (COMPLETIONS, LM | {"presence_penalty": 0.5}, "presence_penalty"),
-    (COMPLETIONS, LM | {"best_of": 2}, "best_of"),
+    *((COMPLETIONS, LM | {"best_of": value}, "best_of") for value in (2, True)),
     (COMPLETIONS, LM | {"suffix": "a"}, "suffix"),
     (COMPLETIONS, LM | {"stream_options": {"include_usage": True}}, None),
     (COMPLETIONS, LM | {"max_tokens": 11}, "max_tokens"),

@@ -22,7 +22,7 @@ class Limits:
     begin: float = 60.0
     """Seconds until a sequence is begun."""
     receive: float = 30.0
-    """Seconds in which a body must come."""
+    """Seconds in which header fields must come, and then a body."""
     send: float = 30.0
     """Seconds in which a client must read what it was sent."""
     ping: float = 10.0

@@ -15,9 +15,10 @@ BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
 
 TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
-Ids = Annotated[list[TokenId], Field(min_length=1)]
-Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)]
-IdLists = Annotated[list[Ids], Field(min_length=1, max_length=MOST_TEXTS)]
+# of a hundred thousand wrong elements, one is told: a sentence for each takes a second
+Ids = Annotated[list[TokenId], Field(fail_fast=True, min_length=1)]
+Texts = Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
+IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 Prompt = str | Texts | Ids | IdLists
 StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 Stops = StopString | Annotated[list[StopString], Field(max_length=MOST_STOPS)]
@@ -195,7 +196,7 @@ class CompletionRequest(Sampling):
     max_tokens: int | None = Field(None, ge=0, le=LARGEST, description="16 if it is left out.")
     logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="Likeliest tokens to show.")
     echo: bool | None = Field(None, description="The prompt before the text.")
-    best_of: Literal[1] | None = Field(None, description="Only 1.")
+    best_of: int | None = Field(None, ge=1, le=1, description="Only 1.")
 
 
 class Part(Base):

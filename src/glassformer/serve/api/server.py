@@ -26,6 +26,7 @@ from glassformer.serve.api.engines import Engines
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.models import Registry, Served, name_of
+from glassformer.serve.api.protocol import protocol
 from glassformer.serve.api.service import Service
 
 CLOSING = 2
@@ -41,7 +42,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application(service),
-                http="httptools",
+                http=protocol(limits),
                 ws="none",
                 lifespan="off",
                 log_config=None,

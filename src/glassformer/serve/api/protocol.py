@@ -1,0 +1,97 @@
+"""uvicorn's HTTP with limits for header fields, which it waits for without end and keeps whatever
+their size, and without Nagle's algorithm."""
+
+import asyncio
+import socket
+from functools import partial
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from glassformer.serve.api.limits import Limits
+
+
+class Protocol(HttpToolsProtocol):
+    """A connection that is closed if a request's header fields do not come in time, or are more
+    bytes than may be."""
+
+    def __init__(self, limits: Limits, **config: Any):
+        super().__init__(**config)
+        self.limits = limits
+        self._bytes = self._requests = 0
+        """Bytes of header fields that are not complete, about; requests whose fields were."""
+        self._late: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        if (own := transport.get_extra_info("socket")) is not None:
+            # asyncio does it for sockets that it made; without, a reply in two pieces takes 40 ms
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._came()
+        self._whole()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        before, waited = self._requests, self._late is not None
+        super().data_received(data)
+        incomplete = waited and self._requests == before
+        self._bytes = self._bytes + len(data) if incomplete else 0
+        if self._bytes > 2 * self.limits.headers:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        """The last byte of its header fields."""
+        self._came()
+        self._requests += 1
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The last byte of its body."""
+        self._whole()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A reply was sent; a body that is still coming then is read for a while, so that the
+        client sees the reply, and not to its end, which may never come."""
+        unread = self.cycle.more_body and self.cycle.response_complete
+        super().on_response_complete()
+        if unread and self._linger is None and not self.transport.is_closing():
+            self._linger = self.loop.call_later(self.limits.keep_alive, self.transport.close)
+
+    def _whole(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    def _wait(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(self.limits.receive, self._too_late)
+
+    def _came(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _too_late(self) -> None:
+        self._late = None
+        if not self._requests or self.cycle.response_complete:
+            self.transport.close()
+        else:  # fields of the next request, behind one that is being answered
+            self._wait()
+
+
+def protocol(limits: Limits) -> Any:
+    """What uvicorn calls for each connection."""
+    return partial(Protocol, limits)

@@ -1,0 +1,58 @@
+"""`glassformer serve` with faults: python hooked.py JSON serve RUN ...
+
+JSON: {"limits": {...}} other defaults of Limits. A prompt with three times token 1 raises
+ValueError in the model, with three times token 2 MemoryError, with three times token 3 what is no
+Exception. SIGUSR1 ends the thread that computes, SIGUSR2 lets it stand still.
+"""
+
+import gc
+import json
+import signal
+import sys
+import threading
+
+from glassformer.cli.main import main
+from glassformer.layers.embed import TokenEmbedding
+from glassformer.serve.api.engine_thread import EngineThread
+from glassformer.serve.api.limits import Limits
+
+
+class Panic(BaseException):
+    """As libraries in other languages raise it."""
+
+
+FAULTS = {1: ValueError, 2: MemoryError, 3: Panic}
+
+
+def _poison() -> None:
+    inside = TokenEmbedding.forward
+
+    def forward(self: TokenEmbedding, elements):
+        ids = elements.flatten().tolist()
+        for index, fault in FAULTS.items():
+            if any(ids[at : at + 3] == [index] * 3 for at in range(len(ids) - 2)):
+                raise fault("poison")
+        return inside(self, elements)
+
+    TokenEmbedding.forward = forward
+
+
+def _command(work) -> None:
+    (thread,) = [one for one in gc.get_objects() if type(one) is EngineThread]
+    thread._commands.put(work)
+
+
+def _end() -> None:
+    raise SystemExit
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv.pop(1))
+    fields = Limits.__dataclass_fields__
+    values = {name: field.default for name, field in fields.items()} | given.get("limits", {})
+    Limits.__init__.__defaults__ = tuple(values[name] for name in fields)
+    _poison()
+    signal.signal(signal.SIGUSR1, lambda *_: _command(_end))
+    signal.signal(signal.SIGUSR2, lambda *_: _command(threading.Event().wait))
+    sys.argv[0] = "glassformer"
+    main()
