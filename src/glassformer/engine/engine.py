@@ -25,6 +25,7 @@ from glassformer.generate.logits import likeliest, next_tokens
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
 from glassformer.losses import at_least_float32
+from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
 
 CHUNK = PAGE
@@ -114,6 +115,7 @@ class Engine:
                 f"A cache of {cache_bytes} bytes has no room; this model needs at least "
                 f"{2 * page} ({PAGE} elements, and {PAGE} for padding)."
             )
+        order_weights(model)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.pool = Pool(*shape, n_pages, weight.dtype, weight.device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
