@@ -114,6 +114,12 @@ def batch_invariant() -> Iterator[None]:
         _OWN.invariant = False
 
 
+def filled(rows: Float[Tensor, "_ D"]) -> Float[Tensor, "M D"]:
+    """The rows, with copies of the first behind them up to BEST_ROWS."""
+    missing = BEST_ROWS - len(rows)
+    return rows if missing <= 0 else torch.cat([rows, rows[:1].expand(missing, -1)])
+
+
 def linear(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, "F"] | None
 ) -> Float[Tensor, "*rows F"]:
@@ -129,11 +135,8 @@ def linear(
     if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
         if (quick := ordered(weight)) is None:
             return ONE_DNN(x, weight, bias, "none", [], "")
-        if (rows := x.numel() // x.shape[-1]) >= BEST_ROWS:
-            return ONE_DNN(x, quick, bias, "none", [], "")
-        filled = x.new_zeros(BEST_ROWS, x.shape[-1])
-        filled[:rows] = x.flatten(0, -2)
-        y = ONE_DNN(filled, quick, bias, "none", [], "")[:rows]
+        rows = x.reshape(-1, x.shape[-1])
+        y = ONE_DNN(filled(rows), quick, bias, "none", [], "")[: len(rows)]
         return y.view(*x.shape[:-1], len(weight))
     return F.linear(x, weight, bias)
 

@@ -6,6 +6,7 @@ A step of decoding takes the time of reading every weight once.
 from torch import Tensor
 
 from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
 from glassformer.layers.cpu_kernels import can_order, order
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
@@ -56,8 +57,8 @@ def pack(model: Transformer, bits: str) -> None:
         raise ConfigError(
             f"quantize={bits} was given for a model with adapters; fold them in first."
         )
-    for name, module in named:
-        if isinstance(module, LanguageModelHead) or (
-            isinstance(module, Linear) and ".blocks." in name
-        ):
+    for name, module in named:  # a module before its own parts
+        own = isinstance(module, Attention) and not name.endswith(".cross")
+        alone = isinstance(module, Linear) and ".blocks." in name and module.packed is None
+        if own or alone or isinstance(module, LanguageModelHead):
             module.pack(bits)
