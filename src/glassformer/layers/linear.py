@@ -100,6 +100,8 @@ def together(
     x: Float[Tensor, "*rows D"], layers: Sequence[Linear], whole: PackedMatrix
 ) -> tuple[Float[Tensor, "*rows _"], ...]:
     """What each of these layers, packed as `whole`, makes of x, by one product."""
-    biases = [one.bias for one in layers]
-    bias = None if any(one is None for one in biases) else torch.cat(biases)
+    own: list[Tensor | None] = [one.bias for one in layers]
+    biases = [one for one in own if one is not None]
+    assert len(biases) in (0, len(layers))
+    bias = torch.cat(biases) if biases else None
     return whole.linear(x, bias).split([one.out_features for one in layers], -1)

@@ -58,7 +58,9 @@ def pack(model: Transformer, bits: str) -> None:
             f"quantize={bits} was given for a model with adapters; fold them in first."
         )
     for name, module in named:  # a module before its own parts
-        own = isinstance(module, Attention) and not name.endswith(".cross")
-        alone = isinstance(module, Linear) and ".blocks." in name and module.packed is None
-        if own or alone or isinstance(module, LanguageModelHead):
+        if (
+            isinstance(module, LanguageModelHead)
+            or (isinstance(module, Attention) and not name.endswith(".cross"))
+            or (isinstance(module, Linear) and ".blocks." in name and module.packed is None)
+        ):
             module.pack(bits)
