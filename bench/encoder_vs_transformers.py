@@ -26,6 +26,7 @@ prediction      the test split, each with its model after the training above. Ou
 import argparse
 import json
 import math
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace

@@ -80,7 +80,7 @@ class Ours:
             step=self.step,
             factor=factor,
             precision=torch.float32,
-            max_grad_norm=config.max_grad_norm,
+            max_grad_norm=config.optimizer.max_grad_norm,
             loss=self.task.loss,
         )
         self.step += 1

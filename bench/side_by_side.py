@@ -69,7 +69,7 @@ class OurTraining:
                 step=self.step,
                 factor=1.0,
                 precision=torch.float32,
-                max_grad_norm=self.config.max_grad_norm,
+                max_grad_norm=self.config.optimizer.max_grad_norm,
                 loss=self.task.loss,
                 threads=self.threads,
             )

@@ -87,7 +87,7 @@ def test_the_public_names_are_these():
     }
     assert public == {
         *("folder", "model", "processor", "task", "recipe", "tokenizer", "classes", "reader"),
-        "fingerprint",
+        *("fingerprint", "bits", "quantized"),
         *("options", "evaluate", "at", "look", "encode", "example_inputs"),
         *("generate", "generated", "recorded", "stream", "score"),
         *("chat", "chatted", "chat_stream"),
@@ -101,6 +101,7 @@ def test_the_public_names_are_these():
         "device",
         "checkpoint",
         "accept_changed",
+        "quantize",
     ]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
     assert list(inspect.signature(gf.Run.recorded).parameters) == [

@@ -11,9 +11,11 @@ from glassformer.engine import Engine, Request
 from glassformer.engine import engine as module
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, decode
+from glassformer.layers import cpu_kernels
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.segments import PAGE
 from glassformer.models import ModelConfig, Transformer
+from glassformer.models.packing import FORMATS, pack
 
 CONTEXT, SHARED = 150, tuple(range(70))
 KINDS = [
@@ -91,6 +93,20 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
     room = module.Pool.page_bytes(2, model.config.kv_heads, 16, torch.float32) * 9
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
         assert together(model, wanted, free=torch.nan, seed=len(options), **options) == expected
+
+
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+@pytest.mark.parametrize("bits", ["fp32", *FORMATS])
+def test_it_is_the_same_with_packed_matrices(bits, monkeypatch):
+    """In float32 by copies in the kernel's order, which larger matrices have."""
+    torch.set_num_threads(2)
+    monkeypatch.setattr(cpu_kernels, "LARGE_WEIGHT", 0)
+    model, wanted = model_of(KINDS[1]).eval(), requests(6, new=(1, 9))
+    if bits != "fp32":
+        pack(model, bits)
+    expected = [alone(model, one) for one in wanted]
+    assert (cpu_kernels.ordered(model.head.weight) is not None) == (bits == "fp32")
+    assert together(model, wanted, free=torch.nan) == expected
 
 
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")

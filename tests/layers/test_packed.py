@@ -13,6 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.layers import packed
+from glassformer.layers.linear import Linear, pack_together, together
 from glassformer.layers.packed import PackedMatrix
 from glassformer.models.packing import FORMATS, pack
 
@@ -94,6 +95,24 @@ def test_a_row_has_the_same_bits_in_any_company(bits, threads):
 def test_torch_has_the_kernel(bits):
     """Its operators are private: another version may lack them, and only be slow."""
     assert packed._kernel(torch.randn(32, 64), bits) is not None
+
+
+@pytest.mark.parametrize("bits", FORMATS)
+@torch.no_grad()
+def test_matrices_packed_together_are_what_each_is_alone(bits):
+    layers = [Linear(64, rows) for rows in (64, 32, 32)]
+    for layer in layers:
+        for parameter in layer.parameters():
+            parameter.normal_()
+    apart, x = copy.deepcopy(layers), torch.randn(2, 3, 64)
+    whole = pack_together(layers, bits)
+    for one, alone, y in zip(layers, apart, together(x, layers, whole), strict=True):
+        alone.pack(bits)
+        close = {"rtol": 0, "atol": 1e-5}  # the bias may be added in another rounding
+        torch.testing.assert_close(y, alone(x), **close)
+        torch.testing.assert_close(one(x), y, **close)
+        torch.testing.assert_close(one.matrix, alone.matrix, rtol=0, atol=0)
+    assert [one.holds_weight for one in layers] == [False] * 3
 
 
 def test_shapes_and_numbers_that_a_format_lacks():

@@ -26,6 +26,7 @@ from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
 from glassformer.losses import at_least_float32
 from glassformer.models.config import ModelConfig
+from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
 
 CHUNK = PAGE
@@ -109,6 +110,7 @@ class Engine:
     ):
         config, weight = model.config, next(model.parameters())
         n_pages = pages(model, max_rows, cache_bytes)
+        order_weights(model)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.pool = Pool(*_shape(config), n_pages, weight.dtype, weight.device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough

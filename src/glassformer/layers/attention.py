@@ -22,9 +22,10 @@ from glassformer.axes import Float, Tensor
 from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
 from glassformer.layers.dropout import dropout as drop
-from glassformer.layers.linear import Linear
+from glassformer.layers.linear import Linear, pack_together, together
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import RMSNorm
+from glassformer.layers.packed import Bits, PackedMatrix
 from glassformer.layers.position import Rotation, rotate
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap, watching
@@ -119,6 +120,12 @@ class Attention(nn.Module):
         self.out_proj = Linear(n_heads * d_head, d_model, bias=out_bias)
         self.q_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
         self.k_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
+        self.packed: PackedMatrix | None = None
+
+    def pack(self, bits: Bits) -> None:
+        """Keep W_Q, W_K and W_V of self-attention as one matrix in a format for inference (see
+        `layers.packed`), where a step of decoding reads them by one product."""
+        self.packed = pack_together([self.q_proj, self.k_proj, self.v_proj], bits)
 
     def forward(
         self,
@@ -128,8 +135,14 @@ class Attention(nn.Module):
         update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
         """Attend from x (its selected positions) to `source` (x if None) and to cached elements."""
-        q = self.queries(context.queried(x), context.rotation)
-        new = lambda: self.keys_values(x if source is None else source, context.key_rotation)
+        if self.packed is None or source is not None or context.selected is not None:
+            q = self.queries(context.queried(x), context.rotation)
+            new = lambda: self.keys_values(x if source is None else source, context.key_rotation)
+        else:
+            layers = (self.q_proj, self.k_proj, self.v_proj)
+            own_q, own_k, own_v = together(x, layers, self.packed)
+            q = self.heads_of_queries(own_q, context.rotation)
+            new = lambda: self.heads_of_keys_values(own_k, own_v, context.key_rotation)
         k, v = update(new) if update else new()
         dropout = self.dropout if self.training else 0.0
         if watching(self, "scores", "pattern"):  # the same numbers, written out for the tape
@@ -145,17 +158,32 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "B T D"], rotation: Rotation | None
     ) -> Float[Tensor, "B H T K"]:
         """q = x W_Q in heads, normalized and rotated if the model does so."""
-        q = split_heads(self.q_proj(x), self.n_heads)
+        return self.heads_of_queries(self.q_proj(x), rotation)
+
+    def heads_of_queries(
+        self, projected: Float[Tensor, "B T _"], rotation: Rotation | None
+    ) -> Float[Tensor, "B H T K"]:
+        """q of x W_Q."""
+        q = split_heads(projected, self.n_heads)
         q = q if self.q_norm is None else self.q_norm(q)
         q = q if rotation is None else rotate(q, rotation)
         return tap(self, "q", q, "batch head query dim")
 
     def keys_values(self, source: Float[Tensor, "B S D"], rotation: Rotation | None) -> KeysValues:
         """k = x W_K and v = x W_V in heads; keys normalized and rotated if the model does so."""
-        k = split_heads(self.k_proj(source), self.n_kv_heads)
+        return self.heads_of_keys_values(self.k_proj(source), self.v_proj(source), rotation)
+
+    def heads_of_keys_values(
+        self,
+        keys: Float[Tensor, "B S _"],
+        values: Float[Tensor, "B S _"],
+        rotation: Rotation | None,
+    ) -> KeysValues:
+        """k of x W_K and v of x W_V."""
+        k = split_heads(keys, self.n_kv_heads)
         k = k if self.k_norm is None else self.k_norm(k)
         k = k if rotation is None else rotate(k, rotation)
-        v = split_heads(self.v_proj(source), self.n_kv_heads)
+        v = split_heads(values, self.n_kv_heads)
         return tap(self, "k", k, "batch head key dim"), tap(self, "v", v, "batch head key dim")
 
     def scores(

@@ -1,11 +1,14 @@
 """The linear map x Wᵀ + b of every projection, constructed with its weights unset."""
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
 import torch
 from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
-from glassformer.layers.packed import Bits, PackedMatrix
+from glassformer.layers.packed import Bits, PackedMatrix, PackedRows
 from glassformer.layers.quantized import dequantized, quantized, quantized_linear
 
 
@@ -29,7 +32,7 @@ class Linear(nn.Linear):
         super().__init__(in_features, out_features, bias, device)
         self.register_buffer("levels", None, persistent=False)
         self.register_buffer("scale", None, persistent=False)
-        self.packed: PackedMatrix | None = None
+        self.packed: PackedMatrix | PackedRows | None = None
 
     def reset_parameters(self) -> None:
         """No-op; `init.initialize` fills the weights."""
@@ -69,7 +72,11 @@ class Linear(nn.Linear):
 
     def pack(self, bits: Bits) -> None:
         """Keep the weight in a format for inference (see `layers.packed`), not as a parameter."""
-        self.packed = PackedMatrix(self.frozen_matrix, bits)
+        self.take(PackedMatrix(self.frozen_matrix, bits))
+
+    def take(self, packed: PackedMatrix | PackedRows) -> None:
+        """Multiply by this matrix in place of the weight."""
+        self.packed = packed
         self.register_parameter("weight", None)
         self.levels = self.scale = None
 
@@ -78,3 +85,23 @@ class Linear(nn.Linear):
         if self.levels is not None:
             self.weight = nn.Parameter(self.frozen_matrix, requires_grad=False)
             self.levels = self.scale = None
+
+
+def pack_together(layers: Sequence[Linear], bits: Bits) -> PackedMatrix:
+    """Pack linear maps of one input as one matrix, their rows below each other."""
+    whole = PackedMatrix(torch.cat([one.frozen_matrix for one in layers]), bits)
+    ends = [*accumulate((one.out_features for one in layers), initial=0)]
+    for layer, (begin, end) in zip(layers, pairwise(ends), strict=True):
+        layer.take(PackedRows(whole, begin, end))
+    return whole
+
+
+def together(
+    x: Float[Tensor, "*rows D"], layers: Sequence[Linear], whole: PackedMatrix
+) -> tuple[Float[Tensor, "*rows _"], ...]:
+    """What each of these layers, packed as `whole`, makes of x, by one product."""
+    own: list[Tensor | None] = [one.bias for one in layers]
+    biases = [one for one in own if one is not None]
+    assert len(biases) in (0, len(layers))
+    bias = torch.cat(biases) if biases else None
+    return whole.linear(x, bias).split([one.out_features for one in layers], -1)

@@ -22,6 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.layers.cpu_kernels import EXPECTED_ROWS, filled
 from glassformer.layers.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 
 Bits = Literal["fp16", "bf16", "int8", "int4"]
@@ -66,6 +67,25 @@ class PackedMatrix:
         return y.view(shape).to(x.dtype)
 
 
+class PackedRows:
+    """Rows `begin` to `end` of a packed matrix, such as the queries' of a joint one."""
+
+    def __init__(self, whole: PackedMatrix, begin: int, end: int):
+        self.whole, self.part = whole, slice(begin, end)
+
+    @property
+    def matrix(self) -> Float[Tensor, "F D"]:
+        """See `PackedMatrix`."""
+        return self.whole.matrix[self.part]
+
+    def linear(
+        self, x: Float[Tensor, "*rows D"], bias: Float[Tensor, "F"] | None
+    ) -> Float[Tensor, "*rows F"]:
+        """See `PackedMatrix`; takes the time of the whole matrix."""
+        y = self.whole.linear(x, None)[..., self.part]
+        return y if bias is None else y + bias
+
+
 def _kernel(weight: Tensor, bits: Bits) -> Product | None:
     """The product by torch's packed kernel; None: there is none for this machine or shape."""
     if platform.machine() not in ("x86_64", "AMD64") or not torch.cpu._is_avx2_supported():
@@ -92,11 +112,12 @@ def _half(weight: Tensor) -> Product:
 
 def _brain(weight: Tensor) -> Product:
     """By oneDNN, the weights in its own order."""
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), 1)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), EXPECTED_ROWS)
     multiply: Any = torch.ops.mkldnn._linear_pointwise.default
 
     def product(x: Tensor, bias: Tensor | None) -> Tensor:
-        return _plus(multiply(x.bfloat16(), packed, None, "none", [], "").float(), bias)
+        y = multiply(filled(x.bfloat16()), packed, None, "none", [], "")
+        return _plus(y[: len(x)].float(), bias)
 
     return product
 
@@ -118,7 +139,7 @@ def _integers(weight: Tensor) -> Product:
     multiply: Any = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 
     def product(x: Tensor, bias: Tensor | None) -> Tensor:
-        peak = x.abs().amax(-1, keepdim=True)
+        peak = torch.linalg.vector_norm(x, torch.inf, -1, keepdim=True)
         y = multiply(x / peak, 1 / steps, steps + 1, packed)
         return y.mul_(peak) if bias is None else torch.addcmul(bias, y, peak)
 

@@ -1,6 +1,13 @@
-"""A model's large matrices in 16, 8 or 4 bits, for inference on a CPU."""
+"""A model's large matrices as a CPU reads them fastest: in 16, 8 or 4 bits, or copies in float32.
+
+A step of decoding takes the time of reading every weight once.
+"""
+
+from torch import Tensor
 
 from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
+from glassformer.layers.cpu_kernels import can_order, order
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import LoRALinear
@@ -8,6 +15,26 @@ from glassformer.layers.packed import Bits
 from glassformer.models.transformer import Transformer
 
 FORMATS: tuple[Bits, ...] = ("fp16", "bf16", "int8", "int4")
+COPIES = 1 << 30
+"""Bytes of matrices in float32 up to which a model gets copies of them."""
+
+
+def order_weights(model: Transformer) -> None:
+    """Keep copies of the matrices of a model in float32 in the order in which they are read fastest
+    (see `cpu_kernels.order`), if all of them together have at most COPIES bytes.
+
+    A copy is as large as its matrix and is used without gradients; where a matrix was changed, it
+    is made anew by the next call. Whether there is one depends on the model alone.
+    """
+    weights: list[Tensor | None] = [
+        module.weight
+        for module in model.modules()
+        if isinstance(module, LanguageModelHead | Linear) and module.packed is None
+    ]
+    large = [one for one in weights if one is not None and can_order(one)]
+    if sum(one.nbytes for one in large) <= COPIES:
+        for weight in large:
+            order(weight)
 
 
 def pack(model: Transformer, bits: str) -> None:
@@ -30,8 +57,10 @@ def pack(model: Transformer, bits: str) -> None:
         raise ConfigError(
             f"quantize={bits} was given for a model with adapters; fold them in first."
         )
-    for name, module in named:
-        if isinstance(module, LanguageModelHead) or (
-            isinstance(module, Linear) and ".blocks." in name
+    for name, module in named:  # a module before its own parts
+        if (
+            isinstance(module, LanguageModelHead)
+            or (isinstance(module, Attention) and not name.endswith(".cross"))
+            or (isinstance(module, Linear) and ".blocks." in name and module.packed is None)
         ):
             module.pack(bits)
