@@ -17,7 +17,7 @@ USED = {
     "basedpyright": ("Makefile", "basedpyright"),
     "hatch-fancy-pypi-readme": ("pyproject.toml", "hooks.fancy-pypi-readme"),
     "hatchling": ("pyproject.toml", "hatchling.build"),
-    "httptools": ("src/glassformer/serve/api/server.py", 'http="httptools"'),  # by uvicorn
+    "httptools": ("src/glassformer/serve/api/protocol.py", "httptools_impl"),  # by uvicorn
     "llguidance": ("src/glassformer/serve/api/formats.py", 'import_module("llguidance")'),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
