@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import tiny
-from glassformer.engine import Engine, Request
-from glassformer.engine import engine as module
+from glassformer.generate.engine import Engine
+from glassformer.generate.request import Request
+from glassformer.generate import engine as module
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, decode
 from glassformer.layers import cpu_kernels

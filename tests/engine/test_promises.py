@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from glassformer.engine import Engine, Request
-from glassformer.engine import engine as module
+from glassformer.generate.engine import Engine
+from glassformer.generate.request import Request
+from glassformer.generate import running as module
 from glassformer.generate import GenerateConfig
 from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import next_tokens

@@ -110,8 +110,13 @@ def check_request(
     """Raise ConfigError for a model that predicts no next token, a source that is missing or not
     expected, an empty prompt, an id outside the vocabulary (a setting's too), or a prompt longer
     than the context that may not be cut."""
-    check_language_model(model)
     check_source(source, len(prompts), model)
+    check_prompts(model, prompts, config)
+
+
+def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) -> None:
+    """The same, but for the source."""
+    check_language_model(model)
     check_settings(config, model.config.vocab_size)
     context = model.config.max_length
     for prompt in prompts:

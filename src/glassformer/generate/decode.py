@@ -1,41 +1,25 @@
-"""Decoding loop: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); one `Step` at a time.
+"""Decoding: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); one `Step` at a time.
 
-Rows of any lengths are decoded together, padded on the left, each as it would be alone: masks read
-positions, random numbers depend on (seed, step). A row that fills the context continues from the
-last half of it; one with patches among its tokens ends there. With an encoder-decoder the rows are
-targets, the prompts their beginnings (<bos>), and the source is encoded once.
+Rows of any lengths are decoded together by an engine of their own, each as it would be alone:
+attention reads the own elements, random numbers depend on (seed, step). A row that fills the
+context continues from the last half of it; one with patches among its tokens ends there. With an
+encoder-decoder the rows are targets, the prompts their beginnings (<bos>), and the source is
+encoded once.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
-
+from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
-from glassformer.generate.advance import (
-    Prompts,
-    advance,
-    begin,
-    check_ids,
-    check_numbers,
-    check_request,
-    encoded,
-    examples_of,
-    half,
-    next_logits,
-    prefill,
-    rooms,
-    selected,
-    tokens_of,
-)
+from glassformer.generate.advance import Prompts, check_request, encoded
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.constraints import Rows
-from glassformer.generate.logits import limited, next_tokens
-from glassformer.generate.watch import Choice, Watch, Watcher
-from glassformer.layers.cache import FixedCache
-from glassformer.models.transformer import Memory, Transformer, evaluating
+from glassformer.generate.engine import Engine
+from glassformer.generate.request import Event, Request
+from glassformer.generate.watch import Choice, Watch
+from glassformer.models.transformer import Transformer, evaluating
 
 
 @dataclass(frozen=True)
@@ -82,107 +66,59 @@ def decode(
         )
     if not prompts:
         return
-    room = rooms(prompts, model, config, limits)
-    check_ids(given, model, "The given beginning")
-    if len(given) > min(room):
-        raise ConfigError(
-            f"The given beginning has {len(given)} tokens and {min(room)} may come; raise "
-            "max_new_tokens."
+    most = limits or [config.max_new_tokens] * len(prompts)
+    sources = _sources(model, source) or [None] * len(prompts)
+    requests = [
+        Request(
+            prompt=prompt if isinstance(prompt, Example) else tuple(prompt),
+            config=config,
+            ends=tuple(ends),
+            only=only,
+            given=tuple(given),
+            limit=limit,
+            source=own,
         )
-    decoding = _Decoding(model, prompts, given[:-1], max(room), source, watch)
-    for step in range(len(given[:-1]), max(room)):
-        made = decoding.choose(config, step, only, given[step : step + 1], ends, room)
-        yield made
-        going = [
-            at
-            for at, (row, token) in enumerate(zip(made.rows, made.ids, strict=True))
-            if token not in ends and step + 1 < room[row] and row not in finished
-        ]
-        if not going:
-            return
-        decoding.advance(going)
+        for prompt, limit, own in zip(prompts, most, sources, strict=True)
+    ]
+    engine, going = Engine.of(model, requests, watch), set(range(len(prompts)))
+    while going:
+        events = _round(engine, len(going))
+        yield _step(events)
+        going -= {event.request - 1 for event in events if event.finish}
+        for row in going.intersection(finished):
+            engine.abort(row + 1)
+            going.remove(row)
 
 
-class _Decoding:
-    """State between two steps: ids of all rows, which are active, and the model's features.
+def _sources(model: Transformer, source: Batch | None) -> list[Tensor]:
+    """The encoder's output for each source, without padding."""
+    with evaluating(model):
+        memory = encoded(source, model)
+    if memory is None:
+        return []
+    rows, valid = memory.hidden.split(1), memory.positions.valid
+    if valid is None:
+        return list(rows)
+    real = valid.expand(len(rows), -1)
+    return [row[:, own] for row, own in zip(rows, real, strict=True)]
 
-    The watcher's modes are entered for each computation, since a generator would leak them.
-    """
 
-    def __init__(
-        self,
-        model: Transformer,
-        prompts: Prompts,
-        given: Sequence[int],
-        room: int,
-        source: Batch | None,
-        watch: Watch | None,
-    ):
-        self.model, self.context = model, model.config.max_length
-        prompt_ids = [tokens_of(prompt) for prompt in prompts]
-        self.rows = [[*ids, *given] for ids in prompt_ids]
-        self.begins = [begin(len(ids), len(given), self.context) for ids in prompt_ids]
-        """Index of the first element of each row in the context."""
-        self.active = list(range(len(prompts)))
-        self.watcher = Watcher(model, watch)
-        rows, self.capacity = self.windows(), self.context
-        if isinstance(prompts[0], Example):  # not cut: a slot for every token that is still to come
-            rows = examples_of(prompts, given)
-            self.capacity = max(one.length for one in rows) + room
-        with self.watcher.computing():
-            self.prefill(rows, encoded(source, model))
+def _round(engine: Engine, n: int) -> list[Event]:
+    """The next token of all n rows."""
+    events: list[Event] = []
+    while len(events) < n:
+        events += engine.step()
+        for event in events:
+            if event.error is not None:
+                raise event.error
+    return sorted(events, key=lambda event: event.request)
 
-    def windows(self) -> list[list[int]]:
-        """Elements of each active row that are in the context."""
-        return [self.rows[i][self.begins[i] :] for i in self.active]
 
-    def prefill(self, rows: Prompts, memory: Memory | None) -> None:
-        """Compute the features of these rows with an empty cache."""
-        cache = FixedCache(capacity=self.capacity)
-        self.features = prefill(self.model, rows, memory, cache)
-
-    def choose(
-        self,
-        config: GenerateConfig,
-        step: int,
-        only: range | None,
-        forced: Sequence[int],
-        ends: Sequence[int],
-        room: Sequence[int],
-    ) -> Step:
-        """Choose the next token of each active row, or take the `forced` one, and append it."""
-        seen = [self.rows[i] for i in self.active]
-        rows = Rows(seen, step, ends, [step + 1 == room[i] for i in self.active])
-        with evaluating(self.model):
-            logits = next_logits(self.model, self.features)
-            allowed = logits if only is None else limited(logits, only)
-            ids = next_tokens(allowed, rows, config)
-            ids = torch.full_like(ids, forced[0]) if forced else ids
-            log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-        check_numbers(log_probs)
-        begins = [self.begins[i] for i in self.active]
-        known = self.watcher.choices(self.features, logits, allowed, ids, rows, begins, config)
-        self.ids, chosen = ids, ids.tolist()
-        for row, token in zip(seen, chosen, strict=True):
-            row.append(token)
-        return Step(tuple(self.active), tuple(chosen), tuple(log_probs.tolist()), known)
-
-    def advance(self, going: list[int]) -> None:
-        """Compute the features of the new tokens for the rows `going`, indices into `active`."""
-        self.active = [self.active[at] for at in going]
-        full = [i for i in self.active if len(self.rows[i]) - self.begins[i] > self.context]
-        for i in full:
-            self.begins[i] = len(self.rows[i]) - half(self.context)
-        ids = self.ids
-        with self.watcher.computing():
-            if len(going) < len(ids):
-                index = torch.tensor(going, device=ids.device)
-                self.features, ids = selected(self.features, index), ids[index]
-            cache = self.features.cache
-            assert cache is not None
-            assert cache.positions is not None
-            # The cache keeps a slot for every element of the longest row, even a finished one.
-            if full or cache.positions.length == self.capacity:
-                self.prefill(self.windows(), self.features.memory)
-            else:
-                self.features = advance(self.model, self.features, ids)
+def _step(events: Sequence[Event]) -> Step:
+    tokens = [event.token for event in events if event.token is not None]
+    return Step(
+        rows=tuple(event.request - 1 for event in events),
+        ids=tuple(one.id for one in tokens),
+        log_probs=tuple(one.log_prob for one in tokens if one.log_prob is not None),
+        choices=tuple(event.choice for event in events if event.choice is not None),
+    )

@@ -14,7 +14,7 @@ results are plain numbers and lists of them, ready for JSON by `dataclasses.asdi
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -23,12 +23,11 @@ import torch
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.constraints import Rows
-from glassformer.generate.logits import likeliest, remaining
+from glassformer.generate.logits import likeliest
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention, AttentionContext
-from glassformer.layers.cache import Layers
+from glassformer.layers.mask import Allowed
+from glassformer.layers.segments import SegmentedCache
 from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Features, Transformer, evaluating
@@ -164,22 +163,6 @@ class Watcher:
         sites = ("attention", "cross") if crossed else ("attention",)
         return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
-    def choices(
-        self,
-        features: Features,
-        logits: Float[Tensor, "B V"],
-        allowed: Float[Tensor, "B V"],
-        ids: Int[Tensor, "B"],
-        rows: Rows,
-        firsts: Sequence[int],
-        config: GenerateConfig,
-    ) -> tuple[Choice, ...]:
-        """The choices of one step, () without a watch; `firsts` as for `rows`."""
-        if self.watch is None:
-            return ()
-        left = remaining(allowed.cpu(), rows, config)
-        return choices(logits, left, ids, self.watch.top, self.rows(features, firsts))
-
     def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
         """Attention rows of the newest element of each row of the batch, None if not asked for.
 
@@ -195,33 +178,59 @@ class Watcher:
         newest = where.mapped(lambda t: t[:, -1:], start)
         own, cross = cache.positions, [[] for _ in firsts]
         with torch.inference_mode():
-            exact = torch.promote_types(features.hidden.dtype, torch.float32)
-            context = self.model.decoder.context(newest, own, exact)
-            weights = self._weights("attention", context, cache.own, own)
+            context = self.model.decoder.context(newest, own)
+            table = self._table("attention", -1, context, lambda layer: cache.own[layer][0])
+            weights = _real(table, own)
             if source is not None:
                 context = source_context(newest, source.positions)
-                cross = self._weights("cross", context, cache.cross, source.positions)
+                table = self._table("cross", -1, context, lambda layer: cache.cross[layer][0])
+                cross = _real(table, source.positions)
         return [
             AttentionRows(self.layers, self.heads, *row)
             for row in zip(firsts, weights, cross, strict=True)
         ]
 
-    def _weights(
-        self, site: str, context: AttentionContext, kept: Layers, keys: Positions
-    ) -> list[Weights]:
-        """Weights of each row on its real elements."""
+    def told(self, cache: SegmentedCache, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
+        """The same for the newest element of each text of a step of the engine."""
+        if not self.layers:
+            return [None] * len(firsts)
+        assert self.model.decoder is not None
+        found: list[AttentionRows] = []
+        sources = cache.sources or ({},) * len(firsts)
+        end = 0
+        for one, first, source in zip(cache.texts, firsts, sources, strict=True):
+            end += one.length
+            newest = Positions.arange(1, one.end - 1, cache.device)
+            context = self.model.decoder.context(newest, one.key(cache.device))
+            keys = lambda layer, one=one: cache.keys(layer, one)
+            own = self._table("attention", end - 1, context, keys)[0].tolist()
+            cross: Weights = []
+            if source:
+                keys = lambda layer, source=source: source[layer][0]
+                cross = self._table("cross", end - 1, AttentionContext(Allowed()), keys)[0].tolist()
+            found.append(AttentionRows(self.layers, self.heads, first, own, cross))
+        return found
+
+    def _table(
+        self, site: str, at: int, context: AttentionContext, keys: Callable[[int], Tensor]
+    ) -> Float[Tensor, "B L H S"]:
+        """Weights of element `at` of each row of the queries, on the keys of each layer."""
         found: list[Tensor] = []
         for layer in self.layers:
             module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
             assert isinstance(module, Attention)
-            queries = self.queries[_point(layer, site)][:, :, -1:]
-            scores = module.scores(queries, kept[layer][0], context)
+            queries = self.queries[_point(layer, site)][:, :, at][:, :, None]
+            scores = module.scores(queries, keys(layer), context)
             found.append(attention_pattern(scores)[:, self.heads, -1].cpu())
-        table = torch.stack(found, 1)
-        if keys.valid is None:
-            return table.tolist()
-        real = keys.valid.expand(len(table), -1).cpu()
-        return [row[:, :, own].tolist() for row, own in zip(table, real, strict=True)]
+        return torch.stack(found, 1)
+
+
+def _real(table: Float[Tensor, "B L H S"], keys: Positions) -> list[Weights]:
+    """Weights of each row on its real elements."""
+    if keys.valid is None:
+        return table.tolist()
+    real = keys.valid.expand(len(table), -1).cpu()
+    return [row[:, :, own].tolist() for row, own in zip(table, real, strict=True)]
 
 
 def _point(layer: int, site: str) -> str:

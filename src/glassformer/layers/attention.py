@@ -64,17 +64,26 @@ class AttentionContext:
 @dataclass(frozen=True)
 class SegmentedContext(AttentionContext):
     """Several sequences one behind the other in one row, each with keys of its own (see
-    `layers.segments`)."""
+    `layers.segments`).
+
+    `shapes`: for each segment, the number of its sequences and of the new elements of each.
+    """
 
     segments: tuple[AttentionContext, ...] = ()
-    lengths: tuple[int, ...] = ()
+    shapes: tuple[tuple[int, int], ...] = ()
 
     def attend(
         self, q: Float[Tensor, "1 H T K"], k: Any, v: Any, scale: float, dropout: float
     ) -> Float[Tensor, "1 H T K"]:
-        """The same for each sequence; `k`, `v`: one tensor for each."""
-        rows = zip(self.segments, q.split(self.lengths, 2), k, v, strict=True)
-        return torch.cat([own.attend(a, b, c, scale, dropout) for own, a, b, c in rows], 2)
+        """The same for each segment, [rows, H, T, K] at once; `k`, `v`: one tensor for each.
+        Elements behind all segments keep their queries, which nobody reads."""
+        sizes = [rows * length for rows, length in self.shapes]
+        *parts, rest = q[0].split([*sizes, q.shape[2] - sum(sizes)], 1)
+        found: list[Tensor] = []
+        for own, shape, a, b, c in zip(self.segments, self.shapes, parts, k, v, strict=True):
+            z = own.attend(a.unflatten(1, shape).transpose(0, 1), b, c, scale, dropout)
+            found.append(z.transpose(0, 1).flatten(1, 2))
+        return torch.cat([*found, rest], 1)[None]
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:

@@ -9,7 +9,7 @@ product does with more rows), and none is computed for padding.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
-from glassformer.layers.cache import Cache, KeysValues
+from glassformer.layers.cache import Cache, KeysValues, Layers
 
 PAGE = 64
 """Elements of a page."""
@@ -25,15 +25,17 @@ PAGE = 64
 
 @dataclass(frozen=True)
 class Segment:
-    """New elements of one sequence.
+    """New elements of one sequence, or of several of the same shape.
 
     `slot`: where its keys begin in the pool. `start`: how many it has there already. `length`: new
-    ones.
+    ones. `rows`: number of sequences, each `stride` slots behind the one before.
     """
 
     slot: int
     start: int
     length: int
+    rows: int = 1
+    stride: int = 0
 
     @property
     def end(self) -> int:
@@ -47,6 +49,23 @@ class Segment:
     def key(self, device: torch.device) -> Positions:
         """Positions of all elements."""
         return Positions.arange(self.end, 0, device)
+
+    def followed(self, other: "Segment") -> "Segment | None":
+        """This segment and the one behind it as one; None: another shape or distance."""
+        stride = self.stride if self.rows > 1 else other.slot - self.slot
+        shaped = (self.start, self.length) == (other.start, other.length)
+        if not shaped or stride <= 0 or other.slot != self.slot + self.rows * stride:
+            return None
+        return replace(self, rows=self.rows + 1, stride=stride)
+
+
+def joined(segments: Sequence[Segment]) -> list[Segment]:
+    """Neighbours of one shape as one segment, so that one kernel call attends for all of them."""
+    found: list[Segment] = []
+    for one in segments:
+        both = found[-1].followed(one) if found else None
+        found[-1 if both else len(found) :] = [both or one]
+    return found
 
 
 class Pool:
@@ -66,7 +85,8 @@ class Pool:
         device: torch.device | str = "cpu",
     ):
         shape = n_layers, 2, n_kv_heads, n_pages * PAGE, d_head
-        self.numbers = torch.zeros(shape, dtype=dtype, device=device)
+        with torch.inference_mode(False):  # or it could be changed in that mode alone
+            self.numbers = torch.zeros(shape, dtype=dtype, device=device)
         self.n_pages = n_pages
         self.runs = [(0, n_pages)]
         """Free pages, as (first, number) in order, none adjacent to the next."""
@@ -109,21 +129,67 @@ class Pool:
         pages[:, :, :, target] = pages[:, :, :, source]
 
 
+    def view(self, layer: int, segment: Segment) -> KeysValues:
+        """Keys and values of a segment's sequences up to its end, [rows, G, S, K] without copies."""
+        keys, values = self.numbers[layer]
+        of_head, of_slot, _ = keys.stride()
+        shape = segment.rows, len(keys), segment.end, keys.shape[2]
+        strides = segment.stride * of_slot, of_head, of_slot, 1
+        at = segment.slot * of_slot
+        return (
+            keys.as_strided(shape, strides, keys.storage_offset() + at),
+            values.as_strided(shape, strides, values.storage_offset() + at),
+        )
+
+
 @dataclass(frozen=True)
 class SegmentedCache(Cache):
-    """The pool, seen by the segments of one forward pass."""
+    """The pool, seen by the segments of one forward pass.
+
+    `sources`: keys and values of cross-attention for each text, by layer; none in a decoder alone.
+    `slots`: slot of each new element. `at`: its position.
+    """
 
     pool: Pool | None = None
+    texts: tuple[Segment, ...] = ()
     segments: tuple[Segment, ...] = ()
-    slots: Int[Tensor, "N"] = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
-    """Slot of each new element."""
+    sources: tuple[Layers, ...] = ()
+    at: Int[Tensor, "2 N"] | None = None
 
     @classmethod
-    def of(cls, pool: Pool, segments: Sequence[Segment]) -> "SegmentedCache":
-        """The cache of these segments."""
-        ranges = (range(one.slot + one.start, one.slot + one.end) for one in segments)
-        slots = torch.tensor([*chain(*ranges)], device=pool.numbers.device)
-        return cls(pool=pool, segments=tuple(segments), slots=slots)
+    def of(
+        cls,
+        pool: Pool,
+        texts: Sequence[Segment],
+        sources: Sequence[Layers] = (),
+        padding: int = 0,
+    ) -> "SegmentedCache":
+        """The cache of these segments; behind them come `padding` elements of nobody in slots 0,
+        1, ..., for which attention is not computed."""
+        slots = [range(one.slot + one.start, one.slot + one.end) for one in texts]
+        places = [range(one.start, one.end) for one in texts]
+        none = range(padding)
+        at = torch.tensor(
+            [[*chain(*slots, none)], [*chain(*places, none)]], device=pool.numbers.device
+        )
+        return cls(
+            pool=pool,
+            texts=tuple(texts),
+            segments=tuple(joined(texts)),
+            sources=tuple(sources),
+            at=at,
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the keys and values are."""
+        assert self.pool is not None
+        return self.pool.numbers.device
+
+    def keys(self, layer: int, text: Segment) -> Float[Tensor, "_ G S K"]:
+        """All keys of a text."""
+        assert self.pool is not None
+        return self.pool.view(layer, text)[0]
 
     def advanced(self, new: Positions) -> "SegmentedCache":
         """This cache, in which new elements have their slots already."""
@@ -132,20 +198,20 @@ class SegmentedCache(Cache):
     def store(
         self, layer: int, keys: Float[Tensor, "1 G N K"], values: Float[Tensor, "1 G N K"]
     ) -> Any:
-        """Write the new keys and values; returns a tuple of the keys of each segment, [1, G, S, K]
-        without copies, and one of the values."""
+        """Write the new keys and values; returns a tuple of the keys of each segment and one of the
+        values, without copies."""
         assert self.pool is not None
+        assert self.at is not None
         own = self.pool.numbers[layer]
-        own[0].index_copy_(1, self.slots, keys[0])
-        own[1].index_copy_(1, self.slots, values[0])
-        ends = [slice(one.slot, one.slot + one.end) for one in self.segments]
-        return tuple(own[:1, :, end] for end in ends), tuple(own[1:, :, end] for end in ends)
+        own[0].index_copy_(1, self.at[0], keys[0])
+        own[1].index_copy_(1, self.at[0], values[0])
+        return tuple(zip(*(self.pool.view(layer, one) for one in self.segments), strict=True))
 
-    def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
-        """Keys and values of the encoder's output: none here."""
-        raise NotImplementedError
+    def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
+        """Keys and values of the source of each text, as a tuple each."""
+        return tuple(zip(*(own[layer] for own in self.sources), strict=True))
 
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence behind the other."""
-        ranges = (range(one.start, one.end) for one in self.segments)
-        return Positions(torch.tensor([[*chain(*ranges)]], device=self.slots.device))
+        assert self.at is not None
+        return Positions(self.at[1:])

@@ -12,7 +12,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
-from glassformer.layers.cache import Cache, KeysValues
+from glassformer.layers.cache import Cache, KeysValues, Layers
 from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
@@ -64,10 +64,10 @@ class Stack(nn.Module):
         exact = torch.promote_types(x.dtype, torch.float32)
         keys = positions if cache is None or cache.positions is None else cache.positions
         if isinstance(cache, SegmentedCache):
-            context = self.segmented(positions, cache, exact)
+            context, crossed = self.segmented(positions, cache, exact), segmented_sources(cache)
         else:
             context = self.context(positions, keys, exact)
-        crossed = source_positions and source_context(positions, source_positions)
+            crossed = source_positions and source_context(positions, source_positions)
         for layer, block in enumerate(self.blocks):
             if selected is not None and layer == len(self.blocks) - 1:
                 read = selected.positions(positions)
@@ -103,13 +103,28 @@ class Stack(nn.Module):
         self, positions: Positions, cache: SegmentedCache, dtype: torch.dtype
     ) -> SegmentedContext:
         """The context of several sequences in one row, at these positions."""
-        device, rotation = cache.slots.device, self._rotation(positions, dtype)
-        segments = tuple(
-            AttentionContext(*self._scored(one.query(device), one.key(device)))
-            for one in cache.segments
+        device, rotation = positions.position.device, self._rotation(positions, dtype)
+        known: dict[tuple[int, int], AttentionContext] = {}
+        for one in cache.segments:
+            if (shape := (one.start, one.length)) not in known:
+                own = self._scored(one.query(device), one.key(device))
+                known[shape] = AttentionContext(*own)
+        return SegmentedContext(
+            Allowed(),
+            rotation=rotation,
+            key_rotation=rotation,
+            segments=tuple(known[one.start, one.length] for one in cache.segments),
+            shapes=tuple((one.rows, one.length) for one in cache.segments),
         )
-        lengths = tuple(one.length for one in cache.segments)
-        return SegmentedContext(Allowed(), None, rotation, rotation, None, segments, lengths)
+
+    def source_keys_values(self, source: Float[Tensor, "B S D"]) -> Layers:
+        """Keys and values of cross-attention at every layer for an encoder's output."""
+        crosses = (block.cross for block in self.blocks if isinstance(block, Block))
+        return {
+            layer: cross.keys_values(source, None)
+            for layer, cross in enumerate(crosses)
+            if cross is not None
+        }
 
     def _scored(self, query: Positions, key: Positions) -> tuple[Allowed, Tensor | None]:
         bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
@@ -122,6 +137,15 @@ class Stack(nn.Module):
 def source_context(query: Positions, source: Positions) -> AttentionContext:
     """Context of cross-attention for queries and source at these positions."""
     return AttentionContext(allowed(SOURCE_MASK, query, source).prepared())
+
+
+def segmented_sources(cache: SegmentedCache) -> SegmentedContext | None:
+    """Context of cross-attention of each text to all of its own source; None without sources."""
+    if not cache.sources:
+        return None
+    everything = (AttentionContext(Allowed()),) * len(cache.texts)
+    shapes = tuple((1, one.length) for one in cache.texts)
+    return SegmentedContext(Allowed(), segments=everything, shapes=shapes)
 
 
 def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> tuple[Any, Any]:

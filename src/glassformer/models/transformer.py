@@ -36,6 +36,7 @@ from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
+from glassformer.layers.segments import SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
@@ -148,7 +149,8 @@ class Transformer(nn.Module):
     ) -> Features:
         """The stream before the head, at all positions or at the `selected` ones.
 
-        With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source.
+        With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source,
+        and a cache of segments has the keys and values of every source.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(
@@ -160,7 +162,7 @@ class Transformer(nn.Module):
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(self._encoded(batch, positions, selected), positions)
-        if self.encoder is not None and memory is None:
+        if self.encoder is not None and memory is None and not isinstance(cache, SegmentedCache):
             if batch.source is None:
                 raise ConfigError(
                     "An encoder-decoder needs a source; give Batch(..., source=Batch(...))."

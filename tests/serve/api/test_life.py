@@ -9,8 +9,8 @@ from hashlib import sha256
 
 import pytest
 
-from glassformer.engine import Engine
-from glassformer.engine import engine as engine_module
+from glassformer.generate.engine import Engine
+from glassformer.generate import choosing as engine_module
 from glassformer.generate import Transduction
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.envelope import Log

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Self, TypeVar
 
-from glassformer.engine import Event
+from glassformer.generate.request import Event
 from glassformer.serve.api.engine_thread import EngineThread, Work
 from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.limits import Limits

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from glassformer.engine import Engine, Event, Request
-from glassformer.engine.engine import pages
+from glassformer.generate.engine import Engine, pages
+from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
 
 Sink = Callable[[Event], None]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.engine import Event, Request, Scored
+from glassformer.generate.request import Event, Request, Scored
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import beginning
 from glassformer.generate.text import RowText

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.axes import Bool, Tensor
+from glassformer.axes import Bool, Float, Tensor
+from glassformer.generate.advance import Prompt
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.watch import Choice
 
 
 @dataclass(frozen=True)
@@ -16,16 +18,23 @@ class Request:
     `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
     are shared among requests of one salt alone. `allowed`: called with the new tokens so far, in
     each step and perhaps twice with the same; gives those that may come next, one at least, as
-    bool [V].
+    bool [V]. `only`: the range of those that may ever come. `given`: the first new tokens, as if
+    chosen; the first event has the last of them. `limit`: at most this many new tokens, if fewer
+    than the configuration's. `source`: the encoder's output for the source of an encoder-decoder,
+    without padding.
     """
 
-    prompt: tuple[int, ...]
+    prompt: Prompt
     config: GenerateConfig
     ends: tuple[int, ...] = ()
     top: int = 0
     scores_prompt: bool = False
     salt: bytes = b""
     allowed: Callable[[Sequence[int]], Bool[Tensor, "V"]] | None = None
+    only: range | None = None
+    given: tuple[int, ...] = ()
+    limit: int | None = None
+    source: Float[Tensor, "1 S D"] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ class Scored:
 class Event:
     """News of a request: the scored `prompt`, or its next `token`, or the `error` that ended it.
 
-    `finish`: why the text ended with this token; None: it goes on.
+    `finish`: why the text ended with this token; None: it goes on. `choice`: what an engine with a
+    watch tells of the token.
     """
 
     request: int
@@ -50,3 +60,4 @@ class Event:
     finish: Literal["end", "length"] | None = None
     prompt: tuple[Scored, ...] = ()
     error: Exception | None = None
+    choice: Choice | None = None

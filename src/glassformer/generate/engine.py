@@ -1,0 +1,288 @@
+"""Many texts at once on one model: a step computes the next token of each and a part of prompts.
+
+engine = Engine(model)
+number = engine.add(Request(prompt=ids, config=config, ends=(eos,)))
+while not engine.idle:
+    for event in engine.step(): ...
+
+    waiting ──pages for the whole text──> running ──end, length, abort, error──> pages given back
+
+Texts come and go between steps (continuous batching). One is admitted, in order, once the pool has
+pages for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
+are read in chunks at multiples of CHUNK, a text is decoded over exactly its own keys, and products
+on a CPU have at least `MIN_ROWS` rows: what is computed for a request depends on the request alone,
+bit for bit.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch, Part
+from glassformer.data.example import Example
+from glassformer.errors import ConfigError
+from glassformer.generate.advance import check_ids, check_prompts, check_source
+from glassformer.generate.choosing import Read, read
+from glassformer.generate.prefixes import Prefixes, keys
+from glassformer.generate.request import Event, Request
+from glassformer.generate.running import CHUNK, Running
+from glassformer.generate.watch import Watch, Watcher
+from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
+from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
+from glassformer.losses import at_least_float32
+from glassformer.models.config import ModelConfig
+from glassformer.models.packing import order_weights
+from glassformer.models.transformer import Transformer, evaluating
+
+CACHE_BYTES = 1 << 30
+"""Default size of the pool, at most."""
+STOPS = KeyboardInterrupt, SystemExit
+"""What ends the caller, not a request; a library in another language may raise neither these nor an
+`Exception`."""
+
+
+class Engine:
+    """Requests on one model, stepped by its caller; see the module.
+
+    `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
+    1 GiB. `max_rows`: texts at the same time. `prefill`: elements of prompts in a step while others
+    decode; all of `max_rows` chunks otherwise. `together`: no text gets a token before all others
+    have as many. `watch`: what is told of each choice. Not for use by several threads.
+
+    ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        *,
+        max_rows: int = 16,
+        cache_bytes: int | None = None,
+        prefill: int = CHUNK,
+        shares_prefixes: bool = True,
+        together: bool = False,
+        watch: Watch | None = None,
+    ):
+        weight = next(model.parameters())
+        n_pages = pages(model, max_rows, cache_bytes)
+        order_weights(model)
+        self.model, self.max_rows, self.prefill = model, max_rows, prefill
+        self.pool = Pool(*_shape(model.config), n_pages, weight.dtype, weight.device)
+        self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
+        self.prefixes = Prefixes(self.pool)
+        self.shares_prefixes, self.together = shares_prefixes, together
+        self.watcher = Watcher(model, watch)
+        self.waiting: deque[Running] = deque()
+        self.running: list[Running] = []
+        self._count = 0
+
+    @classmethod
+    def of(
+        cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
+    ) -> "Engine":
+        """An engine for these requests alone, numbered from 1, all together.
+
+        Errors: those of `add`, and of a watch.
+        """
+        texts = [checked(model, one) for one in requests]
+        n_pages = 1 + sum(one.n_pages for one in texts)
+        size = n_pages * Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
+        engine = cls(
+            model,
+            max_rows=len(requests),
+            cache_bytes=size,
+            shares_prefixes=False,
+            together=True,
+            watch=watch,
+        )
+        for one in texts:
+            engine._queue(one)
+        return engine
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits or runs."""
+        return not (self.waiting or self.running)
+
+    def add(self, request: Request) -> int:
+        """Queue a request; returns its number.
+
+        ConfigError: those of `decode`, beams, or a text that can never fit the pool.
+        """
+        return self._queue(checked(self.model, request))
+
+    def _queue(self, one: Running) -> int:
+        if one.n_pages > self.pool.n_pages - 1:
+            raise ConfigError(
+                f"The text may have {one.n_pages * PAGE} elements and the cache has room for "
+                f"{(self.pool.n_pages - 1) * PAGE}; shorten it, lower max_new_tokens, or make the "
+                "cache larger."
+            )
+        if (source := one.request.source) is not None and self.model.decoder is not None:
+            with evaluating(self.model), batch_invariant():
+                one.source = self.model.decoder.source_keys_values(source)
+        self._count += 1
+        one.number = self._count
+        self.waiting.append(one)
+        return self._count
+
+    def abort(self, number: int) -> None:
+        """Drop a request, if it waits or runs; its pages are free at once."""
+        self.waiting = deque(one for one in self.waiting if one.number != number)
+        for one in self.running:
+            if one.number == number:
+                self._leave(one)
+                return
+
+    def step(self) -> list[Event]:
+        """Compute the next token of every text, and a part of new prompts.
+
+        A request for which that fails ends with its error, and no other is changed by it.
+        """
+        self._admit()
+        chosen = self._chosen()
+        if not chosen:
+            return []
+        try:
+            return self._advance(chosen)
+        except STOPS:
+            raise
+        except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
+            return [event for one in chosen for event in self._advance_alone(one)]
+
+    def _advance_alone(self, one: Running) -> list[Event]:
+        try:
+            return self._advance([one])
+        except STOPS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this request's
+            self._leave(one)
+            known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
+            return [Event(one.number, error=known)]
+
+    def _admit(self) -> None:
+        """Start waiting requests in order while there is room."""
+        while self.waiting and len(self.running) < self.max_rows:
+            one = self.waiting[0]
+            while (first := self.pool.take(one.n_pages)) is None:
+                if not self.prefixes.shrink():
+                    return
+            one.first = first
+            self.running.append(self.waiting.popleft())
+            request = one.request
+            plain = not (isinstance(request.prompt, Example) or one.source or request.scores_prompt)
+            if self.shares_prefixes and plain:
+                one.pages = keys(one.ids[one.begin : one.n_prompt], request.salt)
+                known = one.pages[: (one.left - 1) // PAGE]  # the last element gives the logits
+                one.cached = PAGE * self.prefixes.fill(known, one.slot)
+
+    def _chosen(self) -> list[Running]:
+        """The texts of this step: all that decode, and prompts in order while there is budget."""
+        if self.together:
+            least = min((one.new for one in self.running), default=0)
+            return [one for one in self.running if one.new == least]
+        decoding = [one for one in self.running if one.left == 1]
+        budget = self.prefill if decoding else self.prefill * self.max_rows
+        reading = []
+        for one in self.running:
+            if one.left > 1 and budget > 0:
+                reading.append(one)
+                budget -= one.chunk
+        return decoding + reading
+
+    def _advance(self, chosen: Sequence[Running]) -> list[Event]:
+        """Compute the chunk of each and choose tokens; changes nothing if it fails."""
+        with self.watcher.computing(), batch_invariant():
+            cache, logits = self._logits(chosen)
+        with evaluating(self.model):
+            told = self.watcher.told(cache, [one.begin for one in chosen])
+            top = 0 if self.watcher.watch is None else self.watcher.watch.top
+            found = read(chosen, logits, top, told)
+        news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
+        return [event for event in news if event is not None]
+
+    def _logits(self, chosen: Sequence[Running]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
+        """The cache of the step, and logits at the positions of each chunk whose next token is
+        asked for."""
+        ids: list[int] = []
+        parts: list[Part] = []
+        at: list[int] = []
+        for one in chosen:
+            parts += one.next_parts(len(ids))
+            ids += one.next_ids
+            at += range(len(ids) - one.n_asked, len(ids))
+        device, least = self.pool.numbers.device, MIN_ROWS
+        missing = max(0, least - len(ids)) if device.type == "cpu" else 0
+        sources = [one.source for one in chosen if one.source]
+        cache = SegmentedCache.of(self.pool, [one.segment for one in chosen], sources, missing)
+        elements = torch.tensor([ids + [0] * missing], device=device)
+        batch = Batch(elements, cache.new_positions(), parts=tuple(one.to(device) for one in parts))
+        hidden = self.model.features(batch, cache=cache).hidden
+        if not at:
+            return cache, hidden.new_empty(0, 0)
+        if len(at) < len(ids) or missing:
+            rows = at + at[-1:] * (min(least, len(ids) + missing) - len(at))
+            hidden = hidden[:, torch.tensor(rows, device=device)]
+        return cache, at_least_float32(self.model.head(hidden)[0])[: len(at)]
+
+    def _commit(self, one: Running, found: Read) -> Event | None:
+        """Note what was computed; the event, if there is a new token."""
+        n, page = one.chunk, one.cached // PAGE
+        if n == PAGE and page < len(one.pages):
+            self.prefixes.keep(one.pages[page], one.slot + one.cached)
+        one.cached += n
+        one.scores += found.scores
+        if (token := found.token) is None:
+            return None
+        scores = () if one.new else tuple(one.scores)
+        one.append(token.id)
+        ended = token.id in one.request.ends
+        finish = "end" if ended else "length" if one.new >= one.limit else None
+        if finish:
+            self._leave(one)
+        return Event(one.number, token, finish, scores, choice=found.choice)
+
+    def _leave(self, one: Running) -> None:
+        """End a running request and give its pages back."""
+        self.running.remove(one)
+        self.pool.give(one.first, one.n_pages)
+
+
+def checked(model: Transformer, request: Request) -> Running:
+    """The text of a request; ConfigError: it cannot be decoded by this model."""
+    if request.config.beams:
+        raise ConfigError(
+            f"The engine goes token by token and beams={request.config.beams}; use "
+            "beam_search, or beams=0."
+        )
+    check_prompts(model, [request.prompt], request.config)
+    check_ids(request.given, model, "The given beginning")
+    if request.source is None:
+        check_source(None, 1, model)
+    one, context = Running.of(0, request, model), model.config.max_length
+    if request.scores_prompt and one.n_prompt > context:
+        raise ConfigError(
+            f"The prompt has {one.n_prompt} tokens and the context {context}, so not all of "
+            "them can be scored; shorten it."
+        )
+    return one
+
+
+def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None) -> int:
+    """Pages of a model's pool, as `Engine` has them. ConfigError: a cache without room."""
+    config = model.config
+    page = Pool.page_bytes(*_shape(config), next(model.parameters()).dtype)
+    wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-config.max_length // PAGE)))
+    n_pages = (wanted if cache_bytes is None else cache_bytes) // page
+    if n_pages < 2:
+        raise ConfigError(
+            f"A cache of {cache_bytes} bytes has no room; this model needs at least {2 * page} "
+            f"({PAGE} elements, and {PAGE} for padding)."
+        )
+    return n_pages
+
+
+def _shape(config: ModelConfig) -> tuple[int, int, int]:
+    return config.depth("decoder"), config.kv_heads, config.head_width

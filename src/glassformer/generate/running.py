@@ -1,0 +1,150 @@
+"""A text in the engine: its elements, how many of them have keys and values, and where.
+
+    elements   . . . [begin . . . . . . . . . . . ]
+               left  | cached  | chunk  |           of the context
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from glassformer.batch import Part
+from glassformer.data.collate import padded
+from glassformer.data.example import Example
+from glassformer.errors import ConfigError
+from glassformer.generate.advance import begin, examples_of, half, rooms, tokens_of
+from glassformer.generate.request import Request, Scored
+from glassformer.layers.cache import Layers
+from glassformer.layers.segments import PAGE, Segment
+from glassformer.models.transformer import Transformer
+
+CHUNK = PAGE
+"""Elements of a prompt that are computed at once."""
+
+
+@dataclass(eq=False)
+class Running:
+    """A waiting or running request.
+
+    `limit`: most new tokens. `context`: most elements in the context, of which `begin` is the index
+    of the first. `ids`: all elements so far, 0 for patches. `n_prompt`: how many are the prompt's;
+    `before`: the tokens among these.
+    """
+
+    number: int
+    request: Request
+    limit: int
+    context: int
+    begin: int
+    n_pages: int
+    ids: list[int]
+    n_prompt: int
+    before: list[int]
+    parts: tuple[Part, ...] = ()
+    source: Layers = field(default_factory=dict)
+    """Keys and values of cross-attention, by layer."""
+    first: int = 0
+    cached: int = 0
+    pages: list[bytes] = field(default_factory=list)
+    """Keys of the prompt's whole pages."""
+    scores: list[Scored] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, number: int, request: Request, model: Transformer) -> "Running":
+        """The state before the first step; ConfigError: more tokens given than may come."""
+        limits = None if request.limit is None else [request.limit]
+        context, prompt, given = model.config.max_length, request.prompt, request.given
+        limit = rooms([prompt], model, request.config, limits)[0]
+        if len(given) > limit:
+            raise ConfigError(
+                f"The given beginning has {len(given)} tokens and {limit} may come; raise "
+                "max_new_tokens."
+            )
+        patched = isinstance(prompt, Example)
+        ids = prompt.ids.tolist() if patched else list(prompt)
+        first = 0 if patched else begin(len(ids), len(given[:-1]), context)
+        n_pages = -(-min(context, len(ids) - first + limit - 1) // PAGE)
+        return cls(
+            number=number,
+            request=request,
+            limit=limit,
+            context=context,
+            begin=first,
+            n_pages=n_pages,
+            ids=[*ids, *given[:-1]],
+            n_prompt=len(ids),
+            before=tokens_of(prompt),
+            parts=padded(examples_of([prompt])).parts if patched else (),
+        )
+
+    @property
+    def left(self) -> int:
+        """Elements in the context without keys and values."""
+        return len(self.ids) - self.begin - self.cached
+
+    @property
+    def new(self) -> int:
+        """Tokens generated so far."""
+        return len(self.ids) - self.n_prompt
+
+    @property
+    def seen(self) -> Sequence[int]:
+        """The prompt's tokens and the new ones."""
+        return [*self.before, *self.ids[self.n_prompt :]] if self.parts else self.ids
+
+    @property
+    def chunk(self) -> int:
+        """Elements that are computed next: to the next multiple of CHUNK at most."""
+        return min(self.left, CHUNK - self.cached % CHUNK)
+
+    @property
+    def next_ids(self) -> list[int]:
+        """The ids of that chunk."""
+        at = self.begin + self.cached
+        return self.ids[at : at + self.chunk]
+
+    def next_parts(self, offset: int) -> list[Part]:
+        """The patches of that chunk, for a row in which it begins at `offset`."""
+        if not self.parts or self.cached >= self.n_prompt:
+            return []
+        slots = torch.arange(self.cached, min(self.cached + self.chunk, self.n_prompt))
+        taken = [part.taken(slots, self.n_prompt) for part in self.parts]
+        return [Part(one.name, one.at + offset, one.values, one.index) for one in taken]
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the prompt's tokens are scored and not all read yet."""
+        return self.request.scores_prompt and not self.new
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the chunk is the last, so that its logits give the next token."""
+        return self.chunk == self.left
+
+    @property
+    def known(self) -> Sequence[int]:
+        """Tokens of the prompt that the chunk's logits score."""
+        at = self.begin + self.cached + 1
+        return self.ids[at : at + self.chunk] if self.reads_scores else ()
+
+    @property
+    def n_asked(self) -> int:
+        """Positions at the end of the chunk whose logits are asked for."""
+        return self.chunk if self.reads_scores else int(self.is_ready)
+
+    @property
+    def slot(self) -> int:
+        """Where its keys begin in the pool."""
+        return self.first * PAGE
+
+    @property
+    def segment(self) -> Segment:
+        """The chunk in the pool."""
+        return Segment(self.slot, self.cached, self.chunk)
+
+    def append(self, token: int) -> None:
+        """Append a new token; a full context moves on to its last half."""
+        self.ids.append(token)
+        if self.left + self.cached > self.context:
+            self.begin, self.cached, self.pages = len(self.ids) - half(self.context), 0, []
