@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from glassformer.batch import Positions
-from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
 
@@ -65,7 +64,3 @@ def piece(positions: Positions, begin: int, end: int) -> Positions:
     return Positions(
         positions.position[:, begin:end], part(positions.document), part(positions.valid), start
     )
-
-
-def empty_cache(kind: str, capacity: int = 40) -> Cache:
-    return Cache() if kind == "growing" else FixedCache(capacity=capacity)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import tiny
-from glassformer.generate.engine import Engine
-from glassformer.generate.request import Request
-from glassformer.generate import engine as module
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, decode
+from glassformer.generate import engine as module
+from glassformer.generate.engine import Engine
+from glassformer.generate.request import Request
 from glassformer.layers import cpu_kernels
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.segments import PAGE

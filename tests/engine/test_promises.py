@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from glassformer.generate.engine import Engine
-from glassformer.generate.request import Request
-from glassformer.generate import running as module
 from glassformer.generate import GenerateConfig
+from glassformer.generate import running as module
 from glassformer.generate.constraints import Rows
+from glassformer.generate.engine import Engine
 from glassformer.generate.logits import next_tokens
+from glassformer.generate.request import Request
 from glassformer.generate.text import RowText
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.segments import PAGE

@@ -1,11 +1,9 @@
 """The cache as a value (what models do with it is in models/test_laws.py)."""
 
-import pytest
 import torch
 
 from glassformer.batch import Positions
-from glassformer.errors import ConfigError
-from glassformer.layers.cache import Cache, FixedCache
+from glassformer.layers.cache import Cache
 
 
 def numbers(first, count):
@@ -13,9 +11,8 @@ def numbers(first, count):
     return keys, -keys
 
 
-@pytest.mark.parametrize("empty", [Cache(), FixedCache(capacity=6)])
-def test_what_is_stored_comes_back_in_order(empty):
-    cache = empty
+def test_what_is_stored_comes_back_in_order():
+    cache = empty = Cache()
     for first, count in ((0, 2), (2, 1), (3, 3)):
         cache = cache.advanced(Positions.arange(count, start=first))
         keys, values = cache.store(0, *numbers(first, count))
@@ -27,35 +24,19 @@ def test_what_is_stored_comes_back_in_order(empty):
     assert not empty.own
 
 
-def test_a_fixed_cache_copies_nothing():
-    cache = FixedCache(capacity=4).advanced(Positions.arange(2))
-    keys, _ = cache.store(0, *numbers(0, 2))
-    later = cache.advanced(Positions.arange(1, start=2))
-    assert later.store(0, *numbers(2, 1))[0].data_ptr() == keys.data_ptr()
-
-
-def test_a_fixed_cache_is_exactly_as_large_as_it_says():
-    cache = FixedCache(capacity=3).advanced(Positions.arange(3))
-    with pytest.raises(
-        ConfigError, match="holds 3 elements and 4 are needed; make it larger or generate fewer"
-    ):
-        cache.advanced(Positions.arange(1, start=3))
-
-
 def test_selected_rows_are_copies():
-    cache = FixedCache(capacity=3).advanced(Positions.padded([1, 2], "left"))
+    cache = Cache().advanced(Positions.padded([1, 2], "left"))
     cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), torch.arange(4.0).view(2, 1, 2, 1))
     picked = cache.selected(torch.tensor([1, 1, 0]))
     assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3, 0, 1]
     assert picked.positions.valid.tolist() == [[True, True], [True, True], [False, True]]
-    picked.buffers[0][0].zero_()
+    picked.own[0][0].zero_()
     assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("empty", [Cache(), FixedCache(capacity=3)])
-def test_reordered_rows_keep_their_sources(empty):
+def test_reordered_rows_keep_their_sources():
     """As hypotheses of one sentence do: only their own keys and values are copied."""
-    cache = empty.advanced(Positions.padded([1, 2], "left"))
+    cache = Cache().advanced(Positions.padded([1, 2], "left"))
     cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), -torch.arange(4.0).view(2, 1, 2, 1))
     cross = cache.once(0, lambda: (torch.ones(2, 1, 5, 1), torch.zeros(2, 1, 5, 1)))
     picked = cache.selected(torch.tensor([1, 1]), same_sources=True)

@@ -11,8 +11,7 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
-from glassformer.layers.cache import Cache, FixedCache
+from glassformer.layers.cache import Cache
 from tiny import EXACT, POSITIONS
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -45,7 +44,6 @@ variants = st.sampled_from(
 SINUSOIDAL = "sinusoidal", "sinusoidal_printed", "sinusoidal_halves"
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 sides = st.sampled_from(["left", "right"])
-caches = st.sampled_from(["growing", "fixed"])
 
 
 def pad(rows: list[torch.Tensor], side: str, filler: int) -> tuple[torch.Tensor, Positions]:
@@ -123,46 +121,46 @@ def decode(model, ids, positions, cuts, cache, memory=None):
     return torch.cat(logits, 1), cache
 
 
-@given(variants, lengths, caches, sides, st.data())
-def test_a_cache_in_any_chunks_equals_no_cache(variant, sizes, kind, side, data):
+@given(variants, lengths, sides, st.data())
+def test_a_cache_in_any_chunks_equals_no_cache(variant, sizes, side, data):
     model = tiny.model(**variant)
     ids, positions = pad([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)], side, 0)
     cuts = sorted(data.draw(st.sets(st.integers(1, ids.shape[1]))))
     whole = model(Batch(ids, positions)).logits
-    parts, cache = decode(model, ids, positions, cuts, tiny.empty_cache(kind, capacity=6))
+    parts, cache = decode(model, ids, positions, cuts, Cache())
     assert_close(parts[positions.valid], whole[positions.valid], **EXACT)
     assert cache.positions.length == ids.shape[1]
 
 
-@given(variants, st.integers(1, 8), caches, st.data())
-def test_a_cache_knows_the_positions_that_follow(variant, length, kind, data):
+@given(variants, st.integers(1, 8), st.data())
+def test_a_cache_knows_the_positions_that_follow(variant, length, data):
     model, ids = tiny.model(**variant), tiny.tokens(2, length)
     cuts = sorted(data.draw(st.sets(st.integers(1, length))))
-    parts, _ = decode(model, ids, None, cuts, tiny.empty_cache(kind))
+    parts, _ = decode(model, ids, None, cuts, Cache())
     assert_close(parts, model(ids).logits, **EXACT)
 
 
-@given(variants, lengths, caches, sides)
-def test_prompts_of_different_lengths_continue_as_if_alone(variant, sizes, kind, side):
+@given(variants, lengths, sides)
+def test_prompts_of_different_lengths_continue_as_if_alone(variant, sizes, side):
     model = tiny.model(**variant)
     prompts = [tiny.tokens(size, seed=i) for i, size in enumerate(sizes)]
     more = tiny.tokens(len(sizes), 3, seed=99)
     ids, positions = pad(prompts, side, 0)
-    cache = model.features(Batch(ids, positions), cache=tiny.empty_cache(kind)).cache
+    cache = model.features(Batch(ids, positions), cache=Cache()).cache
     after, _ = decode(model, more, None, [1], cache)
     for i, prompt in enumerate(prompts):
         alone = model(torch.cat([prompt, more[i]])[None]).logits[0, len(prompt) :]
         assert_close(after[i], alone, **EXACT)
 
 
-@given(st.sampled_from(POSITIONS), st.sampled_from([1, 4]), caches, lengths, st.data())
-def test_cross_attention_with_a_cache_equals_no_cache(position, n_kv_heads, kind, sizes, data):
+@given(st.sampled_from(POSITIONS), st.sampled_from([1, 4]), lengths, st.data())
+def test_cross_attention_with_a_cache_equals_no_cache(position, n_kv_heads, sizes, data):
     model = tiny.model(architecture="encoder_decoder", position=position, n_kv_heads=n_kv_heads)
     source = Batch(*pad([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)], "left", 0))
     ids = tiny.tokens(len(sizes), 6, seed=5)
     cuts = sorted(data.draw(st.sets(st.integers(1, 5))))
     memory = model.encode(source)
-    parts, _ = decode(model, ids, None, cuts, tiny.empty_cache(kind), memory)
+    parts, _ = decode(model, ids, None, cuts, Cache(), memory)
     assert_close(parts, model(Batch(ids, source=source)).logits, **EXACT)
     for i, size in enumerate(sizes):  # the source's padding is not seen
         alone = Batch(tiny.tokens(1, size, seed=i))
@@ -211,9 +209,8 @@ def test_the_order_of_key_slots_does_not_matter(variant, slots, rows):
     )
     # and rows may be reordered, as beams are
     order = torch.tensor(rows)
-    for kind in ("growing", "fixed"):
-        start = model.features(Batch(ids, positions), cache=tiny.empty_cache(kind)).cache
-        assert_close(model(more[order], start.selected(order)).logits, expected[order], **EXACT)
+    start = model.features(Batch(ids, positions), cache=Cache()).cache
+    assert_close(model(more[order], start.selected(order)).logits, expected[order], **EXACT)
 
 
 @given(variants, st.permutations(range(3)), sides)
@@ -269,13 +266,6 @@ def test_a_growing_cache_may_branch():
         assert_close(model(tail, trunk).logits, expected, **EXACT)
     assert trunk.positions.length == 4
     assert trunk.own[0][0].shape[2] == 4
-
-
-def test_a_fixed_cache_refuses_to_overflow():
-    model = tiny.model()
-    full = model(tiny.tokens(1, 4), FixedCache(capacity=4)).features.cache
-    with pytest.raises(ConfigError, match="holds 4 elements and 5 are needed"):
-        model(tiny.tokens(1, 1), full)
 
 
 def test_a_window_is_a_window_with_a_cache():

@@ -124,6 +124,16 @@ def keys_reversed(right):
     return wrong
 
 
+def paged_keys_reversed(right):
+    """The same for each segment."""
+
+    def wrong(*args):
+        keys, values = right(*args)
+        return tuple(own.flip(2) for own in keys), values
+
+    return wrong
+
+
 def untied(model):
     """A head with a copy of the embedding matrix."""
     head = getattr(model.head, "unembed", model.head)
@@ -530,11 +540,11 @@ SABOTAGES = [
         ("cache.Cache",),
     ),
     Sabotage(
-        "layers.cache:FixedCache.store",
+        "layers.segments:SegmentedCache.store",
         "forgets",
-        keys_reversed,
+        paged_keys_reversed,
         (T.caching,),
-        ("cache.FixedCache",),
+        ("segments.SegmentedCache",),
     ),
     Sabotage(
         "generate.advance:next_logits",
@@ -544,14 +554,14 @@ SABOTAGES = [
         ("growing cache",),
     ),
     Sabotage(
-        "generate.decode:next_tokens",
+        "generate.choosing:next_tokens",
         "the second likeliest",
         instead(second_best),
         (T.generation,),
         ("decode.decode",),
     ),
     Sabotage(
-        "generate.decode:next_tokens",
+        "generate.choosing:next_tokens",
         "the likeliest",
         instead(lambda u, *_: u.argmax(-1)),
         (T.sampling,),

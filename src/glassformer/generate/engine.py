@@ -11,17 +11,17 @@ Texts come and go between steps (continuous batching). One is admitted, in order
 pages for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
 are read in chunks at multiples of CHUNK, a text is decoded over exactly its own keys, and products
 on a CPU have at least `MIN_ROWS` rows: what is computed for a request depends on the request alone,
-bit for bit.
+bit for bit. Without `invariant` a prompt is read at once, by the products that are fastest.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Part
-from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import check_ids, check_prompts, check_source
 from glassformer.generate.choosing import Read, read
@@ -30,7 +30,7 @@ from glassformer.generate.request import Event, Request
 from glassformer.generate.running import CHUNK, Running
 from glassformer.generate.watch import Watch, Watcher
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
-from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
+from glassformer.layers.segments import PAGE, Pool, SegmentedCache
 from glassformer.losses import at_least_float32
 from glassformer.models.config import ModelConfig
 from glassformer.models.packing import order_weights
@@ -49,7 +49,8 @@ class Engine:
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
     1 GiB. `max_rows`: texts at the same time. `prefill`: elements of prompts in a step while others
     decode; all of `max_rows` chunks otherwise. `together`: no text gets a token before all others
-    have as many. `watch`: what is told of each choice. Not for use by several threads.
+    have as many. `invariant`: no bit of a text depends on others. `watch`: what is told of each
+    choice. Not for use by several threads.
 
     ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
     """
@@ -63,6 +64,7 @@ class Engine:
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
         together: bool = False,
+        invariant: bool = True,
         watch: Watch | None = None,
     ):
         weight = next(model.parameters())
@@ -73,6 +75,7 @@ class Engine:
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
+        self.invariant = invariant
         self.watcher = Watcher(model, watch)
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
@@ -82,22 +85,26 @@ class Engine:
     def of(
         cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
     ) -> "Engine":
-        """An engine for these requests alone, numbered from 1, all together.
+        """An engine for these requests alone, numbered from 1, all together, not invariant.
 
         Errors: those of `add`, and of a watch.
         """
         texts = [checked(model, one) for one in requests]
-        n_pages = 1 + sum(one.n_pages for one in texts)
-        size = n_pages * Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
+        room = max(one.n_pages for one in texts)
+        size = (1 + room * len(texts)) * Pool.page_bytes(
+            *_shape(model.config), next(model.parameters()).dtype
+        )
         engine = cls(
             model,
             max_rows=len(requests),
             cache_bytes=size,
             shares_prefixes=False,
             together=True,
+            invariant=False,
             watch=watch,
         )
         for one in texts:
+            one.n_pages = room  # at equal distances one kernel call attends for all of them
             engine._queue(one)
         return engine
 
@@ -121,10 +128,10 @@ class Engine:
                 "cache larger."
             )
         if (source := one.request.source) is not None and self.model.decoder is not None:
-            with evaluating(self.model), batch_invariant():
+            with evaluating(self.model), self._products():
                 one.source = self.model.decoder.source_keys_values(source)
         self._count += 1
-        one.number = self._count
+        one.number, one.most = self._count, CHUNK if self.invariant else one.context
         self.waiting.append(one)
         return self._count
 
@@ -170,9 +177,10 @@ class Engine:
                 if not self.prefixes.shrink():
                     return
             one.first = first
+            self.pool.write(one.source_slot, one.source)
             self.running.append(self.waiting.popleft())
             request = one.request
-            plain = not (isinstance(request.prompt, Example) or one.source or request.scores_prompt)
+            plain = not (one.parts or request.n_source or request.scores_prompt)
             if self.shares_prefixes and plain:
                 one.pages = keys(one.ids[one.begin : one.n_prompt], request.salt)
                 known = one.pages[: (one.left - 1) // PAGE]  # the last element gives the logits
@@ -194,7 +202,7 @@ class Engine:
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
-        with self.watcher.computing(), batch_invariant():
+        with self.watcher.computing(), self._products():
             cache, logits = self._logits(chosen)
         with evaluating(self.model):
             told = self.watcher.told(cache, [one.begin for one in chosen])
@@ -202,6 +210,9 @@ class Engine:
             found = read(chosen, logits, top, told)
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for event in news if event is not None]
+
+    def _products(self) -> AbstractContextManager[None]:
+        return batch_invariant() if self.invariant else nullcontext()
 
     def _logits(self, chosen: Sequence[Running]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
         """The cache of the step, and logits at the positions of each chunk whose next token is
@@ -213,17 +224,23 @@ class Engine:
             parts += one.next_parts(len(ids))
             ids += one.next_ids
             at += range(len(ids) - one.n_asked, len(ids))
-        device, least = self.pool.numbers.device, MIN_ROWS
-        missing = max(0, least - len(ids)) if device.type == "cpu" else 0
-        sources = [one.source for one in chosen if one.source]
-        cache = SegmentedCache.of(self.pool, [one.segment for one in chosen], sources, missing)
+        device = self.pool.numbers.device
+        least = MIN_ROWS if self.invariant and device.type == "cpu" else 1
+        missing = max(0, least - len(ids))
+        cache = SegmentedCache.of(
+            self.pool,
+            [one.segment for one in chosen],
+            [one.source_segment for one in chosen if one.request.n_source],
+            padding=missing,
+            ragged=not self.invariant,
+        )
         elements = torch.tensor([ids + [0] * missing], device=device)
         batch = Batch(elements, cache.new_positions(), parts=tuple(one.to(device) for one in parts))
         hidden = self.model.features(batch, cache=cache).hidden
         if not at:
             return cache, hidden.new_empty(0, 0)
         if len(at) < len(ids) or missing:
-            rows = at + at[-1:] * (min(least, len(ids) + missing) - len(at))
+            rows = at + at[-1:] * (least - len(at))
             hidden = hidden[:, torch.tensor(rows, device=device)]
         return cache, at_least_float32(self.model.head(hidden)[0])[: len(at)]
 
@@ -245,8 +262,15 @@ class Engine:
         return Event(one.number, token, finish, scores, choice=found.choice)
 
     def _leave(self, one: Running) -> None:
-        """End a running request and give its pages back."""
-        self.running.remove(one)
+        """End a running request and give its pages back; of texts that are together, the last takes
+        the place, so that all stay at equal distances."""
+        at = self.running.index(one)
+        if self.together and one is not self.running[-1]:
+            last = self.running[at] = self.running.pop()
+            self.pool.copy(last.first, one.first, one.n_pages)
+            last.first, one.first = one.first, last.first
+        else:
+            self.running.pop(at)
         self.pool.give(one.first, one.n_pages)
 
 

@@ -36,6 +36,11 @@ class Request:
     limit: int | None = None
     source: Float[Tensor, "1 S D"] | None = None
 
+    @property
+    def n_source(self) -> int:
+        """Elements of the source."""
+        return 0 if self.source is None else self.source.shape[1]
+
 
 @dataclass(frozen=True)
 class Scored:

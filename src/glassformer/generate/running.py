@@ -1,7 +1,7 @@
 """A text in the engine: its elements, how many of them have keys and values, and where.
 
-    elements   . . . [begin . . . . . . . . . . . ]
-               left  | cached  | chunk  |           of the context
+elements   . . . [begin . . . . . . . . . . . ]
+           left  | cached  | chunk  |           of the context
 """
 
 from collections.abc import Sequence
@@ -43,11 +43,13 @@ class Running:
     before: list[int]
     parts: tuple[Part, ...] = ()
     source: Layers = field(default_factory=dict)
-    """Keys and values of cross-attention, by layer."""
+    """Keys and values of cross-attention, by layer, until they are in the pool."""
     first: int = 0
     cached: int = 0
     pages: list[bytes] = field(default_factory=list)
     """Keys of the prompt's whole pages."""
+    most: int = CHUNK
+    """Elements that are computed at once, up to a multiple of as many."""
     scores: list[Scored] = field(default_factory=list)
 
     @classmethod
@@ -64,14 +66,14 @@ class Running:
         patched = isinstance(prompt, Example)
         ids = prompt.ids.tolist() if patched else list(prompt)
         first = 0 if patched else begin(len(ids), len(given[:-1]), context)
-        n_pages = -(-min(context, len(ids) - first + limit - 1) // PAGE)
+        longest = min(context, len(ids) - first + limit - 1)
         return cls(
             number=number,
             request=request,
             limit=limit,
             context=context,
             begin=first,
-            n_pages=n_pages,
+            n_pages=pages_for(longest) + pages_for(request.n_source),
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
@@ -95,8 +97,8 @@ class Running:
 
     @property
     def chunk(self) -> int:
-        """Elements that are computed next: to the next multiple of CHUNK at most."""
-        return min(self.left, CHUNK - self.cached % CHUNK)
+        """Elements that are computed next."""
+        return min(self.left, self.most - self.cached % self.most)
 
     @property
     def next_ids(self) -> list[int]:
@@ -139,12 +141,27 @@ class Running:
         return self.first * PAGE
 
     @property
+    def source_slot(self) -> int:
+        """Where the keys of its source begin: in its last pages."""
+        return (self.first + self.n_pages - pages_for(self.request.n_source)) * PAGE
+
+    @property
     def segment(self) -> Segment:
         """The chunk in the pool."""
         return Segment(self.slot, self.cached, self.chunk)
+
+    @property
+    def source_segment(self) -> Segment:
+        """Its source, as long as the chunk."""
+        return Segment(self.source_slot, self.request.n_source - self.chunk, self.chunk)
 
     def append(self, token: int) -> None:
         """Append a new token; a full context moves on to its last half."""
         self.ids.append(token)
         if self.left + self.cached > self.context:
             self.begin, self.cached, self.pages = len(self.ids) - half(self.context), 0, []
+
+
+def pages_for(n: int) -> int:
+    """Pages that hold n elements."""
+    return -(-n // PAGE)

@@ -26,7 +26,6 @@ from glassformer.errors import ConfigError
 from glassformer.generate.logits import likeliest
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention, AttentionContext
-from glassformer.layers.mask import Allowed
 from glassformer.layers.segments import SegmentedCache
 from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recorded, recording
@@ -196,18 +195,19 @@ class Watcher:
             return [None] * len(firsts)
         assert self.model.decoder is not None
         found: list[AttentionRows] = []
-        sources = cache.sources or ({},) * len(firsts)
-        end = 0
+        sources = cache.sources or (None,) * len(firsts)
+        end, device = 0, cache.device
         for one, first, source in zip(cache.texts, firsts, sources, strict=True):
             end += one.length
-            newest = Positions.arange(1, one.end - 1, cache.device)
-            context = self.model.decoder.context(newest, one.key(cache.device))
+            newest = Positions.arange(1, one.end - 1, device)
+            context = self.model.decoder.context(newest, one.key(device))
             keys = lambda layer, one=one: cache.keys(layer, one)
             own = self._table("attention", end - 1, context, keys)[0].tolist()
             cross: Weights = []
             if source:
-                keys = lambda layer, source=source: source[layer][0]
-                cross = self._table("cross", end - 1, AttentionContext(Allowed()), keys)[0].tolist()
+                context = source_context(newest, source.key(device))
+                keys = lambda layer, source=source: cache.keys(layer, source)
+                cross = self._table("cross", end - 1, context, keys)[0].tolist()
             found.append(AttentionRows(self.layers, self.heads, first, own, cross))
         return found
 

@@ -12,7 +12,6 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
-from glassformer.errors import ConfigError
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
@@ -75,50 +74,3 @@ def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
         layer: (k.index_select(0, rows), v.index_select(0, rows))
         for layer, (k, v) in layers.items()
     }
-
-
-@dataclass(frozen=True)
-class FixedCache(Cache):
-    """A cache of at most `capacity` elements, written in place without copies; decoding cannot
-    branch."""
-
-    capacity: int = 0
-    buffers: Layers = field(default_factory=dict)
-
-    def advanced(self, new: Positions) -> "FixedCache":
-        """The cache with `new` positions appended; ConfigError: more than `capacity`."""
-        positions = self.positions.extended(new) if self.positions else new
-        if positions.length > self.capacity:
-            raise ConfigError(
-                f"The cache holds {self.capacity} elements and {positions.length} are needed; "
-                "make it larger or generate fewer."
-            )
-        return FixedCache(positions, dict(self.own), dict(self.cross), self.capacity, self.buffers)
-
-    def store(
-        self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
-    ) -> KeysValues:
-        """Write keys and values of the newest positions after those of `layer`; returns views of
-        all."""
-        assert self.positions is not None
-        end = self.positions.length
-        if layer not in self.buffers:
-            # Zeros, not uninitialized memory: a masked NaN would still make the weighted sum NaN.
-            room = (keys.shape[0], keys.shape[1], self.capacity, keys.shape[3])
-            self.buffers[layer] = keys.new_zeros(room), values.new_zeros(room)
-        all_keys, all_values = self.buffers[layer]
-        all_keys[:, :, end - keys.shape[2] : end] = keys
-        all_values[:, :, end - values.shape[2] : end] = values
-        self.own[layer] = all_keys[:, :, :end], all_values[:, :, :end]
-        return self.own[layer]
-
-    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "FixedCache":
-        """The cache of the given rows, in new buffers (see `Cache.selected`)."""
-        positions, end = (
-            (self.positions.selected(rows), self.positions.length) if self.positions else (None, 0)
-        )
-        buffers = picked(self.buffers, rows)
-        own = {i: (k[:, :, :end], v[:, :, :end]) for i, (k, v) in buffers.items()}
-        if same_sources:
-            return FixedCache(self.positions, own, dict(self.cross), self.capacity, buffers)
-        return FixedCache(positions, own, picked(self.cross, rows), self.capacity, buffers)

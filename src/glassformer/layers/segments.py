@@ -25,10 +25,11 @@ PAGE = 64
 
 @dataclass(frozen=True)
 class Segment:
-    """New elements of one sequence, or of several of the same shape.
+    """New elements of one sequence, or of several at equal distances.
 
     `slot`: where its keys begin in the pool. `start`: how many it has there already. `length`: new
-    ones. `rows`: number of sequences, each `stride` slots behind the one before.
+    ones. `rows`: number of sequences, each `stride` slots behind the one before. `starts`: how many
+    keys each has already, if not all of them `start`, the largest.
     """
 
     slot: int
@@ -36,36 +37,54 @@ class Segment:
     length: int
     rows: int = 1
     stride: int = 0
+    starts: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
-        """Elements of the sequence with the new ones."""
+        """Elements of the (longest) sequence with the new ones."""
         return self.start + self.length
+
+    @property
+    def shape(self) -> tuple[int, int, tuple[int, ...]]:
+        """What positions depend on."""
+        return self.start, self.length, self.starts
 
     def query(self, device: torch.device) -> Positions:
         """Positions of the new elements."""
-        return Positions.arange(self.length, self.start, device)
+        if not self.starts:
+            return Positions.arange(self.length, self.start, device)
+        own = torch.tensor(self.starts, device=device)[:, None]
+        return Positions(own + torch.arange(self.length, device=device))
 
     def key(self, device: torch.device) -> Positions:
         """Positions of all elements."""
-        return Positions.arange(self.end, 0, device)
+        every = Positions.arange(self.end, 0, device)
+        if not self.starts:
+            return every
+        ends = torch.tensor(self.starts, device=device)[:, None] + self.length
+        return replace(every, valid=every.position < ends)
 
-    def followed(self, other: "Segment") -> "Segment | None":
+    def followed(self, other: "Segment", ragged: bool) -> "Segment | None":
         """This segment and the one behind it as one; None: another shape or distance."""
         stride = self.stride if self.rows > 1 else other.slot - self.slot
-        shaped = (self.start, self.length) == (other.start, other.length)
-        if not shaped or stride <= 0 or other.slot != self.slot + self.rows * stride:
+        spaced = stride > 0 and other.slot == self.slot + self.rows * stride
+        same = self.start == other.start and not self.starts
+        if self.length != other.length or not spaced or not (same or ragged):
             return None
-        return replace(self, rows=self.rows + 1, stride=stride)
+        starts = () if same else (*(self.starts or (self.start,) * self.rows), other.start)
+        return Segment(
+            self.slot, max(self.start, other.start), self.length, self.rows + 1, stride, starts
+        )
 
 
-def joined(segments: Sequence[Segment]) -> list[Segment]:
-    """Neighbours of one shape as one segment, so that one kernel call attends for all of them."""
+def joined(segments: Sequence[Segment], ragged: bool) -> tuple[Segment, ...]:
+    """Neighbours of one shape as one segment, so that one kernel call attends for all of them;
+    `ragged`: also those with another number of keys, which are masked."""
     found: list[Segment] = []
     for one in segments:
-        both = found[-1].followed(one) if found else None
+        both = found[-1].followed(one, ragged) if found else None
         found[-1 if both else len(found) :] = [both or one]
-    return found
+    return tuple(found)
 
 
 class Pool:
@@ -123,14 +142,19 @@ class Pool:
                 joined.append((begin, size))
         self.runs = joined
 
-    def copy(self, source: int, target: int) -> None:
-        """Copy a page."""
+    def copy(self, source: int, target: int, number: int = 1) -> None:
+        """Copy pages to others."""
         pages = self.numbers.unflatten(3, (-1, PAGE))
-        pages[:, :, :, target] = pages[:, :, :, source]
+        pages[:, :, :, target : target + number] = pages[:, :, :, source : source + number]
 
+    def write(self, slot: int, layers: Layers) -> None:
+        """Write keys and values of one sequence, [1, G, S, K] at each layer, from a slot on."""
+        for layer, both in layers.items():
+            for own, numbers in zip(self.numbers[layer], both, strict=True):
+                own[:, slot : slot + numbers.shape[2]] = numbers[0]
 
     def view(self, layer: int, segment: Segment) -> KeysValues:
-        """Keys and values of a segment's sequences up to its end, [rows, G, S, K] without copies."""
+        """Keys and values of a segment up to its end, [rows, G, S, K] without copies."""
         keys, values = self.numbers[layer]
         of_head, of_slot, _ = keys.stride()
         shape = segment.rows, len(keys), segment.end, keys.shape[2]
@@ -146,14 +170,17 @@ class Pool:
 class SegmentedCache(Cache):
     """The pool, seen by the segments of one forward pass.
 
-    `sources`: keys and values of cross-attention for each text, by layer; none in a decoder alone.
-    `slots`: slot of each new element. `at`: its position.
+    `texts`: the elements of each text. `sources`: for an encoder-decoder, the keys and values of
+    each text's source, as a segment that ends with them and is as long as the text's own.
+    `segments`, `crossed`: the same with neighbours joined. `at`: slot and position of each new
+    element.
     """
 
     pool: Pool | None = None
     texts: tuple[Segment, ...] = ()
+    sources: tuple[Segment, ...] = ()
     segments: tuple[Segment, ...] = ()
-    sources: tuple[Layers, ...] = ()
+    crossed: tuple[Segment, ...] = ()
     at: Int[Tensor, "2 N"] | None = None
 
     @classmethod
@@ -161,23 +188,22 @@ class SegmentedCache(Cache):
         cls,
         pool: Pool,
         texts: Sequence[Segment],
-        sources: Sequence[Layers] = (),
+        sources: Sequence[Segment] = (),
         padding: int = 0,
+        ragged: bool = False,
     ) -> "SegmentedCache":
         """The cache of these segments; behind them come `padding` elements of nobody in slots 0,
         1, ..., for which attention is not computed."""
         slots = [range(one.slot + one.start, one.slot + one.end) for one in texts]
         places = [range(one.start, one.end) for one in texts]
-        none = range(padding)
-        at = torch.tensor(
-            [[*chain(*slots, none)], [*chain(*places, none)]], device=pool.numbers.device
-        )
+        none, device = range(padding), pool.numbers.device
         return cls(
             pool=pool,
             texts=tuple(texts),
-            segments=tuple(joined(texts)),
             sources=tuple(sources),
-            at=at,
+            segments=joined(texts, ragged),
+            crossed=joined(sources, ragged),
+            at=torch.tensor([[*chain(*slots, none)], [*chain(*places, none)]], device=device),
         )
 
     @property
@@ -187,7 +213,7 @@ class SegmentedCache(Cache):
         return self.pool.numbers.device
 
     def keys(self, layer: int, text: Segment) -> Float[Tensor, "_ G S K"]:
-        """All keys of a text."""
+        """All keys of a text or source."""
         assert self.pool is not None
         return self.pool.view(layer, text)[0]
 
@@ -205,11 +231,15 @@ class SegmentedCache(Cache):
         own = self.pool.numbers[layer]
         own[0].index_copy_(1, self.at[0], keys[0])
         own[1].index_copy_(1, self.at[0], values[0])
-        return tuple(zip(*(self.pool.view(layer, one) for one in self.segments), strict=True))
+        return self._views(layer, self.segments)
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
-        """Keys and values of the source of each text, as a tuple each."""
-        return tuple(zip(*(own[layer] for own in self.sources), strict=True))
+        """Keys of the sources of each segment, and values, which are in the pool already."""
+        return self._views(layer, self.crossed)
+
+    def _views(self, layer: int, segments: Sequence[Segment]) -> Any:
+        assert self.pool is not None
+        return tuple(zip(*(self.pool.view(layer, one) for one in segments), strict=True))
 
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence behind the other."""

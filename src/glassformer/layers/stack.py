@@ -1,7 +1,8 @@
 """N blocks on one residual stream, with what they share: mask, score bias, rotary angles, final
 norm, cache."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from glassformer.layers.cache import Cache, KeysValues, Layers
 from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
-from glassformer.layers.segments import SegmentedCache
+from glassformer.layers.segments import Segment, SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap
 
@@ -64,7 +65,7 @@ class Stack(nn.Module):
         exact = torch.promote_types(x.dtype, torch.float32)
         keys = positions if cache is None or cache.positions is None else cache.positions
         if isinstance(cache, SegmentedCache):
-            context, crossed = self.segmented(positions, cache, exact), segmented_sources(cache)
+            context, crossed = self.segmented(positions, cache, exact), _crossed(cache)
         else:
             context = self.context(positions, keys, exact)
             crossed = source_positions and source_context(positions, source_positions)
@@ -103,19 +104,9 @@ class Stack(nn.Module):
         self, positions: Positions, cache: SegmentedCache, dtype: torch.dtype
     ) -> SegmentedContext:
         """The context of several sequences in one row, at these positions."""
-        device, rotation = positions.position.device, self._rotation(positions, dtype)
-        known: dict[tuple[int, int], AttentionContext] = {}
-        for one in cache.segments:
-            if (shape := (one.start, one.length)) not in known:
-                own = self._scored(one.query(device), one.key(device))
-                known[shape] = AttentionContext(*own)
-        return SegmentedContext(
-            Allowed(),
-            rotation=rotation,
-            key_rotation=rotation,
-            segments=tuple(known[one.start, one.length] for one in cache.segments),
-            shapes=tuple((one.rows, one.length) for one in cache.segments),
-        )
+        rotation = self._rotation(positions, dtype)
+        contexts = _contexts(cache.segments, self._scored, cache.device)
+        return replace(contexts, rotation=rotation, key_rotation=rotation)
 
     def source_keys_values(self, source: Float[Tensor, "B S D"]) -> Layers:
         """Keys and values of cross-attention at every layer for an encoder's output."""
@@ -139,13 +130,25 @@ def source_context(query: Positions, source: Positions) -> AttentionContext:
     return AttentionContext(allowed(SOURCE_MASK, query, source).prepared())
 
 
-def segmented_sources(cache: SegmentedCache) -> SegmentedContext | None:
-    """Context of cross-attention of each text to all of its own source; None without sources."""
-    if not cache.sources:
-        return None
-    everything = (AttentionContext(Allowed()),) * len(cache.texts)
-    shapes = tuple((1, one.length) for one in cache.texts)
-    return SegmentedContext(Allowed(), segments=everything, shapes=shapes)
+def _crossed(cache: SegmentedCache) -> SegmentedContext | None:
+    """Context of cross-attention of each text to its own source; None without sources."""
+    scored = lambda query, key: (allowed(SOURCE_MASK, query, key).prepared(), None)
+    return _contexts(cache.crossed, scored, cache.device) if cache.crossed else None
+
+
+def _contexts(
+    segments: Sequence[Segment],
+    scored: Callable[[Positions, Positions], tuple[Allowed, Tensor | None]],
+    device: torch.device,
+) -> SegmentedContext:
+    """The context of each segment; mask and bias are computed once for each shape."""
+    known: dict[Any, AttentionContext] = {}
+    for one in segments:
+        if one.shape not in known:
+            known[one.shape] = AttentionContext(*scored(one.query(device), one.key(device)))
+    own = tuple(known[one.shape] for one in segments)
+    shapes = tuple((one.rows, one.length) for one in segments)
+    return SegmentedContext(Allowed(), segments=own, shapes=shapes)
 
 
 def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> tuple[Any, Any]:

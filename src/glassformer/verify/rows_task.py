@@ -5,7 +5,7 @@ Small models run in float64 beside the reference, from production's own batches 
 through its own decoding loop.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, get_args
@@ -20,8 +20,8 @@ from glassformer.data.example import Example
 from glassformer.generate import GenerateConfig, advance, logits
 from glassformer.generate.decode import decode
 from glassformer.layers import heads
-from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.embed import PatchEmbedding
+from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
 from glassformer.media import patches as cutting
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
@@ -162,9 +162,29 @@ def caching() -> Iterator[Row]:
             cuts = pairwise(accumulate(sizes, initial=0))
             pieces = [batch_of(IDS[begin:end], source) for begin, end in cuts]
             steps = "+".join(map(str, sizes))
-            for cache in (Cache(), FixedCache(capacity=12)):
-                got = in_pieces(model, pieces, cache)
-                yield row("cache", got, whole, architecture, steps, function=type(cache))
+            about = architecture, steps
+            yield row("cache", in_pieces(model, pieces), whole, *about)
+            yield row("cache", _in_pages(model, pieces), whole, *about, function=SegmentedCache)
+
+
+@torch.no_grad()
+def _in_pages(model: Transformer, pieces: Sequence[Batch]) -> torch.Tensor:
+    """The stream of a sequence that is read piece by piece through pages, behind those of
+    another."""
+    config, source, end = model.config, pieces[0].source, 0
+    sizes = config.depth("decoder"), config.kv_heads, config.head_width
+    pool, read = Pool(*sizes, 3, dtype=torch.float64), []
+    if source is not None and model.decoder is not None:
+        keys_values = model.decoder.source_keys_values(model.encode(source).hidden)
+        pool.write(2 * PAGE, keys_values)
+    for piece in pieces:
+        n = piece.elements.shape[1]
+        sources = [] if source is None else [Segment(2 * PAGE, source.elements.shape[1] - n, n)]
+        cache = SegmentedCache.of(pool, [Segment(PAGE, end, n)], sources)
+        batch = Batch(piece.elements, cache.new_positions())
+        read.append(model.features(batch, cache=cache).hidden)
+        end += n
+    return torch.cat(read, 1)
 
 
 def causality() -> Iterator[Row]:

@@ -9,9 +9,9 @@ from hashlib import sha256
 
 import pytest
 
-from glassformer.generate.engine import Engine
-from glassformer.generate import choosing as engine_module
 from glassformer.generate import Transduction
+from glassformer.generate import choosing as engine_module
+from glassformer.generate.engine import Engine
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.generate.request import Event, Request, Scored
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import beginning
+from glassformer.generate.request import Event, Request, Scored
 from glassformer.generate.text import RowText
 from glassformer.serve.api.calls import Call
 from glassformer.serve.api.engines import TextRequest, TooLate
