@@ -10,15 +10,15 @@ encoded once.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
-from glassformer.generate.advance import Prompts, check_request, encoded
+from glassformer.generate.advance import Prompts, check_request
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import Event, Request
 from glassformer.generate.watch import Choice, Watch
+from glassformer.layers.cache import Layers
 from glassformer.models.transformer import Transformer, evaluating
 
 
@@ -67,7 +67,7 @@ def decode(
     if not prompts:
         return
     most = limits or [config.max_new_tokens] * len(prompts)
-    sources = _sources(model, source) or [None] * len(prompts)
+    sources = _sources(model, source) or [{}] * len(prompts)
     requests = [
         Request(
             prompt=prompt if isinstance(prompt, Example) else tuple(prompt),
@@ -90,17 +90,22 @@ def decode(
             going.remove(row)
 
 
-def _sources(model: Transformer, source: Batch | None) -> list[Tensor]:
-    """The encoder's output for each source, without padding."""
-    with evaluating(model):
-        memory = encoded(source, model)
-    if memory is None:
+def _sources(model: Transformer, source: Batch | None) -> list[Layers]:
+    """Keys and values of each source at every layer, without padding."""
+    if source is None or model.decoder is None:
         return []
-    rows, valid = memory.hidden.split(1), memory.positions.valid
-    if valid is None:
-        return list(rows)
-    real = valid.expand(len(rows), -1)
-    return [row[:, own] for row, own in zip(rows, real, strict=True)]
+    with evaluating(model):
+        memory = model.encode(source.to(next(model.parameters()).device))
+        layers = model.decoder.source_keys_values(memory.hidden)
+        rows, valid = len(memory.hidden), memory.positions.valid
+        real = [slice(None)] * rows if valid is None else valid.expand(rows, -1).unbind()
+        return [
+            {
+                layer: (keys[row : row + 1, :, own], values[row : row + 1, :, own])
+                for layer, (keys, values) in layers.items()
+            }
+            for row, own in enumerate(real)
+        ]
 
 
 def _round(engine: Engine, n: int) -> list[Event]:

@@ -90,21 +90,21 @@ class Engine:
         Errors: those of `add`, and of a watch.
         """
         texts = [checked(model, one) for one in requests]
-        room = max(one.n_pages for one in texts)
-        size = (1 + room * len(texts)) * Pool.page_bytes(
-            *_shape(model.config), next(model.parameters()).dtype
-        )
+        own = max(one.own_pages for one in texts)
+        sources = max(one.source_pages for one in texts)
+        page = Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
         engine = cls(
             model,
             max_rows=len(requests),
-            cache_bytes=size,
+            cache_bytes=(1 + (own + sources) * len(texts)) * page,
             shares_prefixes=False,
             together=True,
             invariant=False,
             watch=watch,
         )
         for one in texts:
-            one.n_pages = room  # at equal distances one kernel call attends for all of them
+            # At equal distances one kernel call attends for all of them.
+            one.own_pages, one.source_pages = own, sources
             engine._queue(one)
         return engine
 
@@ -127,9 +127,6 @@ class Engine:
                 f"{(self.pool.n_pages - 1) * PAGE}; shorten it, lower max_new_tokens, or make the "
                 "cache larger."
             )
-        if (source := one.request.source) is not None and self.model.decoder is not None:
-            with evaluating(self.model), self._products():
-                one.source = self.model.decoder.source_keys_values(source)
         self._count += 1
         one.number, one.most = self._count, CHUNK if self.invariant else one.context
         self.waiting.append(one)
@@ -177,7 +174,7 @@ class Engine:
                 if not self.prefixes.shrink():
                     return
             one.first = first
-            self.pool.write(one.source_slot, one.source)
+            self.pool.write(one.source_slot, one.request.source)
             self.running.append(self.waiting.popleft())
             request = one.request
             plain = not (one.parts or request.n_source or request.scores_prompt)
@@ -283,7 +280,7 @@ def checked(model: Transformer, request: Request) -> Running:
         )
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")
-    if request.source is None:
+    if not request.source:
         check_source(None, 1, model)
     one, context = Running.of(0, request, model), model.config.max_length
     if request.scores_prompt and one.n_prompt > context:

@@ -1,13 +1,14 @@
 """What is asked of the engine, and what it reports of a step."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from glassformer.axes import Bool, Float, Tensor
+from glassformer.axes import Bool, Tensor
 from glassformer.generate.advance import Prompt
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.watch import Choice
+from glassformer.layers.cache import Layers
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Request:
     each step and perhaps twice with the same; gives those that may come next, one at least, as
     bool [V]. `only`: the range of those that may ever come. `given`: the first new tokens, as if
     chosen; the first event has the last of them. `limit`: at most this many new tokens, if fewer
-    than the configuration's. `source`: the encoder's output for the source of an encoder-decoder,
-    without padding.
+    than the configuration's. `source`: of an encoder-decoder, the keys and values of its source at
+    each layer, [1, G, S, K] without padding.
     """
 
     prompt: Prompt
@@ -34,12 +35,12 @@ class Request:
     only: range | None = None
     given: tuple[int, ...] = ()
     limit: int | None = None
-    source: Float[Tensor, "1 S D"] | None = None
+    source: Layers = field(default_factory=dict)
 
     @property
     def n_source(self) -> int:
         """Elements of the source."""
-        return 0 if self.source is None else self.source.shape[1]
+        return self.source[0][0].shape[2] if self.source else 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import begin, examples_of, half, rooms, tokens_of
 from glassformer.generate.request import Request, Scored
-from glassformer.layers.cache import Layers
 from glassformer.layers.segments import PAGE, Segment
 from glassformer.models.transformer import Transformer
 
@@ -37,13 +36,12 @@ class Running:
     limit: int
     context: int
     begin: int
-    n_pages: int
+    own_pages: int
+    source_pages: int
     ids: list[int]
     n_prompt: int
     before: list[int]
     parts: tuple[Part, ...] = ()
-    source: Layers = field(default_factory=dict)
-    """Keys and values of cross-attention, by layer, until they are in the pool."""
     first: int = 0
     cached: int = 0
     pages: list[bytes] = field(default_factory=list)
@@ -73,7 +71,8 @@ class Running:
             limit=limit,
             context=context,
             begin=first,
-            n_pages=pages_for(longest) + pages_for(request.n_source),
+            own_pages=-(-longest // PAGE),
+            source_pages=-(-request.n_source // PAGE),
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
@@ -142,8 +141,13 @@ class Running:
 
     @property
     def source_slot(self) -> int:
-        """Where the keys of its source begin: in its last pages."""
-        return (self.first + self.n_pages - pages_for(self.request.n_source)) * PAGE
+        """Where the keys of its source begin."""
+        return (self.first + self.own_pages) * PAGE
+
+    @property
+    def n_pages(self) -> int:
+        """Pages for all elements that may ever be in the context, and for the source."""
+        return self.own_pages + self.source_pages
 
     @property
     def segment(self) -> Segment:
@@ -160,8 +164,3 @@ class Running:
         self.ids.append(token)
         if self.left + self.cached > self.context:
             self.begin, self.cached, self.pages = len(self.ids) - half(self.context), 0, []
-
-
-def pages_for(n: int) -> int:
-    """Pages that hold n elements."""
-    return -(-n // PAGE)

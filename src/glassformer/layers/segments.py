@@ -9,7 +9,7 @@ product does with more rows), and none is computed for padding.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -106,6 +106,7 @@ class Pool:
         shape = n_layers, 2, n_kv_heads, n_pages * PAGE, d_head
         with torch.inference_mode(False):  # or it could be changed in that mode alone
             self.numbers = torch.zeros(shape, dtype=dtype, device=device)
+            self.layers = [(keys, values) for keys, values in self.numbers]
         self.n_pages = n_pages
         self.runs = [(0, n_pages)]
         """Free pages, as (first, number) in order, none adjacent to the next."""
@@ -150,16 +151,15 @@ class Pool:
     def write(self, slot: int, layers: Layers) -> None:
         """Write keys and values of one sequence, [1, G, S, K] at each layer, from a slot on."""
         for layer, both in layers.items():
-            for own, numbers in zip(self.numbers[layer], both, strict=True):
+            for own, numbers in zip(self.layers[layer], both, strict=True):
                 own[:, slot : slot + numbers.shape[2]] = numbers[0]
 
     def view(self, layer: int, segment: Segment) -> KeysValues:
         """Keys and values of a segment up to its end, [rows, G, S, K] without copies."""
-        keys, values = self.numbers[layer]
-        of_head, of_slot, _ = keys.stride()
-        shape = segment.rows, len(keys), segment.end, keys.shape[2]
-        strides = segment.stride * of_slot, of_head, of_slot, 1
-        at = segment.slot * of_slot
+        keys, values = self.layers[layer]
+        of_head, width, _ = keys.stride()
+        shape = segment.rows, len(keys), segment.end, width
+        strides, at = (segment.stride * width, of_head, width, 1), segment.slot * width
         return (
             keys.as_strided(shape, strides, keys.storage_offset() + at),
             values.as_strided(shape, strides, values.storage_offset() + at),
@@ -172,8 +172,8 @@ class SegmentedCache(Cache):
 
     `texts`: the elements of each text. `sources`: for an encoder-decoder, the keys and values of
     each text's source, as a segment that ends with them and is as long as the text's own.
-    `segments`, `crossed`: the same with neighbours joined. `at`: slot and position of each new
-    element.
+    `segments`, `crossed`: the same with neighbours joined. `slots`, `places`: slot and position of
+    each new element.
     """
 
     pool: Pool | None = None
@@ -181,7 +181,8 @@ class SegmentedCache(Cache):
     sources: tuple[Segment, ...] = ()
     segments: tuple[Segment, ...] = ()
     crossed: tuple[Segment, ...] = ()
-    at: Int[Tensor, "2 N"] | None = None
+    slots: Int[Tensor, "N"] = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    places: Int[Tensor, "N"] = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
     @classmethod
     def of(
@@ -196,14 +197,17 @@ class SegmentedCache(Cache):
         1, ..., for which attention is not computed."""
         slots = [range(one.slot + one.start, one.slot + one.end) for one in texts]
         places = [range(one.start, one.end) for one in texts]
-        none, device = range(padding), pool.numbers.device
+        none = range(padding)
+        at = [[*chain(*slots, none)], [*chain(*places, none)]]
+        at_slots, at_places = torch.tensor(at, device=pool.numbers.device)
         return cls(
             pool=pool,
             texts=tuple(texts),
             sources=tuple(sources),
             segments=joined(texts, ragged),
             crossed=joined(sources, ragged),
-            at=torch.tensor([[*chain(*slots, none)], [*chain(*places, none)]], device=device),
+            slots=at_slots,
+            places=at_places,
         )
 
     @property
@@ -227,10 +231,8 @@ class SegmentedCache(Cache):
         """Write the new keys and values; returns a tuple of the keys of each segment and one of the
         values, without copies."""
         assert self.pool is not None
-        assert self.at is not None
-        own = self.pool.numbers[layer]
-        own[0].index_copy_(1, self.at[0], keys[0])
-        own[1].index_copy_(1, self.at[0], values[0])
+        for own, new in zip(self.pool.layers[layer], (keys, values), strict=True):
+            own.index_copy_(1, self.slots, new[0])
         return self._views(layer, self.segments)
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
@@ -243,5 +245,4 @@ class SegmentedCache(Cache):
 
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence behind the other."""
-        assert self.at is not None
-        return Positions(self.at[1:])
+        return Positions(self.places[None])
