@@ -8,10 +8,9 @@ encoded once.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from glassformer.batch import Batch
-from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, check_request
 from glassformer.generate.config import GenerateConfig
@@ -66,18 +65,11 @@ def decode(
         )
     if not prompts:
         return
+    how = Request((), config, tuple(ends), only=only, given=tuple(given))
     most = limits or [config.max_new_tokens] * len(prompts)
     sources = _sources(model, source) or [{}] * len(prompts)
     requests = [
-        Request(
-            prompt=prompt if isinstance(prompt, Example) else tuple(prompt),
-            config=config,
-            ends=tuple(ends),
-            only=only,
-            given=tuple(given),
-            limit=limit,
-            source=own,
-        )
+        replace(how, prompt=prompt, limit=limit, source=own)
         for prompt, limit, own in zip(prompts, most, sources, strict=True)
     ]
     engine, going = Engine.of(model, requests, watch), set(range(len(prompts)))

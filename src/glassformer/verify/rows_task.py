@@ -20,6 +20,7 @@ from glassformer.data.example import Example
 from glassformer.generate import GenerateConfig, advance, logits
 from glassformer.generate.decode import decode
 from glassformer.layers import heads
+from glassformer.layers.cache import Cache
 from glassformer.layers.embed import PatchEmbedding
 from glassformer.layers.segments import PAGE, Pool, Segment, SegmentedCache
 from glassformer.media import patches as cutting
