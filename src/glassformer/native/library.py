@@ -1,0 +1,126 @@
+"""`step.c` compiled with the system's C compiler, loaded, and its structures.
+
+Nothing is kept on disk: the compiled file is deleted once it is loaded.
+"""
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from ctypes import POINTER, c_double, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError
+
+SOURCE = Path(__file__).with_name("step.c")
+FLAGS = "-std=gnu11 -O3 -fno-math-errno -fno-trapping-math -Wno-psabi -shared -fPIC".split()
+SECONDS = 120
+"""Limit of the compiler, which takes about three."""
+
+
+class Matrix(ctypes.Structure):
+    """See `product.h`."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("numbers", "scale", "sums", "steps", "zeros", "bias")),
+        *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
+    ]
+
+
+class Norm(ctypes.Structure):
+    """See `step.c`, also for the others."""
+
+    _fields_ = [
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("epsilon", c_double),
+        ("centred", c_int64),
+    ]
+
+
+class Block(ctypes.Structure):
+    """The weights of a block."""
+
+    _fields_ = [
+        *((f"{name}_norm", Norm) for name in ("attention", "cross", "feedforward")),
+        *((f"{name}_norm", Norm) for name in ("q", "k", "cross_q")),
+        *((name, Matrix) for name in ("qkv", "out", "cross_q", "cross_out", "up", "gate", "down")),
+    ]
+
+
+class Decoder(ctypes.Structure):
+    """The blocks, the head, and the choices of a configuration."""
+
+    _fields_ = [
+        ("blocks", POINTER(Block)),
+        ("norm", Norm),
+        ("head", Matrix),
+        *((name, c_int64) for name in ("n_blocks", "d_model", "d_ff", "n_heads", "n_kv_heads")),
+        *((name, c_int64) for name in ("d_head", "pre_norm", "residual", "activation", "window")),
+        ("scale", c_double),
+        ("head_factor", c_double),
+    ]
+
+
+class Step(ctypes.Structure):
+    """What a step reads and writes."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("n", "threads", "slots")),
+        *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
+        *((name, c_void_p) for name in ("source", "source_ends", "bias", "logits")),
+        *((name, c_void_p) for name in ("shared", "own")),
+        ("own_size", c_int64),
+    ]
+
+
+def compiler() -> str | None:
+    """Path of the C compiler: $CC, or one of the usual names; None: there is none."""
+    names = os.environ.get("CC"), "cc", "gcc", "clang"
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+@cache
+def decoder_step() -> Callable[[int, int], None]:
+    """The compiled function, of the addresses of a `Decoder` and a `Step`; in about three seconds,
+    once in a process.
+
+    ConfigError: no C compiler, or it fails.
+    """
+    if (program := compiler()) is None:
+        raise ConfigError(
+            "Decoding steps are compiled by a C compiler and this system has none; install one, "
+            "or leave out compile."
+        )
+    native = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
+    said = ""
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place, "step.so")
+        for parallel in (["-fopenmp"], []):  # some compilers have no OpenMP
+            said = _compiled([program, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
+            if target.is_file():
+                return _loaded(target)
+    raise ConfigError(f"{program} cannot compile decoding steps ({said}); leave out compile.")
+
+
+def _compiled(command: list[str]) -> str:
+    """Run a compiler; returns the first error that it names."""
+    try:
+        done = subprocess.run(
+            [*command, "-lm"], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = done.stderr.strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[-1] if lines else "no message")
+
+
+def _loaded(path: Path) -> Callable[[int, int], None]:
+    found: Any = ctypes.CDLL(str(path)).decoder_step
+    found.argtypes, found.restype = [c_void_p, c_void_p], None
+    return found

@@ -1,0 +1,243 @@
+"""A model's decoder and head in the structures of `step.c`, and a step of them.
+
+    program = Program(model)
+    logits = program.logits(ids, pool, texts)            one new element of each text
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Positions
+from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
+from glassformer.layers.block import Block
+from glassformer.layers.feedforward import Activation
+from glassformer.layers.heads import LanguageModelHead
+from glassformer.layers.linear import Linear
+from glassformer.layers.norm import LayerNorm, Norm
+from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
+from glassformer.layers.quantized import GROUP, grouped, quantized
+from glassformer.layers.segments import Pool, Segment
+from glassformer.models.transformer import Transformer
+from glassformer.native import library
+
+FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
+MOST = 32
+"""Texts of a step; more are faster by products of whole matrices."""
+WHOLE, VECTOR = 64, 16
+"""Columns of a matrix, and groups of a row in 4 bits, are filled with zeros up to multiples."""
+
+
+class Program:
+    """The decoder and head of a model on a CPU, its matrices in the format in which they are packed
+    (as copies) or as they lie in float32.
+
+    It computes what the model does, in other orders of summation; with matrices of 8 and 4 bits the
+    inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the
+    weights are told by `current`. ConfigError: another kind of model, or no C compiler.
+    """
+
+    def __init__(self, model: Transformer):
+        config, stack, head = model.config, model.decoder, model.head
+        weight = next(model.parameters())
+        if stack is None or not isinstance(head, LanguageModelHead):
+            raise ConfigError(
+                "Decoding steps are compiled for models that predict the next token; this one has "
+                f"architecture={config.architecture} and head={config.head}; leave out compile."
+            )
+        if weight.dtype != torch.float32 or weight.device.type != "cpu":
+            raise ConfigError(
+                "Decoding steps are compiled for float32 on a CPU, also with quantize, and this "
+                f"model is {weight.dtype} on {weight.device}; leave out compile."
+            )
+        self._run = library.decoder_step()
+        self._model, self._stack, self._kept = model, stack, list[Tensor]()
+        self._weights = [(one, one.data_ptr(), _version(one)) for one in model.parameters()]
+        blocks = [one for one in stack.blocks if isinstance(one, Block)]
+        self._blocks = (library.Block * len(blocks))(*map(self._block, blocks))
+        self._decoder = library.Decoder(
+            blocks=self._blocks,
+            norm=self._norm(stack.norm),
+            head=self._head(head),
+            n_blocks=len(blocks),
+            d_model=config.d_model,
+            d_ff=config.ff_width,
+            n_heads=config.n_heads,
+            n_kv_heads=config.kv_heads,
+            d_head=config.head_width,
+            pre_norm=config.norm_placement == "pre",
+            residual=config.residual,
+            activation=get_args(Activation).index(config.activation),
+            window=config.window or 0,
+            scale=blocks[0].attention.scale,
+            head_factor=head.factor,
+        )
+
+    @property
+    def current(self) -> bool:
+        """Whether the model has the weights that it had (writing to `weight.data` hides from
+        this)."""
+        return all(
+            one.data_ptr() == at and _version(one) == version for one, at, version in self._weights
+        )
+
+    def logits(
+        self,
+        ids: Sequence[int],
+        pool: Pool,
+        texts: Sequence[Segment],
+        sources: Sequence[Segment] = (),
+    ) -> Float[Tensor, "N V"]:
+        """Logits behind one new element of each text, whose keys and values are written.
+
+        `texts`: segments of length 1; `sources`: those of an encoder-decoder, which end with the
+        source's elements.
+        """
+        where = Positions(torch.tensor([[one.start for one in texts]]))
+        x = self._model.embed(torch.tensor([[*ids]]), where)[0].contiguous()
+        angles = None if self._stack.rotation is None else self._stack.rotation(where)
+        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
+        places = np.array(
+            [
+                [one.slot for one in texts],
+                [one.end for one in texts],
+                [one.slot for one in sources or texts],
+                [one.end for one in sources or texts],
+            ],
+            np.int64,
+        )
+        first, ends, source, source_ends = (one.ctypes.data for one in places)
+        biases = self._biases(texts)
+        table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
+        logits = x.new_empty(len(texts), self._decoder.head.rows)
+        shared, own, threads = self._memory(len(texts), int(places.max()))
+        step = library.Step(
+            n=len(texts),
+            threads=threads,
+            slots=pool.numbers.shape[3],
+            x=x.data_ptr(),
+            cos=None if cos is None else cos.data_ptr(),
+            sin=None if sin is None else sin.data_ptr(),
+            pool=pool.numbers.data_ptr(),
+            first=first,
+            ends=ends,
+            source=source,
+            source_ends=source_ends,
+            bias=ctypes.addressof(table) if biases else None,
+            logits=logits.data_ptr(),
+            shared=shared.data_ptr(),
+            own=own.data_ptr(),
+            own_size=len(own) // threads,
+        )
+        self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
+        return logits
+
+    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, int]:
+        """What the threads share, what each has, and their number."""
+        d = self._decoder
+        heads, threads = d.n_heads * d.d_head, torch.get_num_threads()
+        shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
+        widest = max(d.d_model, d.d_ff, heads) + WHOLE
+        inputs = n * (1 + widest + widest // GROUP + VECTOR)
+        own = n * d.d_model + max(inputs, longest + VECTOR, d.d_head)
+        return torch.empty(shared), torch.empty(threads * own), threads
+
+    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:
+        """The bias of each text's scores, if the model has one."""
+        if (bias := self._stack.bias) is None:
+            return []
+        device = torch.device("cpu")
+        both = ((one.query(device), one.key(device)) for one in texts)
+        return [
+            (bias(query, key)[0, :, 0] * self._stack.bias_factor).float().contiguous()
+            for query, key in both
+        ]
+
+    def _block(self, block: Block) -> library.Block:
+        own, feed, cross = block.attention, block.feedforward, block.cross
+        made = library.Block(
+            attention_norm=self._norm(block.attention_norm),
+            cross_norm=self._norm(block.cross_norm),
+            feedforward_norm=self._norm(block.feedforward_norm),
+            q_norm=self._norm(own.q_norm),
+            k_norm=self._norm(own.k_norm),
+            qkv=self._matrix(own.q_proj, own.k_proj, own.v_proj),
+            out=self._matrix(own.out_proj),
+            up=self._matrix(feed.up_proj),
+            down=self._matrix(feed.down_proj),
+        )
+        if feed.gate_proj is not None:
+            made.gate = self._matrix(feed.gate_proj)
+        if isinstance(cross, Attention):
+            made.cross_q_norm = self._norm(cross.q_norm)
+            made.cross_q, made.cross_out = self._matrix(cross.q_proj), self._matrix(cross.out_proj)
+        return made
+
+    def _norm(self, norm: Norm | None) -> library.Norm:
+        if norm is None:
+            return library.Norm()
+        centred = isinstance(norm, LayerNorm)
+        bias = self._at(norm.bias) if isinstance(norm, LayerNorm) else None
+        return library.Norm(self._at(norm.weight), bias, norm.epsilon, centred)
+
+    def _matrix(self, *layers: Linear) -> library.Matrix:
+        """Linear maps of one input, their rows below each other."""
+        bits = {"fp32" if one.packed is None else _packed(one.packed).bits for one in layers}
+        biases = [one.bias for one in layers if one.bias is not None]
+        return self._packed(
+            torch.cat([one.matrix for one in layers]) if len(layers) > 1 else layers[0].matrix,
+            bits.pop() if len(bits) == 1 else "fp32",
+            torch.cat(biases) if biases else None,
+        )
+
+    def _head(self, head: LanguageModelHead) -> library.Matrix:
+        if head.packed is None:
+            return self._packed(head.weight, "fp32", head.bias)
+        return self._packed(head.packed.matrix, OF_LOGITS[head.packed.bits], head.bias)
+
+    def _packed(self, weight: Tensor, bits: str, bias: Tensor | None) -> library.Matrix:
+        """A matrix in a format."""
+        rows, inputs = weight.shape
+        weight = F.pad(weight.detach(), (0, -inputs % WHOLE)) if inputs % WHOLE else weight.detach()
+        made = library.Matrix(
+            bias=self._at(bias),
+            rows=rows,
+            columns=weight.shape[1],
+            format=FORMATS.index(bits),
+            inputs=inputs,
+        )
+        if bits == "int8":
+            levels, scale = quantized(weight)
+            made.numbers, made.scale = self._at(levels), self._at(scale)
+            made.sums = self._at(levels.sum(1, dtype=torch.int32))
+        elif bits == "int4":
+            levels, scale, zero = grouped(weight)
+            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP)).unbind(2)
+            zeros = zero - 8 * scale
+            made.numbers, made.steps = self._at(low | (high << 4)), self._at(scale.bfloat16())
+            made.zeros = self._at(F.pad(zeros, (0, -zeros.shape[1] % VECTOR)).bfloat16())
+        else:
+            types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+            made.numbers = self._at(weight.to(types[bits]))
+        return made
+
+    def _at(self, numbers: Tensor | None) -> int | None:
+        """The address of numbers, which are kept."""
+        if numbers is None:
+            return None
+        self._kept.append(numbers.detach().contiguous())
+        return self._kept[-1].data_ptr()
+
+
+def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:
+    return packed.whole if isinstance(packed, PackedRows) else packed
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version

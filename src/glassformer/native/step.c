@@ -1,0 +1,220 @@
+/* One step of a decoder: the next element of each of n texts, through all blocks and the head.
+
+       x ─ norm ─ q k v ─ rotate, keep, attend ─ out ─(+)─ norm ─ up, φ (, gate) ─ down ─(+)─ ...
+
+   Every thread runs the whole step and computes its share of each product; a barrier stands where
+   a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
+   those of a text depend neither on the other texts nor on the number of threads.
+
+   `library.py` compiles this for the processor at hand and has the same structures. */
+
+#include "vectors.h"
+
+#include "product.h"
+
+typedef struct {
+  const float *weight, *bias; /* without a weight there is no norm */
+  double epsilon;
+  int64_t centred; /* LayerNorm; else RMSNorm */
+} Norm;
+
+typedef struct {
+  Norm attention_norm, cross_norm, feedforward_norm, q_norm, k_norm, cross_q_norm;
+  Matrix qkv, out, cross_q, cross_out, up, gate, down;
+} Block;
+
+typedef struct {
+  const Block *blocks;
+  Norm norm;
+  Matrix head;
+  int64_t n_blocks, d_model, d_ff, n_heads, n_kv_heads, d_head;
+  int64_t pre_norm, residual, activation, window; /* window 0: none */
+  double scale, head_factor;
+} Decoder;
+
+typedef struct {
+  int64_t n, threads, slots;
+  float *x;                 /* n x d_model */
+  const float *cos, *sin;   /* n x d_head, or NULL */
+  float *pool;              /* blocks x 2 x n_kv_heads x slots x d_head */
+  const int64_t *first;     /* slot of the first key of each text */
+  const int64_t *ends;      /* number of its keys, the new one included */
+  const int64_t *source;    /* the same of its source, for cross-attention */
+  const int64_t *source_ends;
+  const float *const *bias; /* of each text: n_heads x its keys; or NULL */
+  float *logits;            /* n x rows of the head */
+  float *shared;            /* n x (q k v + heads + 2 d_ff) */
+  float *own;               /* of each thread: own_size numbers */
+  int64_t own_size;
+} Step;
+
+static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
+  float mean = 0;
+  if (norm->centred) {
+    Vector total = {0};
+    int64_t k = 0;
+    for (; k + WIDTH <= n; k += WIDTH) total += load(x + k);
+    for (mean = sum(total); k < n; k++) mean += x[k];
+    mean /= n;
+  }
+  for (int64_t k = 0; k < n; k++) y[k] = x[k] - mean;
+  float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
+  for (int64_t k = 0; k < n; k++) y[k] *= factor * norm->weight[k];
+  for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
+}
+
+/* All texts normalized into this thread's memory; x itself where `norm` is none. */
+static const float *normalized(const Norm *norm, const Step *s, int64_t width, float *y) {
+  if (!norm || !norm->weight) return s->x;
+  for (int64_t i = 0; i < s->n; i++) normalize(norm, s->x + i * width, y + i * width, width);
+  return y;
+}
+
+static void rotate(float *x, const float *cos, const float *sin, int64_t n, float *copy) {
+  memcpy(copy, x, n * sizeof(float));
+  for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
+}
+
+/* z = softmax(q · keys · scale + bias) values over n keys. */
+static void attend(const float *q, const float *keys, const float *values, const float *bias,
+                   int64_t n, int64_t width, float scale, float *weights, float *z) {
+  float top = -INFINITY;
+  for (int64_t j = 0; j < n; j++) {
+    weights[j] = dot(q, keys + j * width, width) * scale + (bias ? bias[j] : 0);
+    if (!(weights[j] <= top)) top = weights[j];
+  }
+  for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
+  Vector totals = {0};
+  for (int64_t j = 0; j < n; j += WIDTH) {
+    store(weights + j, exponential(load(weights + j) - top));
+    totals += load(weights + j);
+  }
+  float factor = 1 / sum(totals);
+  int64_t k = 0;
+  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
+    Vector total[4] = {0};
+    for (int64_t j = 0; j < n; j++)
+      for (int v = 0; v < 4; v++)
+        total[v] += weights[j] * load(values + j * width + k + v * WIDTH);
+    for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
+  }
+  for (; k < width; k++) {
+    float total = 0;
+    for (int64_t j = 0; j < n; j++) total += weights[j] * values[j * width + k];
+    z[k] = total * factor;
+  }
+}
+
+/* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
+   keys of all heads. */
+INLINE float *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
+  return s->pool + (block * 2 * d->n_kv_heads + head) * s->slots * d->d_head;
+}
+
+/* Normalize, rotate and keep the new keys and values of this thread's share of texts and heads. */
+static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block, float *qkv,
+                 float *copy) {
+  int64_t width = d->d_head, row = (d->n_heads + 2 * d->n_kv_heads) * width, at, end;
+  share(s->n * d->n_kv_heads, 1, &at, &end);
+  for (; at < end; at++) {
+    int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
+    float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
+    float *place = keys_of(d, s, block, g) + (s->first[i] + s->ends[i] - 1) * width;
+    if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
+    if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
+    memcpy(place, k, width * sizeof(float));
+    memcpy(place + d->n_kv_heads * s->slots * width, v, width * sizeof(float));
+  }
+}
+
+/* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
+   queries of a text begin its row of `qs`, which has `row` numbers. */
+static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
+                       int crossed, float *qs, int64_t row, float *z, float *own) {
+  int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
+  share(s->n * d->n_heads, 1, &at, &end);
+  for (; at < end; at++) {
+    int64_t i = at / d->n_heads, h = at % d->n_heads;
+    int64_t n = crossed ? s->source_ends[i] : s->ends[i];
+    int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
+    int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
+    float *q = qs + i * row + h * width;
+    if (q_norm->weight) normalize(q_norm, q, q, width);
+    if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
+    const float *keys = keys_of(d, s, block, h / group) + slot * width;
+    const float *values = keys + d->n_kv_heads * s->slots * width;
+    const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
+    attend(q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+  }
+}
+
+/* Join a branch, the product of `from`, to the stream: x + y, or y where there are no residual
+   connections, normalized behind it in post-norm models. */
+static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *norm,
+                 const float *from, int64_t stride, float *own) {
+  int64_t width = d->d_model, i, end;
+  product(m, from, stride, s->x, width, s->n, d->residual, own);
+#pragma omp barrier
+  if (d->pre_norm || !norm->weight) return;
+  share(s->n, 1, &i, &end);
+  for (; i < end; i++) normalize(norm, s->x + i * width, s->x + i * width, width);
+#pragma omp barrier
+}
+
+/* This thread's share of the hidden layer. */
+static void feed(const Decoder *d, const Block *b, const Step *s, const float *y, float *hidden,
+                 float *own) {
+  int64_t begin, end, width = d->d_ff;
+  float *gate = b->gate.numbers ? hidden + s->n * width : hidden;
+  product(&b->up, y, d->d_model, hidden, width, s->n, 0, own);
+  if (b->gate.numbers) product(&b->gate, y, d->d_model, gate, width, s->n, 0, own);
+  share(width, ROWS, &begin, &end);
+  for (int64_t i = 0; i < s->n; i++)
+    for (int64_t f = begin; f < end; f += WIDTH) {
+      float *h = hidden + i * width + f, part[WIDTH] = {0};
+      int64_t count = end - f < WIDTH ? end - f : WIDTH;
+      memcpy(part, gate + i * width + f, count * sizeof(float));
+      store(part, activated(d->activation, load(part)));
+      for (int64_t k = 0; k < count; k++) h[k] = b->gate.numbers ? h[k] * part[k] : part[k];
+    }
+}
+
+static void run(const Decoder *d, const Step *s) {
+  int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
+  int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
+  float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
+  float *normed = s->own + omp_get_thread_num() * s->own_size, *own = normed + n * model;
+  for (int64_t l = 0; l < d->n_blocks; l++) {
+    const Block *b = d->blocks + l;
+    const float *y = normalized(d->pre_norm ? &b->attention_norm : 0, s, model, normed);
+    product(&b->qkv, y, model, qkv, row, n, 0, own);
+#pragma omp barrier
+    keep(d, b, s, l, qkv, own);
+#pragma omp barrier
+    attend_all(d, &b->q_norm, s, l, 0, qkv, row, z, own);
+#pragma omp barrier
+    join(d, s, &b->out, &b->attention_norm, z, heads, own);
+    if (b->cross_q.numbers) {
+      y = normalized(d->pre_norm ? &b->cross_norm : 0, s, model, normed);
+      product(&b->cross_q, y, model, qkv, heads, n, 0, own);
+#pragma omp barrier
+      attend_all(d, &b->cross_q_norm, s, l, 1, qkv, heads, z, own);
+#pragma omp barrier
+      join(d, s, &b->cross_out, &b->cross_norm, z, heads, own);
+    }
+    y = normalized(d->pre_norm ? &b->feedforward_norm : 0, s, model, normed);
+    feed(d, b, s, y, hidden, own);
+#pragma omp barrier
+    join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
+  }
+  const float *y = normalized(&d->norm, s, model, normed);
+  for (int64_t k = 0; d->head_factor != 1 && k < n * model; k++)
+    normed[k] = y[k] * (float)d->head_factor;
+  y = d->head_factor != 1 ? normed : y;
+  product(&d->head, y, model, s->logits, d->head.rows, n, 0, own);
+}
+
+void decoder_step(const Decoder *d, const Step *s) {
+#pragma omp parallel num_threads(s->threads)
+  run(d, s);
+}

@@ -1,0 +1,183 @@
+/* Vectors of the processor at hand, and functions of them. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#ifdef __AVX512F__
+#define WIDTH 16 /* numbers of a vector */
+#define ROWS 4   /* rows of a matrix at a time */
+#else
+#define WIDTH 8
+#define ROWS 2
+#endif
+#define BATCH 4  /* texts at a time */
+#define GROUP 32 /* numbers that share a step in 4 bits */
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
+typedef int32_t Integers __attribute__((vector_size(4 * WIDTH), aligned(4)));
+typedef union {
+  uint32_t bits;
+  float value;
+} Single;
+
+enum { FP32, BF16, FP16, INT8, INT4 };
+enum { RELU, RELU_SQUARED, GELU, GELU_TANH, SILU, TANH, IDENTITY };
+
+INLINE Vector load(const float *p) { return *(const Vector *)p; }
+INLINE Integers load_integers(const void *p) { return *(const Integers *)p; }
+INLINE void store(float *p, Vector v) { *(Vector *)p = v; }
+INLINE Vector all(float value) { return value - (Vector){0}; }
+INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are set, else b */
+  return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
+}
+
+INLINE float sum(Vector v) {
+#ifdef __AVX512F__
+  return _mm512_reduce_add_ps((__m512)v);
+#else
+  float total = 0;
+  for (int i = 0; i < WIDTH; i++) total += v[i];
+  return total;
+#endif
+}
+
+INLINE int64_t sum_of_integers(Integers v) {
+  int64_t total = 0;
+  for (int i = 0; i < WIDTH; i++) total += v[i];
+  return total;
+}
+
+/* --- numbers of 16, 8 and 4 bits --- */
+
+INLINE float widened(uint16_t half) { return ((Single){(uint32_t)half << 16}).value; }
+
+INLINE uint16_t narrowed(float value) { /* to the nearest bfloat16, of two the even one */
+  uint32_t bits = ((Single){.value = value}).bits;
+  return value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+INLINE Vector from_bf16(const uint16_t *p) {
+#ifdef __AVX512F__
+  __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+  return (Vector)_mm512_slli_epi32(wide, 16);
+#else
+  Vector v;
+  for (int i = 0; i < WIDTH; i++) v[i] = widened(p[i]);
+  return v;
+#endif
+}
+
+INLINE Vector from_fp16(const uint16_t *p) {
+#ifdef __AVX512F__
+  return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#else
+  Vector v; /* the exponent is moved by a product, which is exact */
+  for (int i = 0; i < WIDTH; i++) {
+    Single one = {(uint32_t)(p[i] & 0x7fff) << 13};
+    one.value *= 0x1p112f;
+    one.bits |= (uint32_t)(p[i] & 0x8000) << 16;
+    v[i] = one.value;
+  }
+  return v;
+#endif
+}
+
+/* total plus the products of bytes, unsigned times signed, summed by fours. */
+INLINE Integers dot_bytes(Integers total, Integers positive, Integers any) {
+#ifdef __AVX512VNNI__
+  return (Integers)_mm512_dpbusd_epi32((__m512i)total, (__m512i)positive, (__m512i)any);
+#elif defined(__AVX2__) && WIDTH == 8
+  for (int half = 0; half < 2; half++) { /* other fours, of the same sum */
+    __m128i a = ((__m128i *)&positive)[half], b = ((__m128i *)&any)[half];
+    total += (Integers)_mm256_madd_epi16(_mm256_cvtepu8_epi16(a), _mm256_cvtepi8_epi16(b));
+  }
+  return total;
+#else
+  union { Integers whole; uint8_t bytes[4 * WIDTH]; } a = {positive};
+  union { Integers whole; int8_t bytes[4 * WIDTH]; } b = {any};
+  for (int i = 0; i < 4 * WIDTH; i++) total[i / 4] += a.bytes[i] * b.bytes[i];
+  return total;
+#endif
+}
+
+/* Numbers of 4 bits. 32 bytes hold two groups, one in the lower halves, one in the upper; here a
+   vector has both or, of 8 numbers, the one of number `at`. */
+INLINE Integers nibbles(const uint8_t *p, int at) {
+#ifdef __AVX512F__
+  __m256i low = _mm256_loadu_si256((const __m256i *)p), high = _mm256_srli_epi32(low, 4);
+  __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  return (Integers)_mm512_and_si512(both, _mm512_set1_epi32(0x0f0f0f0f));
+#else
+  return load_integers(p) >> 4 * at & 0x0f0f0f0f;
+#endif
+}
+
+INLINE Vector steps_of(const uint16_t *steps, int at) { /* of the groups of that vector */
+#ifdef __AVX512F__
+  Vector low = all(widened(steps[0])), high = all(widened(steps[1]));
+  return (Vector)_mm512_mask_mov_ps((__m512)low, 0xff00, (__m512)high);
+#else
+  return all(widened(steps[at]));
+#endif
+}
+
+/* --- functions --- */
+
+/* eˣ for x in -87 .. 88: 2ⁿ times a polynomial, to 2 units in the last place. */
+INLINE Vector exponential(Vector x) {
+  x = pick(x < -87.0f, all(-87.0f), x);
+  x = pick(x > 88.0f, all(88.0f), x);
+  Vector n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounded to a whole number */
+  Vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vector p = all(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  Integers power = (Integers)(n + 12582912.0f) - 0x4B400000;
+  return p * (Vector)((power + 127) << 23);
+}
+
+INLINE Vector hyperbolic_tangent(Vector x) { return 1.0f - 2.0f / (exponential(x + x) + 1.0f); }
+
+/* erf x to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
+INLINE Vector error_function(Vector x) {
+  Vector a = pick(x < 0, -x, x), t = 1.0f / (1.0f + 0.3275911f * a), p = all(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  Vector y = 1.0f - p * t * exponential(-a * a);
+  return pick(x < 0, -y, y);
+}
+
+INLINE Vector activated(int64_t kind, Vector x) {
+  Vector positive = pick(x < 0, all(0), x);
+  switch (kind) {
+    case RELU: return positive;
+    case RELU_SQUARED: return positive * positive;
+    case GELU: return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
+    case GELU_TANH:
+      return 0.5f * x * (1.0f + hyperbolic_tangent(0.79788456f * (x + 0.044715f * x * x * x)));
+    case SILU: return x / (1.0f + exponential(-x));
+    case TANH: return hyperbolic_tangent(x);
+    default: return x;
+  }
+}
+
+INLINE float dot(const float *a, const float *b, int64_t n) {
+  Vector total = {0};
+  int64_t k = 0;
+  for (; k + WIDTH <= n; k += WIDTH) total += load(a + k) * load(b + k);
+  float rest = 0;
+  for (; k < n; k++) rest += a[k] * b[k];
+  return sum(total) + rest;
+}
