@@ -137,23 +137,21 @@ def generate(
     quantize: Quantize = None,
     data: ComparedOn = None,
     draft: Draft = None,
-    draft_tokens: DraftTokens = None,
+    n_drafted: DraftTokens = None,
     force: Force = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
 
-    With --image or --audio, a multimodal model answers the prompt about that file; with --shots, a
-    language model gives the likeliest label of each text.
+    With --image or --audio, it is answered about that file; with --shots, texts get a label.
     """
-    files, shown = given({"image": image, "audio": audio}), {"stream": stream, "score": score}
-    packing = {"quantize": quantize, "data": data}
+    files, packing = given({"image": image, "audio": audio}), {"quantize": quantize, "data": data}
+    shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
-    options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
-    options |= {"draft": draft, "draft_tokens": draft_tokens}
+    options |= guided | {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
         unused = {**options, **files, **shown, **packing, "seed": None}
         refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)

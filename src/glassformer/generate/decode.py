@@ -71,14 +71,16 @@ def decode(
         return
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
     most = limits or [config.max_new_tokens] * len(prompts)
-    sources = _sources(model, source) or [{}] * len(prompts)
-    requests = [
-        replace(how, prompt=prompt, limit=limit, source=own)
-        for prompt, limit, own in zip(prompts, most, sources, strict=True)
-    ]
-    requests = requests if drafts is None else [drafts.drafted(one) for one in requests]
-    engine, going = Engine.of(model, requests, watch), set(range(len(prompts)))
-    news: list[deque[Event]] = [deque() for _ in prompts]
+    rows = zip(prompts, most, _sources(model, source, len(prompts)), strict=True)
+    own = [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]
+    requests = own if drafts is None else [drafts.drafted(one) for one in own]
+    yield from _steps(Engine.of(model, requests, watch), len(prompts), finished)
+
+
+def _steps(engine: Engine, n: int, finished: Collection[int]) -> Iterator[Step]:
+    """A token of each of n rows after another; one that is ahead of the others waits."""
+    going = set(range(n))
+    news: list[deque[Event]] = [deque() for _ in going]
     while going:
         while not all(news[row] for row in going):
             for event in engine.step():
@@ -93,15 +95,15 @@ def decode(
             going.remove(row)
 
 
-def _sources(model: Transformer, source: Batch | None) -> list[Layers]:
-    """Keys and values of each source at every layer, without padding."""
+def _sources(model: Transformer, source: Batch | None, n: int) -> list[Layers]:
+    """Keys and values of the source of each of n rows at every layer, without padding."""
     if source is None or model.decoder is None:
-        return []
+        return [{}] * n
     with evaluating(model):
         memory = model.encode(source.to(next(model.parameters()).device))
         layers = model.decoder.source_keys_values(memory.hidden)
-        rows, valid = len(memory.hidden), memory.positions.valid
-        real = [slice(None)] * rows if valid is None else valid.expand(rows, -1).unbind()
+        valid = memory.positions.valid
+        real = [slice(None)] * n if valid is None else valid.expand(n, -1).unbind()
         return [
             {
                 layer: (keys[row : row + 1, :, own], values[row : row + 1, :, own])

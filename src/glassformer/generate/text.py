@@ -210,15 +210,7 @@ def _progress(
     """New text of all rows, step by step, also gathered in `results`; it follows the ids `before`
     it, which are not shown. `ends`: what ends a text; None: the tokenizer's end of text. `most`:
     tokens of each row."""
-    if config.beams and watch is not None:
-        raise ConfigError(
-            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
-            "beams=0."
-        )
-    if config.beams and drafts is not None:
-        raise ConfigError(
-            f"A draft is for tokens one by one and beams={config.beams}; leave out one of them."
-        )
+    _check_search(config, watch, drafts)
     finished = set[int]()
     if ends is None:
         ends = config.ends(tokenizer.specials.get("eos"))
@@ -248,6 +240,19 @@ def _progress(
             if shown or finish:
                 new.append(Delta(row, shown, finish))
         yield new
+
+
+def _check_search(config: GenerateConfig, watch: Watch | None, drafts: Drafts | None) -> None:
+    """Raise ConfigError for what a beam search does not do."""
+    if config.beams and watch is not None:
+        raise ConfigError(
+            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
+            "beams=0."
+        )
+    if config.beams and drafts is not None:
+        raise ConfigError(
+            f"A draft is for tokens one by one and beams={config.beams}; leave out one of them."
+        )
 
 
 def _replayed(found: Sequence[Hypothesis], finished: Collection[int]) -> Iterator[Step]:
