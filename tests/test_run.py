@@ -275,6 +275,24 @@ HELD = {"validation.fraction": 0.2, "test.fraction": 0.2}
 OTHER = [words(random.Random(5)) for _ in range(9)]
 
 
+def test_a_draft_changes_no_text(run, recipe, tmp_path):
+    how = {"max_new_tokens": 30, "seed": 1}
+    expected = run.generate(["the cat", "a"], **how)
+    for draft in (run, "ngram"):
+        assert run.generate(["the cat", "a"], draft=draft, draft_tokens=2, **how) == expected
+        pieces = run.stream("the cat", draft=draft, **how)
+        assert "".join(piece.text for piece in pieces) == expected[0]
+    changes = {"train.steps": 1, "data.train.path": recipe.parent / "text.txt"}
+    other = gf.train(recipe, {**changes, "processor.tokenizer.kind": "byte"}, tmp_path / "run")
+    for draft, sentence in ((other, "another vocabulary"), ("trigram", "no run and not ngram")):
+        with pytest.raises(ConfigError, match=sentence):
+            run.generate("the", draft=draft)
+    with pytest.raises(ConfigError, match="draft_tokens=2 is for a draft"):
+        run.generate("the", draft_tokens=2)
+    with pytest.raises(ConfigError, match="beams=2; leave out one"):
+        run.generate("the", draft="ngram", beams=2)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A run for each head, and where their data are."""

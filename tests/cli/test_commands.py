@@ -180,6 +180,25 @@ def test_generate_prints_what_quantized_weights_cost_and_gain(cli, trained):
     assert said.err.splitlines()[1].split()[1] != rows[0].split()[1]
 
 
+@pytest.mark.parametrize("temperature", ["0", "1"])
+def test_generate_prints_what_a_draft_gains(cli, trained, temperature):
+    asked = ("generate", trained, "--prompt", "the dog the", "--temperature", temperature)
+    alone = cli(*asked)
+    for draft in ("ngram", trained):
+        said = cli(*asked, "--draft", draft, "--draft-tokens", "3")
+        assert said.out == alone.out
+        head, (one, _), (other, speed, right, *words) = map(str.split, said.err.splitlines())
+        assert (head, one, other) == (["tokens/s", "right"], "alone", "draft")
+        assert float(speed) > 0
+        assert words[:2] == ["the", "same"]
+        assert draft == "ngram" or int(right.removesuffix("%")) > 90
+    assert cli(*asked, "--draft", trained, "--stream").out == cli(*asked, "--stream").out
+    refused = cli(*asked, "--draft", "ngram", "--score")
+    assert refused.code == 2
+    assert "--draft" in refused.err
+    assert "draft_tokens=3 is for a draft" in cli(*asked, "--draft-tokens", "3").err
+
+
 def test_generate_scores_the_prompt(cli, trained):
     said = cli("generate", trained, "--prompt", "the dog", "--score", "--json").json
     assert [row["piece"] for row in said["tokens"]] == list("the dog")

@@ -84,7 +84,7 @@ def scripted(monkeypatch, text: str, kind: str = "byte", *, end: bool = False):
     """Let the model say `text`, token by token."""
     ids = tokenizer(kind).encode(text).tolist() + ([tokenizer(kind).specials["eos"]] if end else [])
 
-    def decode(model, prompts, config, ends=(), source=None, watch=None, limits=None, finished=()):
+    def decode(model, prompts, config, ends=(), source=None, finished=(), **how):
         for token in ids[: config.max_new_tokens]:
             yield Step((0,), (token,), (-1.0,))
             if finished or token in ends:

@@ -111,6 +111,17 @@ Quantize = Annotated[
         help="Use fp16, bf16, int8 or int4 matrices; prints what that costs and gains.",
     ),
 ]
+Draft = Annotated[
+    str | None,
+    Option(
+        "--draft",
+        help="A smaller run of the same vocabulary, or ngram, proposes tokens; the text is the "
+        "same. Prints what it gains.",
+    ),
+]
+DraftTokens = Annotated[
+    int | None, Option("--draft-tokens", help="Tokens that are proposed at once (4).", min=1)
+]
 ComparedOn = Annotated[
     str | None,
     Option("--data", help="Text for --quantize to compare on (default: the validation split)."),

@@ -13,6 +13,8 @@ from glassformer.cli.options import (
     AboutImage,
     ComparedOn,
     Device,
+    Draft,
+    DraftTokens,
     Json,
     MaxNewTokens,
     MinNewTokens,
@@ -48,7 +50,10 @@ MOST_ROWS = 30
 DRAWN = "--to-image draws what a text says, always in the same size"
 CHOOSES = "--shots chooses among labels"
 CONTINUES = "Without --shots no label is chosen"
-OF_TEXT = ("max_new_tokens", "no_repeat_ngram_size", "min_new_tokens", "stop", "overflow")
+OF_TEXT = (
+    *("max_new_tokens", "no_repeat_ngram_size", "min_new_tokens", "stop", "overflow"),
+    *("draft", "draft_tokens"),
+)
 """Options that an image has no use for."""
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
@@ -131,21 +136,22 @@ def generate(
     inp: Asked = None,
     quantize: Quantize = None,
     data: ComparedOn = None,
+    draft: Draft = None,
+    n_drafted: DraftTokens = None,
     force: Force = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
 
-    With --image or --audio, a multimodal model answers the prompt about that file; with --shots, a
-    language model gives the likeliest label of each text.
+    With --image or --audio, it is answered about that file; with --shots, texts get a label.
     """
-    files, shown = given({"image": image, "audio": audio}), {"stream": stream, "score": score}
-    packing = {"quantize": quantize, "data": data}
+    files, packing = given({"image": image, "audio": audio}), {"quantize": quantize, "data": data}
+    shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
-    options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
+    options |= guided | {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
         unused = {**options, **files, **shown, **packing, "seed": None}
         refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)
@@ -196,6 +202,7 @@ def _write(
                 f"--stream shows one text as it grows, not {count}; give one --prompt."
             )
     run = opened()
+    options = _drafting(options, next(run.model.parameters()).device.type)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
     watched = on_terminal() and not as_json and run.task.continues
@@ -206,6 +213,29 @@ def _write(
         _stream(run, prompts[0], options, as_json)
     else:
         _whole(run, prompts, files, options, as_json)
+    if "draft" in options:
+        _compare(run, prompts, files, options)
+
+
+def _drafting(options: dict[str, Any], device: str) -> dict[str, Any]:
+    """The options with the draft's run in place of its folder."""
+    from glassformer.run import load
+    from glassformer.run.drafting import NGRAM
+
+    named = options.get("draft")
+    opened = {} if named in (None, NGRAM) else {"draft": load(Path(named), device)}
+    return options | opened
+
+
+def _compare(run: "Run", prompts: list[str], files: dict[str, str], how: dict[str, Any]) -> None:
+    """Print on standard error what a draft gains; a piece that differs by rounding is said."""
+    from glassformer.run.drafting import compared
+
+    gain = compared(run, prompts, files, how)
+    right = "" if gain.right is None else f"{gain.right:.0%}"
+    same = "the same" if gain.same else "NOT the same"
+    sys.stderr.write(f"{'':8}{'tokens/s':>11}{'right':>8}\n{'alone':8}{gain.alone:11.1f}\n")
+    sys.stderr.write(f"{'draft':8}{gain.drafted:11.1f}{right:>8}   {same} {gain.tokens:,} tokens\n")
 
 
 def _stream(run: "Run", prompt: str, options: dict[str, Any], as_json: bool) -> None:
@@ -228,9 +258,12 @@ def _whole(
     run: "Run", prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
 ) -> None:
     """Print each prompt with its new text, or an answer alone in one line."""
+    from glassformer.run.drafting import drafts_in
+
+    drafts = drafts_in(options := dict(options), run)
     continues = run.task.continues
     prompts = prompts if continues else [prompt.strip() for prompt in prompts]
-    results = run.generated(prompts, run.options(**options), files)
+    results = run.generated(prompts, run.options(**options), files, drafts)
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
         if as_json:
             ended = {"finish": result.finish, "tokens": len(result.ids)}

@@ -3,7 +3,7 @@
 Texts of one configuration at the same step are chosen for together, row by row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -11,7 +11,6 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.generate.advance import check_numbers
-from glassformer.generate.config import GenerateConfig
 from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import likeliest, limited, next_tokens, remaining
 from glassformer.generate.request import Scored
@@ -23,96 +22,124 @@ Told = Sequence[AttentionRows | None]
 
 @dataclass(frozen=True)
 class Read:
-    """What a step gives a text: scores of its prompt, and its next token if the prompt is over."""
+    """What a step gives a text: scores of its prompt, and its next tokens if the prompt is over:
+    one, and one more behind each right guess of its draft."""
 
     scores: list[Scored] = field(default_factory=list)
-    token: Scored | None = None
-    choice: Choice | None = None
+    tokens: list[Scored] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Group:
-    """Texts of one configuration at the same step: their indices, their logits, those that are left
-    to tokens that may come, and what the transforms read."""
+class Place:
+    """Where a text chooses its next token: behind the tokens `more` of this step, from the logits
+    at the index `at`, with `told` of its attention."""
 
-    at: list[int]
-    logits: Float[Tensor, "B V"]
-    left: Float[Tensor, "B V"]
-    rows: Rows
-    config: GenerateConfig
+    text: Running
+    more: list[int]
+    at: int
+    told: AttentionRows | None = None
 
-    def choices(self, ids: Sequence[int], top: int, attention: Told) -> Sequence[Choice]:
-        """Records of these choices, each with its rows of attention."""
-        left = remaining(self.left.cpu(), self.rows, self.config)
-        own = [attention[i] for i in self.at]
-        return choices(self.logits, left, torch.tensor(ids), top, own)
+    @property
+    def new(self) -> int:
+        """Tokens generated so far."""
+        return self.text.new + len(self.more)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no token may come behind the next one."""
+        return self.new + 1 == self.text.limit
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Places with the same one are chosen for together."""
+        request = self.text.request
+        return id(request.config), request.ends, request.only, self.new
+
+    def goes_on(self, token: int) -> bool:
+        """Whether this token was proposed here, so that the next place has logits too."""
+        right = self.text.proposed[len(self.more) :][:1] == [token]
+        return right and token not in self.text.request.ends and not self.is_last
+
+    def allowed(self, logits: Float[Tensor, "1 V"]) -> Float[Tensor, "1 V"]:
+        """The logits of the tokens that may come."""
+        text, request = self.text, self.text.request
+        if request.allowed is None:
+            return logits
+        allowed = request.allowed([*text.ids[text.n_prompt :], *self.more])
+        return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
 
 def read(
-    texts: Sequence[Running],
-    logits: Float[Tensor, "N V"],
-    top: int = 0,
-    attention: Told = (),
+    texts: Sequence[Running], logits: Float[Tensor, "N V"], top: int = 0, told: Told = ()
 ) -> list[Read]:
     """What each text gets from the logits at its positions; with a `top`, choices are recorded,
-    each with its rows of `attention`.
+    with what is `told` of attention at each segment.
 
     GlassformerError: logits that are not numbers.
     """
     if not len(logits):
         return [Read() for _ in texts]
     log_probs = logits.log_softmax(-1)
-    check_numbers(log_probs)
-    bounds = [0, *accumulate(one.n_asked for one in texts)]
-    ready = [i for i, one in enumerate(texts) if one.is_ready]
-    tokens: dict[int, int] = {}
-    records: dict[int, Choice] = {}
-    own = _rows(logits, [bounds[i + 1] - 1 for i in ready])
-    for group in groups([texts[i] for i in ready], own):
-        ids = _chosen([texts[ready[i]] for i in group.at], group)
-        tokens |= zip((ready[i] for i in group.at), ids, strict=True)
-        if top:
-            of = [ready[i] for i in group.at]
-            records |= zip(of, group.choices(ids, top, attention), strict=True)
-    wanted = [[*one.known, *([tokens[i]] if i in tokens else [])] for i, one in enumerate(texts)]
-    scored = _scored(texts, log_probs, wanted)
+    begins = [0, *accumulate(one.n_asked for one in texts)]
+    segments = [0, *accumulate(1 + len(one.proposed) for one in texts)]
+    tokens: list[list[int]] = [[] for _ in texts]
+    records: list[list[Choice]] = [[] for _ in texts]
+    going = [i for i, one in enumerate(texts) if one.is_ready]
+    while going:
+        depth = len(tokens[going[0]])
+        places = [
+            Place(one, tokens[i], begins[i] + len(one.known) + depth, told[segments[i] + depth])
+            for i, one in ((i, texts[i]) for i in going)
+        ]
+        chosen = zip(going, places, _chosen(places, logits, top), strict=True)
+        going = []
+        for i, place, (token, record) in chosen:
+            if place.goes_on(token):
+                going.append(i)
+            tokens[i].append(token)
+            records[i] += [] if record is None else [record]
+    wanted = [[*one.known, *own] for one, own in zip(texts, tokens, strict=True)]
+    scored = _scored(texts, log_probs, begins, wanted)
     return [
-        Read(own[:-1], own[-1], records.get(i)) if i in tokens else Read(own)
-        for i, own in enumerate(scored)
+        Read(own[: len(own) - len(new)], own[len(own) - len(new) :], choices)
+        for own, new, choices in zip(scored, tokens, records, strict=True)
     ]
 
 
-def groups(texts: Sequence[Running], logits: Float[Tensor, "N V"]) -> Iterator[Group]:
-    """The texts by configuration and step, with the logits of each."""
-    found: dict[tuple[object, ...], list[int]] = {}
-    for at, one in enumerate(texts):
-        key = id(one.request.config), one.request.ends, one.request.only, one.new
-        found.setdefault(key, []).append(at)
-    for at in found.values():
-        texts_here, request = [texts[i] for i in at], texts[at[0]].request
-        own = _rows(logits, at)
-        left = own if request.only is None else limited(own, request.only)
-        if any(one.request.allowed for one in texts_here):
-            pairs = zip(texts_here, left.split(1), strict=True)
-            left = torch.cat([_allowed(one, row) for one, row in pairs])
-        last = [one.new + 1 == one.limit for one in texts_here]
-        rows = Rows([one.seen for one in texts_here], texts_here[0].new, request.ends, last)
-        yield Group(at, own, left, rows, request.config)
+def _chosen(
+    places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
+) -> list[tuple[int, Choice | None]]:
+    """The next token at each place, and its record with a `top`."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, place in enumerate(places):
+        groups.setdefault(place.key, []).append(number)
+    found: dict[int, tuple[int, Choice | None]] = {}
+    for numbers in groups.values():
+        ids, records = _chosen_together([places[i] for i in numbers], logits, top)
+        found |= zip(numbers, zip(ids, records, strict=True), strict=True)
+    return [found[number] for number in range(len(places))]
 
 
-def _allowed(one: Running, logits: Float[Tensor, "1 V"]) -> Float[Tensor, "1 V"]:
-    if one.request.allowed is None:
-        return logits
-    allowed = one.request.allowed(one.ids[one.n_prompt :])
-    return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
-
-
-def _chosen(texts: Sequence[Running], group: Group) -> list[int]:
-    """The next token of each text: the one that is given, or the chosen one."""
-    ids = next_tokens(group.left, group.rows, group.config).tolist()
-    new = group.rows.new
-    given = [one.request.given[new : new + 1] for one in texts]
-    return [own[0] if own else token for own, token in zip(given, ids, strict=True)]
+def _chosen_together(
+    places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
+) -> tuple[list[int], Sequence[Choice | None]]:
+    """The same at places with one key: tokens that are given, or chosen."""
+    request, new = places[0].text.request, places[0].new
+    own = _rows(logits, [place.at for place in places])
+    left = own if request.only is None else limited(own, request.only)
+    if any(place.text.request.allowed for place in places):
+        pairs = zip(places, left.split(1), strict=True)
+        left = torch.cat([place.allowed(row) for place, row in pairs])
+    seen = [[*place.text.seen, *place.more] if place.more else place.text.seen for place in places]
+    rows = Rows(seen, new, request.ends, [place.is_last for place in places])
+    ids = next_tokens(left, rows, request.config).tolist()
+    given = [place.text.request.given[new : new + 1] for place in places]
+    ids = [one[0] if one else token for one, token in zip(given, ids, strict=True)]
+    if not top:
+        return ids, [None] * len(ids)
+    after = remaining(left.cpu(), rows, request.config)
+    return ids, choices(own, after, torch.tensor(ids), top, [place.told for place in places])
 
 
 def _rows(logits: Float[Tensor, "N V"], at: Sequence[int]) -> Float[Tensor, "M V"]:
@@ -123,21 +150,23 @@ def _rows(logits: Float[Tensor, "N V"], at: Sequence[int]) -> Float[Tensor, "M V
 
 
 def _scored(
-    texts: Sequence[Running], log_probs: Float[Tensor, "N V"], wanted: Sequence[Sequence[int]]
+    texts: Sequence[Running],
+    log_probs: Float[Tensor, "N V"],
+    begins: Sequence[int],
+    wanted: Sequence[Sequence[int]],
 ) -> list[list[Scored]]:
-    """The wanted token at each position of each text, scored; the first of a prompt has no
-    log-probability."""
+    """The wanted tokens of each text, scored at its positions from its first on; the first of a
+    prompt has no log-probability."""
+    at = [begin + i for begin, own in zip(begins, wanted, strict=False) for i in range(len(own))]
     ids = torch.tensor([i for own in wanted for i in own], device=log_probs.device)
-    values = iter(log_probs.gather(-1, ids[:, None])[:, 0].tolist())
+    own_log_probs = _rows(log_probs, at).gather(-1, ids[:, None])[:, 0]
+    check_numbers(own_log_probs)
+    values = iter(own_log_probs.tolist())
     found: list[list[Scored]] = []
-    end = 0
-    for one, own in zip(texts, wanted, strict=True):
-        begin, end = end, end + len(own)
+    for one, begin, own in zip(texts, begins, wanted, strict=False):
         top = one.request.top if own else 0
-        best = _likeliest(log_probs[begin:end], top) if top else None
-        scored = [
-            Scored(token, next(values), best[at] if best else ()) for at, token in enumerate(own)
-        ]
+        best = _likeliest(log_probs[begin : begin + len(own)], top) if top else [()] * len(own)
+        scored = [Scored(i, next(values), others) for i, others in zip(own, best, strict=True)]
         first = one.reads_scores and not one.cached
         found.append([Scored(one.ids[0], None), *scored] if first else scored)
     return found

@@ -7,6 +7,7 @@ encoder-decoder the rows are targets, the prompts their beginnings (<bos>), and 
 encoded once.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, check_request
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.drafts import Drafts
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import Event, Request
 from glassformer.generate.watch import Choice, Watch
@@ -45,13 +47,15 @@ def decode(
     given: Sequence[int] = (),
     limits: Sequence[int] | None = None,
     finished: Collection[int] = (),
+    drafts: Drafts | None = None,
 ) -> Iterator[Step]:
     """Yield one `Step` after another until every row has a token of `ends`, `max_new_tokens`, or as
     many as its own of `limits`.
 
     A row with patches also ends where prompt and answer fill the context. Only tokens in `only` are
     chosen. The first tokens of every row are those `given`, as if chosen; the first step yields the
-    last of them. A caller that finds a stop string adds the row's number to its `finished`.
+    last of them. A caller that finds a stop string adds the row's number to its `finished`. By
+    `drafts` several tokens may be computed in a step, which changes none of them.
 
     ConfigError: no language model head, a source missing or not expected, an empty prompt, an id
     outside the vocabulary, a prompt longer than the context that may not be cut, `config.beams`
@@ -67,14 +71,23 @@ def decode(
         return
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
     most = limits or [config.max_new_tokens] * len(prompts)
-    sources = _sources(model, source) or [{}] * len(prompts)
-    requests = [
-        replace(how, prompt=prompt, limit=limit, source=own)
-        for prompt, limit, own in zip(prompts, most, sources, strict=True)
-    ]
-    engine, going = Engine.of(model, requests, watch), set(range(len(prompts)))
+    rows = zip(prompts, most, _sources(model, source, len(prompts)), strict=True)
+    own = [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]
+    requests = own if drafts is None else [drafts.drafted(one) for one in own]
+    yield from _steps(Engine.of(model, requests, watch), len(prompts), finished)
+
+
+def _steps(engine: Engine, n: int, finished: Collection[int]) -> Iterator[Step]:
+    """A token of each of n rows after another; one that is ahead of the others waits."""
+    going = set(range(n))
+    news: list[deque[Event]] = [deque() for _ in going]
     while going:
-        events = _round(engine, len(going))
+        while not all(news[row] for row in going):
+            for event in engine.step():
+                if event.error is not None:
+                    raise event.error
+                news[event.request - 1].append(event)
+        events = [news[row].popleft() for row in sorted(going)]
         yield _step(events)
         going -= {event.request - 1 for event in events if event.finish}
         for row in going.intersection(finished):
@@ -82,15 +95,15 @@ def decode(
             going.remove(row)
 
 
-def _sources(model: Transformer, source: Batch | None) -> list[Layers]:
-    """Keys and values of each source at every layer, without padding."""
+def _sources(model: Transformer, source: Batch | None, n: int) -> list[Layers]:
+    """Keys and values of the source of each of n rows at every layer, without padding."""
     if source is None or model.decoder is None:
-        return []
+        return [{}] * n
     with evaluating(model):
         memory = model.encode(source.to(next(model.parameters()).device))
         layers = model.decoder.source_keys_values(memory.hidden)
-        rows, valid = len(memory.hidden), memory.positions.valid
-        real = [slice(None)] * rows if valid is None else valid.expand(rows, -1).unbind()
+        valid = memory.positions.valid
+        real = [slice(None)] * n if valid is None else valid.expand(n, -1).unbind()
         return [
             {
                 layer: (keys[row : row + 1, :, own], values[row : row + 1, :, own])
@@ -98,17 +111,6 @@ def _sources(model: Transformer, source: Batch | None) -> list[Layers]:
             }
             for row, own in enumerate(real)
         ]
-
-
-def _round(engine: Engine, n: int) -> list[Event]:
-    """The next token of all n rows."""
-    events: list[Event] = []
-    while len(events) < n:
-        events += engine.step()
-        for event in events:
-            if event.error is not None:
-                raise event.error
-    return sorted(events, key=lambda event: event.request)
 
 
 def _step(events: Sequence[Event]) -> Step:

@@ -17,6 +17,7 @@ bit for bit. Without `invariant` a prompt is read at once, by the products that 
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import zip_longest
 
 import torch
 
@@ -85,7 +86,8 @@ class Engine:
     def of(
         cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
     ) -> "Engine":
-        """An engine for these requests alone, numbered from 1, all together, not invariant.
+        """An engine for these requests alone, numbered from 1, all together; invariant if there is
+        a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
@@ -99,7 +101,7 @@ class Engine:
             cache_bytes=(1 + (own + sources) * len(texts)) * page,
             shares_prefixes=False,
             together=True,
-            invariant=False,
+            invariant=any(one.draft for one in requests),
             watch=watch,
         )
         for one in texts:
@@ -199,14 +201,16 @@ class Engine:
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
-        with self.watcher.computing(), self._products():
-            cache, logits = self._logits(chosen)
+        for one in chosen:
+            one.propose(self.model.config.vocab_size)
         with evaluating(self.model):
-            told = self.watcher.told(cache, [one.begin for one in chosen])
+            with self.watcher.kept(), self._products():
+                cache, logits = self._logits(chosen)
+            told = self.watcher.told(cache, [one.begin for one in chosen for _ in one.segments])
             top = 0 if self.watcher.watch is None else self.watcher.watch.top
             found = read(chosen, logits, top, told)
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
-        return [event for event in news if event is not None]
+        return [event for events in news for event in events]
 
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
@@ -226,8 +230,8 @@ class Engine:
         missing = max(0, least - len(ids))
         cache = SegmentedCache.of(
             self.pool,
-            [one.segment for one in chosen],
-            [one.source_segment for one in chosen if one.request.n_source],
+            [segment for one in chosen for segment in one.segments],
+            [segment for one in chosen for segment in one.source_segments],
             padding=missing,
             ragged=not self.invariant,
         )
@@ -241,22 +245,26 @@ class Engine:
             hidden = hidden[:, torch.tensor(rows, device=device)]
         return cache, at_least_float32(self.model.head(hidden)[0])[: len(at)]
 
-    def _commit(self, one: Running, found: Read) -> Event | None:
-        """Note what was computed; the event, if there is a new token."""
-        n, page = one.chunk, one.cached // PAGE
-        if n == PAGE and page < len(one.pages):
+    def _commit(self, one: Running, found: Read) -> list[Event]:
+        """Note what was computed; the events, one for each new token."""
+        if one.chunk == PAGE and (page := one.cached // PAGE) < len(one.pages):
             self.prefixes.keep(one.pages[page], one.slot + one.cached)
-        one.cached += n
+        right = max(0, len(found.tokens) - 1)
+        if one.request.draft is not None and one.proposed:
+            one.request.draft.told(len(one.proposed), right)
+            one.ahead = min(one.request.ahead, right + 1)
+        one.cached += one.chunk + right
         one.scores += found.scores
-        if (token := found.token) is None:
-            return None
-        scores = () if one.new else tuple(one.scores)
-        one.append(token.id)
-        ended = token.id in one.request.ends
-        finish = "end" if ended else "length" if one.new >= one.limit else None
-        if finish:
+        events: list[Event] = []
+        for token, choice in zip_longest(found.tokens, found.choices):
+            scores = () if one.new else tuple(one.scores)
+            one.append(token.id)
+            ended = token.id in one.request.ends
+            finish = "end" if ended else "length" if one.new >= one.limit else None
+            events.append(Event(one.number, token, finish, scores, choice=choice))
+        if events and events[-1].finish:
             self._leave(one)
-        return Event(one.number, token, finish, scores, choice=found.choice)
+        return events
 
     def _leave(self, one: Running) -> None:
         """End a running request and give its pages back; of texts that are together, the last takes

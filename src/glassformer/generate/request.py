@@ -2,13 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from glassformer.axes import Bool, Tensor
 from glassformer.generate.advance import Prompt
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.watch import Choice
 from glassformer.layers.cache import Layers
+
+AHEAD = 4
+"""Tokens that a draft proposes for a step, at most."""
+
+
+class Draft(Protocol):
+    """Guesses at what comes next in one text; see `drafts`."""
+
+    def propose(self, ids: Sequence[int], n: int) -> Sequence[int]:
+        """At most n tokens that may follow these ids of the text; any may be wrong."""
+        ...
+
+    def told(self, proposed: int, right: int) -> None:
+        """Learn how many of the tokens proposed last were right."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,7 +37,8 @@ class Request:
     bool [V]. `only`: the range of those that may ever come. `given`: the first new tokens, as if
     chosen; the first event has the last of them. `limit`: at most this many new tokens, if fewer
     than the configuration's. `source`: of an encoder-decoder, the keys and values of its source at
-    each layer, [1, G, S, K] without padding.
+    each layer, [1, G, S, K] without padding. `draft`: proposes at most `ahead` tokens for a
+    step, which changes nothing but the time.
     """
 
     prompt: Prompt
@@ -36,6 +52,8 @@ class Request:
     given: tuple[int, ...] = ()
     limit: int | None = None
     source: Layers = field(default_factory=dict)
+    draft: Draft | None = None
+    ahead: int = AHEAD
 
     @property
     def n_source(self) -> int:

@@ -6,6 +6,7 @@ elements   . . . [begin . . . . . . . . . . . ]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import torch
 
@@ -46,6 +47,10 @@ class Running:
     cached: int = 0
     pages: list[bytes] = field(default_factory=list)
     """Keys of the prompt's whole pages."""
+    ahead: int = 0
+    """Tokens that the draft may propose next: one more than were right the last time."""
+    proposed: list[int] = field(default_factory=list)
+    """Those of this step."""
     most: int = CHUNK
     """Elements that are computed at once, up to a multiple of as many."""
     scores: list[Scored] = field(default_factory=list)
@@ -77,6 +82,7 @@ class Running:
             n_prompt=len(ids),
             before=tokens_of(prompt),
             parts=padded(examples_of([prompt])).parts if patched else (),
+            ahead=request.ahead,
         )
 
     @property
@@ -90,7 +96,7 @@ class Running:
         return len(self.ids) - self.n_prompt
 
     @property
-    def seen(self) -> Sequence[int]:
+    def seen(self) -> list[int]:
         """The prompt's tokens and the new ones."""
         return [*self.before, *self.ids[self.n_prompt :]] if self.parts else self.ids
 
@@ -101,9 +107,9 @@ class Running:
 
     @property
     def next_ids(self) -> list[int]:
-        """The ids of that chunk."""
+        """The ids of that chunk, and those proposed."""
         at = self.begin + self.cached
-        return self.ids[at : at + self.chunk]
+        return self.ids[at : at + self.chunk] + self.proposed
 
     def next_parts(self, offset: int) -> list[Part]:
         """The patches of that chunk, for a row in which it begins at `offset`."""
@@ -131,8 +137,9 @@ class Running:
 
     @property
     def n_asked(self) -> int:
-        """Positions at the end of the chunk whose logits are asked for."""
-        return self.chunk if self.reads_scores else int(self.is_ready)
+        """Positions at the end of the chunk, and of proposed tokens, whose logits are asked for."""
+        own = self.chunk if self.reads_scores else int(self.is_ready)
+        return own + len(self.proposed)
 
     @property
     def slot(self) -> int:
@@ -150,14 +157,29 @@ class Running:
         return self.own_pages + self.source_pages
 
     @property
-    def segment(self) -> Segment:
-        """The chunk in the pool."""
-        return Segment(self.slot, self.cached, self.chunk)
+    def segments(self) -> list[Segment]:
+        """The chunk in the pool, and each proposed token alone, so that it is computed as it would
+        be without a draft."""
+        end = self.cached + self.chunk
+        proposed = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
+        return [Segment(self.slot, self.cached, self.chunk), *proposed]
 
     @property
-    def source_segment(self) -> Segment:
-        """Its source, as long as the chunk."""
-        return Segment(self.source_slot, self.request.n_source - self.chunk, self.chunk)
+    def source_segments(self) -> list[Segment]:
+        """Its source for each of these, as long as they are."""
+        lengths, n = [one.length for one in self.segments], self.request.n_source
+        return [Segment(self.source_slot, n - length, length) for length in lengths] if n else []
+
+    def propose(self, vocab_size: int) -> None:
+        """Ask the draft, if the next step gives a token; no more than fit the context, or are still
+        to come."""
+        self.proposed = []
+        room = min(self.context - self.cached - self.chunk, self.limit - self.new - 1)
+        n = min(self.ahead, room)
+        if self.request.draft is None or not self.is_ready or n < 1:
+            return
+        guesses = self.request.draft.propose(self.seen, n)[:n]
+        self.proposed = [*takewhile(lambda token: 0 <= token < vocab_size, guesses)]
 
     def append(self, token: int) -> None:
         """Append a new token; a full context moves on to its last half."""

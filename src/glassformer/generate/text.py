@@ -19,6 +19,7 @@ from glassformer.generate.beam import beam_steps
 from glassformer.generate.beams import Hypothesis
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
+from glassformer.generate.drafts import Drafts
 from glassformer.generate.gradually import Steps, by_length, finish
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.watch import Choice, Watch
@@ -55,7 +56,11 @@ class Generated:
 
 
 def stream(
-    model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: GenerateConfig,
+    drafts: Drafts | None = None,
 ) -> Iterator[Delta]:
     """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a
     stop string.
@@ -65,7 +70,7 @@ def stream(
     `beam_search`, and text that the tokenizer refuses.
     """
     begins, results = _begins(tokenizer, prompts), [Generated() for _ in prompts]
-    for new in _progress(model, tokenizer, begins, config, results, begins):
+    for new in _progress(model, tokenizer, begins, config, results, begins, drafts=drafts):
         yield from new
 
 
@@ -75,11 +80,13 @@ def deltas(
     prompts: Sequence[Sequence[int]],
     config: GenerateConfig,
     ends: Collection[int],
+    drafts: Drafts | None = None,
 ) -> Iterator[Delta]:
     """The same for prompts of ids: a text of its own behind each, until a symbol of `ends`."""
     nothing = [()] * len(prompts)
     results = [Generated() for _ in prompts]
-    for new in _progress(model, tokenizer, prompts, config, results, nothing, ends=ends):
+    how: dict[str, Any] = {"ends": ends, "drafts": drafts}
+    for new in _progress(model, tokenizer, prompts, config, results, nothing, **how):
         yield from new
 
 
@@ -92,13 +99,15 @@ def continued(
     limits: Sequence[int],
     batch_size: int = 64,
     watch: Watch | None = None,
+    drafts: Drafts | None = None,
 ) -> list[Generated]:
     """The whole text behind each prompt of ids, in order, each of at most its own of `limits`
     tokens. Errors: those of `stream`."""
 
     def written(batch: list[tuple[Sequence[int], int]]) -> Steps[list[Generated]]:
         rows, most, nothing = [ids for ids, _ in batch], [n for _, n in batch], [()] * len(batch)
-        return _whole(model, tokenizer, rows, config, nothing, None, watch, ends, most)
+        how: dict[str, Any] = {"watch": watch, "ends": ends, "most": most, "drafts": drafts}
+        return _whole(model, tokenizer, rows, config, nothing, **how)
 
     pairs = [*zip(prompts, limits, strict=True)]
     return finish(by_length(pairs, lambda pair: len(pair[0]), batch_size, written))
@@ -111,11 +120,13 @@ def generate(
     config: GenerateConfig,
     watch: Watch | None = None,
     longest: int | None = None,
+    drafts: Drafts | None = None,
 ) -> list[Generated]:
     """The whole text for each prompt, or for its last `longest` tokens, in order. Errors: those of
     `stream`."""
     begins = [ids[-longest if longest else 0 :] for ids in _begins(tokenizer, prompts)]
-    return finish(_whole(model, tokenizer, begins, config, begins, watch=watch))
+    how: dict[str, Any] = {"watch": watch, "drafts": drafts}
+    return finish(_whole(model, tokenizer, begins, config, begins, **how))
 
 
 def answer(
@@ -142,6 +153,7 @@ def answer_steps(
     config: GenerateConfig,
     batch_size: int = 64,
     watch: Watch | None = None,
+    drafts: Drafts | None = None,
 ) -> Steps[list[Generated]]:
     """The same step by step."""
     context = model.config.max_length
@@ -161,7 +173,8 @@ def answer_steps(
         if crossed:
             prompts, source = [[tokenizer.begin]] * len(batch), padded(batch)
         nothing = [()] * len(batch)
-        return _whole(model, tokenizer.text, prompts, config, nothing, source, watch)
+        how: dict[str, Any] = {"source": source, "watch": watch, "drafts": drafts}
+        return _whole(model, tokenizer.text, prompts, config, nothing, **how)
 
     asked = [replace(example, answer=None, targets=None) for example in examples]
     return (yield from by_length(asked, lambda example: len(example.ids), batch_size, written))
@@ -173,12 +186,10 @@ def _whole(
     prompts: Prompts,
     config: GenerateConfig,
     before: Sequence[Sequence[int]],
-    source: Batch | None = None,
-    watch: Watch | None = None,
-    *rest: Any,
+    **how: Any,
 ) -> Steps[list[Generated]]:
     results = [Generated() for _ in prompts]
-    for _ in _progress(model, tokenizer, prompts, config, results, before, source, watch, *rest):
+    for _ in _progress(model, tokenizer, prompts, config, results, before, **how):
         yield
     return results
 
@@ -194,15 +205,12 @@ def _progress(
     watch: Watch | None = None,
     ends: Collection[int] | None = None,
     most: Sequence[int] | None = None,
+    drafts: Drafts | None = None,
 ) -> Iterator[list[Delta]]:
     """New text of all rows, step by step, also gathered in `results`; it follows the ids `before`
     it, which are not shown. `ends`: what ends a text; None: the tokenizer's end of text. `most`:
     tokens of each row."""
-    if config.beams and watch is not None:
-        raise ConfigError(
-            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
-            "beams=0."
-        )
+    _check_search(config, watch, drafts)
     finished = set[int]()
     if ends is None:
         ends = config.ends(tokenizer.specials.get("eos"))
@@ -215,9 +223,8 @@ def _progress(
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
         limits = rooms(prompts, model, config, most)
-        steps = decode(
-            model, prompts, config, [*ends], source, watch=watch, limits=most, finished=finished
-        )
+        own: dict[str, Any] = {"limits": most, "finished": finished, "drafts": drafts}
+        steps = decode(model, prompts, config, [*ends], source, watch=watch, **own)
     for step in steps:
         new = list[Delta]()
         for at, row in enumerate(step.rows):
@@ -233,6 +240,19 @@ def _progress(
             if shown or finish:
                 new.append(Delta(row, shown, finish))
         yield new
+
+
+def _check_search(config: GenerateConfig, watch: Watch | None, drafts: Drafts | None) -> None:
+    """Raise ConfigError for what a beam search does not do."""
+    if config.beams and watch is not None:
+        raise ConfigError(
+            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
+            "beams=0."
+        )
+    if config.beams and drafts is not None:
+        raise ConfigError(
+            f"A draft is for tokens one by one and beams={config.beams}; leave out one of them."
+        )
 
 
 def _replayed(found: Sequence[Hypothesis], finished: Collection[int]) -> Iterator[Step]:

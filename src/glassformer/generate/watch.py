@@ -143,7 +143,13 @@ class Watcher:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Evaluate the model in the body, which must run its decoder; its queries are kept.
+        """Evaluate the model in the body, which must run its decoder; see `kept`."""
+        with evaluating(self.model), self.kept():
+            yield
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the queries of the decoder that the body runs.
 
         ConfigError: another tape is active, which would record nothing under this one.
         """
@@ -153,7 +159,7 @@ class Watcher:
                 "Rows of attention are kept by a tape of their own and another is active; leave it "
                 "first."
             )
-        with evaluating(self.model), nullcontext() if tape is None else recording(tape):
+        with nullcontext() if tape is None else recording(tape):
             yield
         self.queries = {} if tape is None else tape.kept
 

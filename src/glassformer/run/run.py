@@ -25,6 +25,7 @@ from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch, finish
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.config import SAMPLING
+from glassformer.generate.drafts import Drafts
 from glassformer.generate.embed import embed
 from glassformer.generate.fill import Filled
 from glassformer.generate.likelihood import Likelihood
@@ -39,6 +40,7 @@ from glassformer.models.packing import pack
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
+from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import on_other_data, on_own_data
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Evaluation, Task
@@ -160,20 +162,25 @@ class Run:
         """The new text for a prompt (str to str), or for each of a list of prompts (list to list).
 
         A model of sequences of parts also takes `image` and `audio`, files or arrays, for all
-        prompts.
+        prompts. `draft`, a smaller run with the same vocabulary or "ngram", proposes at most
+        `draft_tokens` tokens a step, which changes the time alone (see `generate.drafts`).
         """
-        named = ("image", "audio")
+        named, drafts = ("image", "audio"), drafts_in(changes, self)
         files = {kind: changes.pop(kind) for kind in named if changes.get(kind) is not None}
         config = self.options(**changes)
-        return _each(
-            prompt, lambda prompts: [one.text for one in self.generated(prompts, config, files)]
-        )
+        written = lambda prompts: self.generated(prompts, config, files, drafts)
+        return _each(prompt, lambda prompts: [one.text for one in written(prompts)])
 
     def generated(
-        self, prompts: Sequence[str], config: GenerateConfig, files: Mapping[str, Any] | None = None
+        self,
+        prompts: Sequence[str],
+        config: GenerateConfig,
+        files: Mapping[str, Any] | None = None,
+        drafts: Drafts | None = None,
     ) -> list[Generated]:
         """Texts with token ids, log-probabilities and why each ended."""
-        return self.task.generate(self.model, prompts, files or {}, config)
+        options = {} if drafts is None else {"drafts": drafts}
+        return self.task.generate(self.model, prompts, files or {}, config, **options)
 
     def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Generated:
         """The new text for a prompt with a record of each step; see `generate.watch`."""
@@ -182,7 +189,9 @@ class Run:
 
     def stream(self, prompt: str = "", **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows; the last piece says why it ended."""
-        return self.task.stream(self.model, prompt, self.options(**changes))
+        drafts = drafts_in(changes, self)
+        options = {} if drafts is None else {"drafts": drafts}
+        return self.task.stream(self.model, prompt, self.options(**changes), **options)
 
     def chat(self, messages: Any, **changes: Any) -> Any:
         """The assistant's next message, by the run's chat template.

@@ -71,9 +71,9 @@ class Chatting(Task):
         return continued(model, tokenizer, prompts, how, ends, limits, **options)
 
     def chat_stream(
-        self, model: Transformer, messages: Any, how: GenerateConfig
+        self, model: Transformer, messages: Any, how: GenerateConfig, **options: Any
     ) -> Iterator[Delta]:
         """The assistant's next message as it grows."""
         ids, _, how = self.chat_prompt(messages, how)
         ends = self.template.ends | set(how.eos_token_id)
-        return deltas(model, self.processor.tokenizer, [ids], how, ends)
+        return deltas(model, self.processor.tokenizer, [ids], how, ends, **options)

@@ -145,9 +145,11 @@ class Conversations(GenerativeTask, Chatting):
         """See `Task`."""
         return {"text": {"type": "string", "description": "the assistant's message"}}
 
-    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
+    def stream(
+        self, model: Transformer, prompt: str, how: GenerateConfig, **options: Any
+    ) -> Iterator[Delta]:
         """See `Task`: the answer to a message of the user."""
-        return self.chat_stream(model, prompt, how)
+        return self.chat_stream(model, prompt, how, **options)
 
     def generate(
         self,

@@ -177,9 +177,11 @@ class TextGeneration(RunningText, Chatting):
         text = prompt + generate(model, tokenizer, [prompt], how)[0].text
         return Sample(text, {"sample": text})
 
-    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
+    def stream(
+        self, model: Transformer, prompt: str, how: GenerateConfig, **options: Any
+    ) -> Iterator[Delta]:
         """See `Task`."""
-        return stream(model, self.processor.tokenizer, [prompt], how)
+        return stream(model, self.processor.tokenizer, [prompt], how, **options)
 
     def generate(
         self,
