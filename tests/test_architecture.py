@@ -170,9 +170,9 @@ PLATFORM = {
     "fcntl": {"files"},
     "msvcrt": {"files"},
     "signal": {"signals", "processors.template_worker"},
-    "ctypes": {"training.memory"},
+    "ctypes": {"training.memory", "native.library", "native.program"},
     "resource": {"processors.template_worker"},
-    "subprocess": {"processors.template_sandbox"},
+    "subprocess": {"processors.template_sandbox", "native.library"},
     **{name: set() for name in ("multiprocessing", "pwd", "termios")},
 }
 """Modules that not every system has, or that differ, and the only files that may import them."""

@@ -17,7 +17,8 @@ bit for bit. Without `invariant` a prompt is read at once, by the products that 
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import zip_longest
+from dataclasses import replace
+from itertools import chain, compress, zip_longest
 
 import torch
 
@@ -28,10 +29,11 @@ from glassformer.generate.advance import check_ids, check_prompts, check_source
 from glassformer.generate.choosing import Read, read
 from glassformer.generate.prefixes import Prefixes, keys
 from glassformer.generate.request import Event, Request
-from glassformer.generate.running import CHUNK, Running
+from glassformer.generate.running import CHUNK, Piece, Running
 from glassformer.generate.watch import Watch, Watcher
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, SegmentedCache
+from glassformer.layers.tap import recorded
 from glassformer.losses import at_least_float32
 from glassformer.models.config import ModelConfig
 from glassformer.models.packing import order_weights
@@ -78,6 +80,8 @@ class Engine:
         self.shares_prefixes, self.together = shares_prefixes, together
         self.invariant = invariant
         self.watcher = Watcher(model, watch)
+        step = model.compiled_step
+        self.program = step if step is not None and step.current and watch is None else None
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
         self._count = 0
@@ -203,10 +207,17 @@ class Engine:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
         for one in chosen:
             one.propose(self.model.config.vocab_size)
+        own = [one.pieces for one in chosen]
         with evaluating(self.model):
             with self.watcher.kept(), self._products():
-                cache, logits = self._logits(chosen)
-            told = self.watcher.told(cache, [one.begin for one in chosen for _ in one.segments])
+                cache, logits = self._logits([*chain(*own)])
+            firsts = [
+                one.begin
+                for one, pieces in zip(chosen, own, strict=True)
+                for piece in pieces
+                for _ in piece.segments
+            ]
+            told = self.watcher.told(cache, firsts)
             top = 0 if self.watcher.watch is None else self.watcher.watch.top
             found = read(chosen, logits, top, told)
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
@@ -215,31 +226,66 @@ class Engine:
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
-    def _logits(self, chosen: Sequence[Running]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
-        """The cache of the step, and logits at the positions of each chunk whose next token is
-        asked for."""
+    def _logits(
+        self, pieces: Sequence[Piece]
+    ) -> tuple[SegmentedCache | None, Float[Tensor, "N V"]]:
+        """Logits at the positions of each piece whose next token is asked for, and the cache of the
+        model's pass.
+
+        Tokens that texts wrote are computed by the compiled step if there is one, behind the rest.
+        """
+        quick = [one.written and self._compiled(pieces) for one in pieces]
+        if not any(quick):
+            return self._passed(pieces)
+        rest = [one for one, own in zip(pieces, quick, strict=True) if not own]
+        cache, logits = self._passed(rest) if rest else (None, None)
+        both = {False: iter(()), True: iter(self._stepped([*compress(pieces, quick)]))}
+        if logits is not None:
+            both[False] = iter(logits.split([one.n_asked for one in rest]))
+        return cache, torch.cat([next(both[own]) for own in quick])
+
+    def _compiled(self, pieces: Sequence[Piece]) -> bool:
+        """Whether tokens are computed by the compiled step; by the request alone if no bit may
+        depend on others."""
+        if self.program is None or recorded():
+            return False
+        return self.invariant or sum(len(one.ids) for one in pieces) <= self.program.most
+
+    def _stepped(self, pieces: Sequence[Piece]) -> tuple[Float[Tensor, "_ V"], ...]:
+        """Logits of tokens that texts wrote, by the compiled step."""
+        assert self.program is not None
+        logits = self.program.logits(
+            [token for one in pieces for token in one.ids],
+            self.pool,
+            [segment for one in pieces for segment in one.segments],
+            [segment for one in pieces for segment in one.sources],
+        )
+        return logits.split([len(one.ids) for one in pieces])
+
+    def _passed(self, pieces: Sequence[Piece]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
+        """The same by a pass through the model."""
         ids: list[int] = []
         parts: list[Part] = []
         at: list[int] = []
-        for one in chosen:
-            parts += one.next_parts(len(ids))
-            ids += one.next_ids
-            at += range(len(ids) - one.n_asked, len(ids))
         device = self.pool.numbers.device
+        for one in pieces:
+            parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
+            ids += one.ids
+            at += range(len(ids) - one.n_asked, len(ids))
         least = MIN_ROWS if self.invariant and device.type == "cpu" else 1
         missing = max(0, least - len(ids))
         cache = SegmentedCache.of(
             self.pool,
-            [segment for one in chosen for segment in one.segments],
-            [segment for one in chosen for segment in one.source_segments],
+            [segment for one in pieces for segment in one.segments],
+            [segment for one in pieces for segment in one.sources],
             padding=missing,
             ragged=not self.invariant,
         )
         elements = torch.tensor([ids + [0] * missing], device=device)
-        batch = Batch(elements, cache.new_positions(), parts=tuple(one.to(device) for one in parts))
+        batch = Batch(elements, cache.new_positions(), parts=tuple(parts))
         hidden = self.model.features(batch, cache=cache).hidden
         if not at:
-            return cache, hidden.new_empty(0, 0)
+            return cache, hidden.new_empty(0, self.model.config.vocab_size)
         if len(at) < len(ids) or missing:
             rows = at + at[-1:] * (least - len(at))
             hidden = hidden[:, torch.tensor(rows, device=device)]

@@ -23,6 +23,22 @@ CHUNK = PAGE
 """Elements of a prompt that are computed at once."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Elements of a text for a step: their ids, places in the pool, patches, and the number of
+    positions at the end whose logits are asked for.
+
+    `written`: tokens that the text wrote, or perhaps will, each alone; not a part of a prompt.
+    """
+
+    ids: list[int]
+    segments: list[Segment]
+    sources: list[Segment]
+    n_asked: int
+    written: bool
+    parts: tuple[Part, ...] = ()
+
+
 @dataclass(eq=False)
 class Running:
     """A waiting or running request.
@@ -42,6 +58,8 @@ class Running:
     ids: list[int]
     n_prompt: int
     before: list[int]
+    n_read: int
+    """Elements of the context that are read as a prompt; those behind them are written."""
     parts: tuple[Part, ...] = ()
     first: int = 0
     cached: int = 0
@@ -81,6 +99,7 @@ class Running:
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
+            n_read=len(ids) + len(given[:-1]) - first,
             parts=padded(examples_of([prompt])).parts if patched else (),
             ahead=request.ahead,
         )
@@ -106,18 +125,31 @@ class Running:
         return min(self.left, self.most - self.cached % self.most)
 
     @property
-    def next_ids(self) -> list[int]:
-        """The ids of that chunk, and those proposed."""
-        at = self.begin + self.cached
-        return self.ids[at : at + self.chunk] + self.proposed
+    def pieces(self) -> list[Piece]:
+        """The chunk, and the tokens proposed behind it, each computed as it would be alone."""
+        at, end = self.begin + self.cached, self.cached + self.chunk
+        own = [Segment(self.slot, self.cached, self.chunk)]
+        after = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
+        asked = self.n_asked - len(after)
+        ids, parts = self.ids[at : at + self.chunk], self._parts(end)
+        written = self.cached >= self.n_read
+        pieces = [Piece(ids, own, self._sources(own), asked, written, parts)]
+        if after:
+            pieces.append(Piece(self.proposed, after, self._sources(after), len(after), True))
+        return pieces
 
-    def next_parts(self, offset: int) -> list[Part]:
-        """The patches of that chunk, for a row in which it begins at `offset`."""
+    def _parts(self, end: int) -> tuple[Part, ...]:
+        """The patches of the chunk."""
         if not self.parts or self.cached >= self.n_prompt:
-            return []
-        slots = torch.arange(self.cached, min(self.cached + self.chunk, self.n_prompt))
-        taken = [part.taken(slots, self.n_prompt) for part in self.parts]
-        return [Part(one.name, one.at + offset, one.values, one.index) for one in taken]
+            return ()
+        slots = torch.arange(self.cached, min(end, self.n_prompt))
+        return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
+
+    def _sources(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Its source for each of these, as long as they are."""
+        n = self.request.n_source
+        sources = (Segment(self.source_slot, n - one.length, one.length) for one in segments)
+        return [*sources] if n else []
 
     @property
     def reads_scores(self) -> bool:
@@ -156,20 +188,6 @@ class Running:
         """Pages for all elements that may ever be in the context, and for the source."""
         return self.own_pages + self.source_pages
 
-    @property
-    def segments(self) -> list[Segment]:
-        """The chunk in the pool, and each proposed token alone, so that it is computed as it would
-        be without a draft."""
-        end = self.cached + self.chunk
-        proposed = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
-        return [Segment(self.slot, self.cached, self.chunk), *proposed]
-
-    @property
-    def source_segments(self) -> list[Segment]:
-        """Its source for each of these, as long as they are."""
-        lengths, n = [one.length for one in self.segments], self.request.n_source
-        return [Segment(self.source_slot, n - length, length) for length in lengths] if n else []
-
     def propose(self, vocab_size: int) -> None:
         """Ask the draft, if the next step gives a token; no more than fit the context, or are still
         to come."""
@@ -185,4 +203,5 @@ class Running:
         """Append a new token; a full context moves on to its last half."""
         self.ids.append(token)
         if self.left + self.cached > self.context:
-            self.begin, self.cached, self.pages = len(self.ids) - half(self.context), 0, []
+            self.n_read = half(self.context)
+            self.begin, self.cached, self.pages = len(self.ids) - self.n_read, 0, []

@@ -195,9 +195,11 @@ class Watcher:
             for row in zip(firsts, weights, cross, strict=True)
         ]
 
-    def told(self, cache: SegmentedCache, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
+    def told(
+        self, cache: SegmentedCache | None, firsts: Sequence[int]
+    ) -> Sequence[AttentionRows | None]:
         """The same for the newest element of each text of a step of the engine."""
-        if not self.layers:
+        if not self.layers or cache is None:
             return [None] * len(firsts)
         assert self.model.decoder is not None
         found: list[AttentionRows] = []

@@ -40,6 +40,7 @@ from glassformer.layers.segments import SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
+from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.config import ModelConfig, check_complete
 
 
@@ -91,6 +92,7 @@ class Transformer(nn.Module):
         super().__init__()
         check_complete(config)
         self.config = config
+        self.compiled_step: CompiledStep | None = None
         with nullcontext() if device is None else torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.element_width)
             self.embed = build_embedding(config, build_element(config, config.vocab_size), parts)

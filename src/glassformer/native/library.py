@@ -18,7 +18,8 @@ from typing import Any
 from glassformer.errors import ConfigError
 
 SOURCE = Path(__file__).with_name("step.c")
-FLAGS = "-std=gnu11 -O3 -fno-math-errno -fno-trapping-math -Wno-psabi -shared -fPIC".split()
+FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 SECONDS = 120
 """Limit of the compiler, which takes about three."""
 

@@ -1,7 +1,7 @@
 """A model's decoder and head in the structures of `step.c`, and a step of them.
 
-    program = Program(model)
-    logits = program.logits(ids, pool, texts)            one new element of each text
+program = Program(model)
+logits = program.logits(ids, pool, texts)            one new element of each text
 """
 
 import ctypes
@@ -28,8 +28,6 @@ from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-MOST = 32
-"""Texts of a step; more are faster by products of whole matrices."""
 WHOLE, VECTOR = 64, 16
 """Columns of a matrix, and groups of a row in 4 bits, are filled with zeros up to multiples."""
 
@@ -42,6 +40,8 @@ class Program:
     inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the
     weights are told by `current`. ConfigError: another kind of model, or no C compiler.
     """
+
+    most = 16
 
     def __init__(self, model: Transformer):
         config, stack, head = model.config, model.decoder, model.head
@@ -79,6 +79,9 @@ class Program:
             head_factor=head.factor,
         )
 
+    def __deepcopy__(self, memo: dict[int, object]) -> None:
+        """None: a copy of the model has no compiled step."""
+
     @property
     def current(self) -> bool:
         """Whether the model has the weights that it had (writing to `weight.data` hides from
@@ -94,11 +97,7 @@ class Program:
         texts: Sequence[Segment],
         sources: Sequence[Segment] = (),
     ) -> Float[Tensor, "N V"]:
-        """Logits behind one new element of each text, whose keys and values are written.
-
-        `texts`: segments of length 1; `sources`: those of an encoder-decoder, which end with the
-        source's elements.
-        """
+        """See `CompiledStep`."""
         where = Positions(torch.tensor([[one.start for one in texts]]))
         x = self._model.embed(torch.tensor([[*ids]]), where)[0].contiguous()
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
@@ -189,12 +188,13 @@ class Program:
     def _matrix(self, *layers: Linear) -> library.Matrix:
         """Linear maps of one input, their rows below each other."""
         bits = {"fp32" if one.packed is None else _packed(one.packed).bits for one in layers}
-        biases = [one.bias for one in layers if one.bias is not None]
-        return self._packed(
-            torch.cat([one.matrix for one in layers]) if len(layers) > 1 else layers[0].matrix,
-            bits.pop() if len(bits) == 1 else "fp32",
-            torch.cat(biases) if biases else None,
-        )
+        whole, bias = layers[0].matrix, layers[0].bias
+        if len(layers) > 1:
+            whole = torch.cat([one.matrix for one in layers])
+            own: list[Tensor | None] = [one.bias for one in layers]
+            biases = [one for one in own if one is not None]
+            bias = torch.cat(biases) if biases else None
+        return self._packed(whole, bits.pop() if len(bits) == 1 else "fp32", bias)
 
     def _head(self, head: LanguageModelHead) -> library.Matrix:
         if head.packed is None:

@@ -36,14 +36,17 @@ def load(
     checkpoint: int | None = None,
     accept_changed: bool = False,
     quantize: str | None = None,
+    compile: bool = False,
 ) -> Run:
     """Open a run folder, or the folder of a published model, for use; with `checkpoint`, as a run
     was at that step of training.
 
     `quantize`: fp16, bf16, int8 or int4, the format of its large matrices, on a CPU (see
-    `Run.quantized`). CheckpointError: there is no whole model in it, or a file of it is not as it
-    was saved (which `accept_changed` allows); ConfigError: a device or a checkpoint that is not
-    there, an unknown format.
+    `Run.quantized`). `compile`: compile a step of decoding (see `Run.compiled`).
+
+    CheckpointError: there is no whole model in it, or a file of it is not as it was saved (which
+    `accept_changed` allows); ConfigError: a device or a checkpoint that is not there, an unknown
+    format.
     """
     folder = Path(folder)
     if not folder.exists():
@@ -63,7 +66,8 @@ def load(
         run = _opened(load_model(folder, find_device(device)), folder, folder)
         run.task.check_folder()
     run = run if checkpoint is None else run.at(checkpoint)
-    return run if quantize is None else run.quantized(quantize)
+    run = run if quantize is None else run.quantized(quantize)
+    return run.compiled(compile)
 
 
 def _published(opened: Opened) -> Run:

@@ -38,6 +38,7 @@ from glassformer.inspect.look import Look, look
 from glassformer.manifest import NAME, digest
 from glassformer.models.packing import pack
 from glassformer.models.transformer import Transformer
+from glassformer.native import Program
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
@@ -109,7 +110,17 @@ class Run:
         ConfigError: an unknown format, another device, adapters beside the weights.
         """
         pack(self.model, bits)
-        return replace(self, bits=bits)
+        return replace(self, bits=bits).compiled(self.model.compiled_step is not None)
+
+    def compiled(self, whether: bool = True) -> Self:
+        """The same run with a step of decoding compiled for this processor by the system's C
+        compiler (see `native`); the model is changed, not copied.
+
+        ConfigError: a model that does not predict the next token or is not in float32 on a CPU, no
+        C compiler.
+        """
+        self.model.compiled_step = Program(self.model) if whether else None
+        return self
 
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are
