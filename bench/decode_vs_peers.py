@@ -1,10 +1,10 @@
 """Greedy decoding here beside transformers and llama.cpp, one text at a time on the CPU.
 
     python bench/decode_vs_peers.py --tokenizer FOLDER [--threads 2] [--prompt 128] [--new 128]
-        [--bits fp32,fp16,bf16,int8,int4]
+        [--bits fp32,fp16,bf16,int8,int4] [--no-compile]
 
 A model of the shape of GPT-2 (124 million parameters) with random weights, in float32 and with
-matrices of fewer bits. FOLDER has its tokenizer: vocab.json and merges.txt, encoder.json and
+matrices of fewer bits, decoded by the compiled step unless --no-compile is given. FOLDER has its tokenizer: vocab.json and merges.txt, encoder.json and
 vocab.bpe, or tokenizer.json. llama.cpp takes part, at the same number of bits, if its Python
 binding is installed; transformers as it is by default. Prints one JSON object: the processor;
 tokens a second of the prompt (prefill) and of the answer (decode), medians of rounds A B A B ...;
@@ -147,7 +147,10 @@ def weight_bytes(run: gf.Run, bits: str) -> float:
 def all_sides(place: Path, given: argparse.Namespace, bits: list[str]) -> dict[str, Answer]:
     """Every side by its name."""
     folder = published(place / "published", given.tokenizer)
-    sides = {one: ours(gf.load(folder, quantize=None if one == "fp32" else one)) for one in bits}
+    sides = {}
+    for one in bits:
+        packed = None if one == "fp32" else one
+        sides[one] = ours(gf.load(folder, quantize=packed, compile=not given.no_compile))
     sides["transformers"] = peer(folder)
     try:
         import llama_cpp  # noqa: F401
@@ -193,6 +196,7 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--bits", default=",".join(THEIRS), help="Ours, separated by commas.")
     given = parser.parse_args()
     bits = given.bits.split(",")
@@ -217,6 +221,7 @@ def main() -> None:
         json.dumps(
             {
                 "threads": given.threads,
+                "compiled": not given.no_compile,
                 "instructions": flags(),
                 "load": os.getloadavg()[0],
                 "read_gb_per_second": round(read / 1e9, 1),

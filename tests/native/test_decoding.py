@@ -71,7 +71,7 @@ def test_a_draft_changes_no_bit(small):
     expected = [alone(model, one) for one in WANTED]
     drafts = Drafts(draft, ahead=3)
     assert together(model, [drafts.drafted(one) for one in WANTED]) == expected
-    assert 0 < drafts.counts.right
+    assert drafts.counts.right > 0
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])

@@ -111,6 +111,13 @@ Quantize = Annotated[
         help="Use fp16, bf16, int8 or int4 matrices; prints what that costs and gains.",
     ),
 ]
+Compile = Annotated[
+    bool,
+    Option(
+        "--compile",
+        help="Compile the decoding step with the system's C compiler; takes some three seconds.",
+    ),
+]
 Draft = Annotated[
     str | None,
     Option(

@@ -12,6 +12,7 @@ from glassformer.cli.options import (
     AboutAudio,
     AboutImage,
     ComparedOn,
+    Compile,
     Device,
     Draft,
     DraftTokens,
@@ -136,6 +137,7 @@ def generate(
     inp: Asked = None,
     quantize: Quantize = None,
     data: ComparedOn = None,
+    compile: Compile = False,
     draft: Draft = None,
     n_drafted: DraftTokens = None,
     force: Force = False,
@@ -146,7 +148,8 @@ def generate(
 
     With --image or --audio, it is answered about that file; with --shots, texts get a label.
     """
-    files, packing = given({"image": image, "audio": audio}), {"quantize": quantize, "data": data}
+    files = given({"image": image, "audio": audio})
+    packing = {"quantize": quantize, "data": data, "compile": compile}
     shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
@@ -158,21 +161,23 @@ def generate(
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        opened = lambda: _opened(run, device, **packing)
+        opened = lambda: _opened(run, device, quantize, data, compile)
         return _write(opened, prompt, files, given(options), stream, score, json)
     return _draw(run, prompt or [], to_image, force, options, files | shown | packing, device, json)
 
 
-def _opened(folder: Path, device: str, quantize: str | None, data: str | None) -> "Run":
+def _opened(
+    folder: Path, device: str, quantize: str | None, data: str | None, compile: bool
+) -> "Run":
     """The run; quantized if asked to, with a table of its loss and speed on standard error."""
     from glassformer.run import load
 
+    run = load(folder, device, quantize=quantize, compile=compile)
     if quantize is None:
         refuse({"data": data}, "Without --quantize no loss is printed")
-        return load(folder, device)
+        return run
     from glassformer.run.quantizing import compared
 
-    run = load(folder, device, quantize=quantize)
     costs = compared(load(folder, device), run, data)
     whole = costs[0].bits_per_byte is None
     sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")

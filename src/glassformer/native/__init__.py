@@ -7,6 +7,6 @@ models decode by torch.
 """
 
 from glassformer.native.library import compiler
-from glassformer.native.program import Program
+from glassformer.native.program import Program, fits
 
-__all__ = ["Program", "compiler"]
+__all__ = ["Program", "compiler", "fits"]

@@ -44,18 +44,16 @@ class Program:
     most = 16
 
     def __init__(self, model: Transformer):
+        if not fits(model):
+            weight = next(model.parameters())
+            raise ConfigError(
+                "Decoding steps are compiled for models that predict the next token, in float32 "
+                f"on a CPU; this one has head={model.config.head}, {weight.dtype} on "
+                f"{weight.device}; leave out compile."
+            )
         config, stack, head = model.config, model.decoder, model.head
-        weight = next(model.parameters())
-        if stack is None or not isinstance(head, LanguageModelHead):
-            raise ConfigError(
-                "Decoding steps are compiled for models that predict the next token; this one has "
-                f"architecture={config.architecture} and head={config.head}; leave out compile."
-            )
-        if weight.dtype != torch.float32 or weight.device.type != "cpu":
-            raise ConfigError(
-                "Decoding steps are compiled for float32 on a CPU, also with quantize, and this "
-                f"model is {weight.dtype} on {weight.device}; leave out compile."
-            )
+        assert stack is not None
+        assert isinstance(head, LanguageModelHead)
         self._run = library.decoder_step()
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
         self._weights = [(one, one.data_ptr(), _version(one)) for one in model.parameters()]
@@ -233,6 +231,14 @@ class Program:
             return None
         self._kept.append(numbers.detach().contiguous())
         return self._kept[-1].data_ptr()
+
+
+def fits(model: Transformer) -> bool:
+    """Whether the decoding step of a model can be compiled: it predicts the next token and is in
+    float32 (before it was packed) on a CPU."""
+    weight = next(model.parameters())
+    plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
+    return model.config.predicts_next and plain
 
 
 def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:

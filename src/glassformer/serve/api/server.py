@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
+from glassformer.native import compiler, fits
 from glassformer.run import load
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.application import application
@@ -88,10 +89,19 @@ class _JsonLines(logging.Handler):
 
 
 def opened(
-    folders: list[Path], names: list[str], device: str, quantize: str | None, engine: EngineThread
+    folders: list[Path],
+    names: list[str],
+    device: str,
+    quantize: str | None,
+    engine: EngineThread,
+    compile: bool | None = False,
 ) -> Registry:
-    """The runs of these folders under their names; ConfigError: more names than runs, one twice,
-    or a cache without room for one. Errors of `load`."""
+    """The runs of these folders under their names; with `compile`, those that write decode by a
+    compiled step (None: if there is a C compiler).
+
+    ConfigError: more names than runs, one twice, or a cache without room for one; no compiler, if
+    it was asked for. Errors of `load`.
+    """
     if len(names) > len(folders):
         raise ConfigError(
             f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
@@ -104,6 +114,8 @@ def opened(
         engine.engines.check(run.model)
         n = run.model.n_parameters  # quantized matrices are none
         run = run if quantize is None else engine.call(run.quantized, quantize)
+        if fits(run.model) and (compile or (compile is None and compiler() is not None)):
+            engine.call(run.compiled)
         served.append(Served(name, run, now, n))
     return Registry(served)
 
@@ -114,6 +126,7 @@ def replica(
     *,
     device: str = "cpu",
     quantize: str | None = None,
+    compile: bool | None = None,
     threads: int | None = None,
     max_rows: int = 16,
     cache_bytes: int | None = None,
@@ -126,7 +139,7 @@ def replica(
     this machine's names alone. Errors of `opened`.
     """
     engine = EngineThread(threads, Engines(max_rows, cache_bytes))
-    registry = opened([*map(Path, folders)], [*names], device, quantize, engine)
+    registry = opened([*map(Path, folders)], [*names], device, quantize, engine, compile)
     rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
     return application(Service(registry, engine, limits or Limits(), rules))
 
