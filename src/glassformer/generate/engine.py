@@ -86,8 +86,8 @@ class Engine:
     def of(
         cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
     ) -> "Engine":
-        """An engine for these requests alone, numbered from 1, all together; invariant if there is
-        a draft, since a guess must not change a bit.
+        """An engine for these requests alone, numbered from 1: all together, or invariant if there
+        is a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
@@ -95,13 +95,14 @@ class Engine:
         own = max(one.own_pages for one in texts)
         sources = max(one.source_pages for one in texts)
         page = Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
+        drafted = any(one.draft is not None for one in requests)
         engine = cls(
             model,
             max_rows=len(requests),
             cache_bytes=(1 + (own + sources) * len(texts)) * page,
             shares_prefixes=False,
-            together=True,
-            invariant=any(one.draft for one in requests),
+            together=not drafted,
+            invariant=drafted,
             watch=watch,
         )
         for one in texts:

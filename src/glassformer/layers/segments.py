@@ -9,7 +9,7 @@ product does with more rows), and none is computed for padding.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -49,20 +49,20 @@ class Segment:
         """What positions depend on."""
         return self.start, self.length, self.starts
 
-    def query(self, device: torch.device) -> Positions:
-        """Positions of the new elements."""
+    def query(self, numbers: Int[Tensor, "1 N"]) -> Positions:
+        """Positions of the new elements; `numbers`: 0, 1, 2, ..."""
         if not self.starts:
-            return Positions.arange(self.length, self.start, device)
-        own = torch.tensor(self.starts, device=device)[:, None]
-        return Positions(own + torch.arange(self.length, device=device))
+            return Positions(numbers[:, self.start : self.end], start=self.start)
+        own = torch.tensor(self.starts, device=numbers.device)[:, None]
+        return Positions(own + numbers[:, : self.length])
 
-    def key(self, device: torch.device) -> Positions:
+    def key(self, numbers: Int[Tensor, "1 N"]) -> Positions:
         """Positions of all elements."""
-        every = Positions.arange(self.end, 0, device)
+        every = numbers[:, : self.end]
         if not self.starts:
-            return every
-        ends = torch.tensor(self.starts, device=device)[:, None] + self.length
-        return replace(every, valid=every.position < ends)
+            return Positions(every, start=0)
+        ends = torch.tensor(self.starts, device=numbers.device)[:, None] + self.length
+        return Positions(every, valid=every < ends, start=0)
 
     def followed(self, other: "Segment", ragged: bool) -> "Segment | None":
         """This segment and the one behind it as one; None: another shape or distance."""
@@ -107,6 +107,7 @@ class Pool:
         with torch.inference_mode(False):  # or it could be changed in that mode alone
             self.numbers = torch.zeros(shape, dtype=dtype, device=device)
             self.layers = [(keys, values) for keys, values in self.numbers]
+            self.slots = torch.arange(n_pages * PAGE, device=device)[None]
         self.n_pages = n_pages
         self.runs = [(0, n_pages)]
         """Free pages, as (first, number) in order, none adjacent to the next."""
@@ -211,10 +212,10 @@ class SegmentedCache(Cache):
         )
 
     @property
-    def device(self) -> torch.device:
-        """Where the keys and values are."""
+    def numbers(self) -> Int[Tensor, "1 N"]:
+        """0, 1, 2, ..., as many as the pool has slots."""
         assert self.pool is not None
-        return self.pool.numbers.device
+        return self.pool.slots
 
     def keys(self, layer: int, text: Segment) -> Float[Tensor, "_ G S K"]:
         """All keys of a text or source."""
@@ -245,4 +246,5 @@ class SegmentedCache(Cache):
 
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence behind the other."""
-        return Positions(self.places[None])
+        alone = len(self.texts) == 1 and self.texts[0].length == len(self.places)
+        return Positions(self.places[None], start=self.texts[0].start if alone else None)
