@@ -40,6 +40,7 @@ def serve(
     max_rows: Count = 16,
     cache: OptionalSize = None,
     quantize: str | None = None,
+    draft: Several = None,
     threads: OptionalCount = None,
     device: Device = "cpu",
 ) -> None:
@@ -62,6 +63,8 @@ def serve(
     cache: Memory for keys and values of each model that writes, such as 512MB; default: what
         its texts need, at most 1GB.
     quantize: Keep large matrices as fp16, bf16, int8 or int4.
+    draft: NAME=RUN or NAME=ngram: a smaller run of the same vocabulary, or a look-up, proposes the
+        tokens of the served run NAME, which changes no text; may be repeated.
     threads: Threads of a computation; default: torch's.
     """
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
@@ -72,7 +75,7 @@ def serve(
 
     with listening(host, port) as listener:
         engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
-        registry = opened(run, name or [], device, quantize, engine)
+        registry = opened(run, name or [], device, quantize, engine, draft or [])
         limits = Limits(body=max_body, deadline=deadline, drain=drain)
         _answer(registry, engine, limits, rules, listener)
 

@@ -13,12 +13,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
 from glassformer.run import load
+from glassformer.run.drafting import NGRAM, drafts_in
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.application import application
 from glassformer.serve.api.engine_thread import EngineThread
@@ -88,24 +90,49 @@ class _JsonLines(logging.Handler):
 
 
 def opened(
-    folders: list[Path], names: list[str], device: str, quantize: str | None, engine: EngineThread
+    folders: list[Path],
+    names: list[str],
+    device: str,
+    quantize: str | None,
+    engine: EngineThread,
+    drafts: Sequence[str] = (),
 ) -> Registry:
-    """The runs of these folders under their names; ConfigError: more names than runs, one twice,
-    or a cache without room for one. Errors of `load`."""
+    """The runs of these folders under their names, some with a draft, NAME=RUN or NAME=ngram.
+
+    ConfigError: more names than runs, one twice, a draft of none of them, or with another
+    vocabulary, or a cache without room for one. Errors of `load`.
+    """
     if len(names) > len(folders):
         raise ConfigError(
             f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
         )
     given = [*names, *[None] * (len(folders) - len(names))]
     ids = [name_of(folder, name) for folder, name in zip(folders, given, strict=True)]
-    now, served = int(time.time()), list[Served]()
+    now, served, drafted = int(time.time()), list[Served](), _drafts(drafts, ids)
     for name, folder in zip(ids, folders, strict=True):
         run = engine.call(load, folder, device)
         engine.engines.check(run.model)
         n = run.model.n_parameters  # quantized matrices are none
         run = run if quantize is None else engine.call(run.quantized, quantize)
-        served.append(Served(name, run, now, n))
+        draft: Any = drafted.get(name)
+        if draft not in (None, NGRAM):
+            draft = engine.call(load, Path(draft), device)
+        served.append(Served(name, run, now, n, drafts_in({"draft": draft}, run)))
     return Registry(served)
+
+
+def _drafts(given: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
+    """The draft of each model that has one; ConfigError: another form, or no such model."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, draft = text.partition("=")
+        if not draft or name not in ids:
+            raise ConfigError(
+                f"--draft {text!r} is no NAME=RUN or NAME=ngram with the name of a served run "
+                f"({', '.join(ids)}); write it so, or leave it out."
+            )
+        found[name] = draft
+    return found
 
 
 def replica(
@@ -117,6 +144,7 @@ def replica(
     threads: int | None = None,
     max_rows: int = 16,
     cache_bytes: int | None = None,
+    drafts: Sequence[str] = (),
     rules: Rules | None = None,
     limits: Limits | None = None,
 ) -> ASGIApp:
@@ -126,7 +154,7 @@ def replica(
     this machine's names alone. Errors of `opened`.
     """
     engine = EngineThread(threads, Engines(max_rows, cache_bytes))
-    registry = opened([*map(Path, folders)], [*names], device, quantize, engine)
+    registry = opened([*map(Path, folders)], [*names], device, quantize, engine, drafts)
     rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
     return application(Service(registry, engine, limits or Limits(), rules))
 
