@@ -28,7 +28,7 @@ from glassformer.generate.advance import check_ids, check_prompts, check_source
 from glassformer.generate.choosing import Read, read
 from glassformer.generate.prefixes import Prefixes, keys
 from glassformer.generate.request import Event, Request
-from glassformer.generate.running import CHUNK, Running
+from glassformer.generate.running import Running
 from glassformer.generate.watch import Watch, Watcher
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, SegmentedCache
@@ -37,6 +37,8 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
 
+CHUNK = PAGE
+"""Elements of a prompt that are computed at once."""
 CACHE_BYTES = 1 << 30
 """Default size of the pool, at most."""
 STOPS = KeyboardInterrupt, SystemExit
