@@ -236,7 +236,7 @@ class Engine:
             [segment for one in chosen for segment in one.segments],
             [segment for one in chosen for segment in one.source_segments],
             padding=missing,
-            ragged=not self.invariant,
+            joins=not self.invariant,
         )
         elements = torch.tensor([ids + [0] * missing], device=device)
         batch = Batch(elements, cache.new_positions(), parts=tuple(one.to(device) for one in parts))

@@ -64,25 +64,25 @@ class Segment:
         ends = torch.tensor(self.starts, device=numbers.device)[:, None] + self.length
         return Positions(every, valid=every < ends, start=0)
 
-    def followed(self, other: "Segment", ragged: bool) -> "Segment | None":
-        """This segment and the one behind it as one; None: another shape or distance."""
+    def followed(self, other: "Segment") -> "Segment | None":
+        """This segment and the one behind it as one; None: another length or distance."""
         stride = self.stride if self.rows > 1 else other.slot - self.slot
         spaced = stride > 0 and other.slot == self.slot + self.rows * stride
-        same = self.start == other.start and not self.starts
-        if self.length != other.length or not spaced or not (same or ragged):
+        if self.length != other.length or not spaced:
             return None
+        same = self.start == other.start and not self.starts
         starts = () if same else (*(self.starts or (self.start,) * self.rows), other.start)
         return Segment(
             self.slot, max(self.start, other.start), self.length, self.rows + 1, stride, starts
         )
 
 
-def joined(segments: Sequence[Segment], ragged: bool) -> tuple[Segment, ...]:
-    """Neighbours of one shape as one segment, so that one kernel call attends for all of them;
-    `ragged`: also those with another number of keys, which are masked."""
+def joined(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Neighbours at equal distances as one segment, so that one kernel call attends for all of
+    them; the last bits of each then depend on the others (which thread computes it)."""
     found: list[Segment] = []
     for one in segments:
-        both = found[-1].followed(one, ragged) if found else None
+        both = found[-1].followed(one) if found else None
         found[-1 if both else len(found) :] = [both or one]
     return tuple(found)
 
@@ -173,8 +173,8 @@ class SegmentedCache(Cache):
 
     `texts`: the elements of each text. `sources`: for an encoder-decoder, the keys and values of
     each text's source, as a segment that ends with them and is as long as the text's own.
-    `segments`, `crossed`: the same with neighbours joined. `slots`, `places`: slot and position of
-    each new element.
+    `segments`, `crossed`: the same, perhaps with neighbours joined. `slots`, `places`: slot and
+    position of each new element.
     """
 
     pool: Pool | None = None
@@ -192,7 +192,7 @@ class SegmentedCache(Cache):
         texts: Sequence[Segment],
         sources: Sequence[Segment] = (),
         padding: int = 0,
-        ragged: bool = False,
+        joins: bool = False,
     ) -> "SegmentedCache":
         """The cache of these segments; behind them come `padding` elements of nobody in slots 0,
         1, ..., for which attention is not computed."""
@@ -205,8 +205,8 @@ class SegmentedCache(Cache):
             pool=pool,
             texts=tuple(texts),
             sources=tuple(sources),
-            segments=joined(texts, ragged),
-            crossed=joined(sources, ragged),
+            segments=joined(texts) if joins else tuple(texts),
+            crossed=joined(sources) if joins else tuple(sources),
             slots=at_slots,
             places=at_places,
         )
