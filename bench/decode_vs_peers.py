@@ -4,13 +4,13 @@
         [--bits fp32,fp16,bf16,int8,int4] [--no-compile]
 
 A model of the shape of GPT-2 (124 million parameters) with random weights, in float32 and with
-matrices of fewer bits, decoded by the compiled step unless --no-compile is given. FOLDER has its tokenizer: vocab.json and merges.txt, encoder.json and
-vocab.bpe, or tokenizer.json. llama.cpp takes part, at the same number of bits, if its Python
-binding is installed; transformers as it is by default. Prints one JSON object: the processor;
-tokens a second of the prompt (prefill) and of the answer (decode), medians of rounds A B A B ...;
-for each of ours, how many times the rate of llama.cpp at the same bits and of transformers that is,
-and its share of the ceiling, the rate at which memory is read (the sum of 1 GB) over the bytes of
-weights.
+matrices of fewer bits, decoded by the compiled step unless --no-compile is given. FOLDER has its
+tokenizer: vocab.json and merges.txt, encoder.json and vocab.bpe, or tokenizer.json. llama.cpp
+takes part, at the same number of bits, if its Python binding is installed; transformers as it is
+by default. Prints one JSON object: the processor; tokens a second of the prompt (prefill) and of
+the answer (decode), medians of rounds A B A B ...; for each of ours, how many times the rate of
+llama.cpp at the same bits and of transformers that is, and its share of the ceiling, the rate at
+which memory is read (the sum of 1 GB) over the bytes of weights.
 """
 
 import argparse

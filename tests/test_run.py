@@ -284,7 +284,7 @@ def test_a_draft_changes_no_text(run, recipe, tmp_path):
         assert "".join(piece.text for piece in pieces) == expected[0]
     changes = {"train.steps": 1, "data.train.path": recipe.parent / "text.txt"}
     other = gf.train(recipe, {**changes, "processor.tokenizer.kind": "byte"}, tmp_path / "run")
-    for draft, sentence in ((other, "another vocabulary"), ("trigram", "no run and not ngram")):
+    for draft, sentence in ((other, "another vocabulary"), ("trigram", "neither a run nor ngram")):
         with pytest.raises(ConfigError, match=sentence):
             run.generate("the", draft=draft)
     with pytest.raises(ConfigError, match="draft_tokens=2 is for a draft"):

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, Watch, decode
 from glassformer.generate.drafts import Counts, Drafts, Lookup, ModelDraft
@@ -181,6 +182,19 @@ def test_decode_gives_the_same_steps_with_a_draft():
             if at == 9:
                 finished.add(1)
         assert draft.counts.right > 10
+
+
+def test_targets_of_sources_are_the_same_with_a_draft():
+    model = model_of({"architecture": "encoder_decoder", "position": "rotary"})
+    source = Batch.padded([[1, 2, 3, 4], [5], [6, 7]])
+    how = GenerateConfig(max_new_tokens=30, temperature=0)
+    drafts = Drafts(model_of(KINDS[0]), 2), Drafts()
+    plain, *others = (
+        [step.ids for step in decode(model, [[1]] * 3, how, (), source, drafts=draft)]
+        for draft in (None, *drafts)
+    )
+    assert others == [plain] * 2
+    assert drafts[1].counts.right > 10
 
 
 def test_what_cannot_draft_is_refused():

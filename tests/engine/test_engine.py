@@ -97,6 +97,22 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
 
 
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_is_the_same_beside_texts_of_its_length(threads):
+    """One call of attention for all of them would have other bits with two threads."""
+    torch.set_num_threads(threads)
+    model, how = model_of(KINDS[0]), GenerateConfig(max_new_tokens=30, temperature=0)
+    wanted = [Request((i, 1, 2), how, top=2) for i in range(6)]
+    expected = [alone(model, one) for one in wanted]
+    engine, found = Engine(model), [[] for _ in wanted]
+    numbers = {engine.add(one): at for at, one in enumerate(wanted)}
+    while not engine.idle:
+        for event in engine.step():
+            found[numbers[event.request]].append(event)
+    assert [news(events) for events in found] == expected
+
+
+@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
 @pytest.mark.parametrize("bits", ["fp32", *FORMATS])
 def test_it_is_the_same_with_packed_matrices(bits, monkeypatch):
     """In float32 by copies in the kernel's order, which larger matrices have."""

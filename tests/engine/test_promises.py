@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from glassformer.generate import GenerateConfig
-from glassformer.generate import running as module
+from glassformer.generate import engine as module
 from glassformer.generate.constraints import Rows
 from glassformer.generate.engine import Engine
 from glassformer.generate.logits import next_tokens

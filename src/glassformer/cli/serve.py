@@ -41,18 +41,18 @@ def serve(
     cache: OptionalSize = None,
     quantize: str | None = None,
     compile: bool | None = None,
+    draft: Several = None,
     threads: OptionalCount = None,
     device: Device = "cpu",
 ) -> None:
     """Serve runs over HTTP: the routes of OpenAI's API, and those of tasks.
 
-    The address is printed when the models are loaded. An API key is read from GLASSFORMER_API_KEY.
-    SIGTERM and Ctrl-C end the server when the requests in progress are answered.
+    Prints its address when the models are loaded. SIGTERM and Ctrl-C let requests in progress end.
 
     name: Name of a run in requests, in the order of the runs; default: its folder's.
     host: Address to listen at.
     port: Port; 0: any that is free.
-    api_key_file: File with an API key on each line, or sha256:HEX of one.
+    api_key_file: File with an API key on each line, or sha256:HEX; else GLASSFORMER_API_KEY is one.
     insecure: Listen to other machines without a key.
     cors_origin: Origin whose pages may ask, such as https://example.org; may be repeated.
     allow_host: Name of this server in requests, such as a proxy's; may be repeated.
@@ -60,10 +60,10 @@ def serve(
     deadline: Seconds that a request may take.
     drain: Seconds that requests in progress get after SIGTERM.
     max_rows: Texts that a model writes at the same time; others wait.
-    cache: Memory for keys and values of each model that writes, such as 512MB; default: what
-        its texts need, at most 1GB.
+    cache: Memory for keys and values of each model, as 512MB; default: as needed, at most 1GB.
     quantize: Keep large matrices as fp16, bf16, int8 or int4.
     compile: Compile the decoding step with the system's C compiler; default: if there is one.
+    draft: NAME=RUN or NAME=ngram, which proposes the tokens of the run NAME; may be repeated.
     threads: Threads of a computation; default: torch's.
     """
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
@@ -74,7 +74,7 @@ def serve(
 
     with listening(host, port) as listener:
         engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
-        registry = opened(run, name or [], device, quantize, engine, compile)
+        registry = opened(run, name or [], device, quantize, engine, draft or [], compile)
         limits = Limits(body=max_body, deadline=deadline, drain=drain)
         _answer(registry, engine, limits, rules, listener)
 

@@ -1,5 +1,5 @@
-"""Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text
-to text, scoring."""
+"""Logits to choices: pure transforms, one engine that decodes, beams, stop conditions, text to
+text, scoring."""
 
 from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.beam import beam_steps as beam_steps

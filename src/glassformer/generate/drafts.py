@@ -12,12 +12,13 @@ the same law.)
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import begin, tokens_of
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import AHEAD, Request
+from glassformer.generate.running import Running
 from glassformer.models.transformer import Transformer
 
 SIZES = 4, 3, 2
@@ -95,11 +96,20 @@ class ModelDraft:
     """
 
     def __init__(self, model: Transformer, request: Request, counts: Counts):
-        self.told = counts.told
+        self.told, self.model = counts.told, model
         config = request.config.model_copy(update={"overflow": "window"})
         own = Request(tuple(tokens_of(request.prompt)), config, only=request.only)
-        self.engine = Engine.of(model, [replace(own, limit=request.limit)])
-        (self.text,) = self.engine.waiting
+        self.request = replace(own, limit=request.limit)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """An engine of its own, made when the text begins."""
+        return Engine.of(self.model, [self.request])
+
+    @cached_property
+    def text(self) -> Running:
+        """The text in that engine."""
+        return self.engine.waiting[0]
 
     def propose(self, ids: Sequence[int], n: int) -> Sequence[int]:
         """See `Draft`; nothing if the model failed before, say with logits that are no numbers."""

@@ -29,7 +29,7 @@ from glassformer.generate.advance import check_ids, check_prompts, check_source
 from glassformer.generate.choosing import Read, read
 from glassformer.generate.prefixes import Prefixes, keys
 from glassformer.generate.request import Event, Request
-from glassformer.generate.running import CHUNK, Piece, Running
+from glassformer.generate.running import Piece, Running
 from glassformer.generate.watch import Watch, Watcher
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, SegmentedCache
@@ -39,6 +39,8 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
 
+CHUNK = PAGE
+"""Elements of a prompt that are computed at once."""
 CACHE_BYTES = 1 << 30
 """Default size of the pool, at most."""
 STOPS = KeyboardInterrupt, SystemExit
@@ -90,8 +92,8 @@ class Engine:
     def of(
         cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
     ) -> "Engine":
-        """An engine for these requests alone, numbered from 1, all together; invariant if there is
-        a draft, since a guess must not change a bit.
+        """An engine for these requests alone, numbered from 1: all together, or invariant if there
+        is a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
@@ -99,13 +101,14 @@ class Engine:
         own = max(one.own_pages for one in texts)
         sources = max(one.source_pages for one in texts)
         page = Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
+        drafted = any(one.draft is not None for one in requests)
         engine = cls(
             model,
             max_rows=len(requests),
             cache_bytes=(1 + (own + sources) * len(texts)) * page,
             shares_prefixes=False,
-            together=True,
-            invariant=any(one.draft for one in requests),
+            together=not drafted,
+            invariant=drafted,
             watch=watch,
         )
         for one in texts:
@@ -279,7 +282,7 @@ class Engine:
             [segment for one in pieces for segment in one.segments],
             [segment for one in pieces for segment in one.sources],
             padding=missing,
-            ragged=not self.invariant,
+            joins=not self.invariant,
         )
         elements = torch.tensor([ids + [0] * missing], device=device)
         batch = Batch(elements, cache.new_positions(), parts=tuple(parts))

@@ -32,13 +32,13 @@ class Request:
 
     `ends`: ids that end it. `top`: how many of the likeliest tokens are reported beside each.
     `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
-    are shared among requests of one salt alone. `allowed`: called with the new tokens so far, in
-    each step and perhaps twice with the same; gives those that may come next, one at least, as
-    bool [V]. `only`: the range of those that may ever come. `given`: the first new tokens, as if
-    chosen; the first event has the last of them. `limit`: at most this many new tokens, if fewer
-    than the configuration's. `source`: of an encoder-decoder, the keys and values of its source at
-    each layer, [1, G, S, K] without padding. `draft`: proposes at most `ahead` tokens for a
-    step, which changes nothing but the time.
+    are shared among requests of one salt alone. `allowed`: called with the new tokens so far (in
+    each step, perhaps twice with the same, and with fewer after a step with a draft that failed);
+    gives those that may come next, one at least, as bool [V]. `only`: the range of those that may
+    ever come. `given`: the first new tokens, as if chosen; the first event has the last of them.
+    `limit`: at most this many new tokens, if fewer than the configuration's. `source`: of an
+    encoder-decoder, the keys and values of its source at each layer, [1, G, S, K] without padding.
+    `draft`: proposes at most `ahead` tokens for a step, which changes nothing but the time.
     """
 
     prompt: Prompt

@@ -19,9 +19,6 @@ from glassformer.generate.request import Request, Scored
 from glassformer.layers.segments import PAGE, Segment
 from glassformer.models.transformer import Transformer
 
-CHUNK = PAGE
-"""Elements of a prompt that are computed at once."""
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -69,7 +66,7 @@ class Running:
     """Tokens that the draft may propose next: one more than were right the last time."""
     proposed: list[int] = field(default_factory=list)
     """Those of this step."""
-    most: int = CHUNK
+    most: int = PAGE
     """Elements that are computed at once, up to a multiple of as many."""
     scores: list[Scored] = field(default_factory=list)
 

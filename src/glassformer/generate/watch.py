@@ -204,16 +204,16 @@ class Watcher:
         assert self.model.decoder is not None
         found: list[AttentionRows] = []
         sources = cache.sources or (None,) * len(firsts)
-        end, device = 0, cache.device
+        end, numbers = 0, cache.numbers
         for one, first, source in zip(cache.texts, firsts, sources, strict=True):
             end += one.length
-            newest = Positions.arange(1, one.end - 1, device)
-            context = self.model.decoder.context(newest, one.key(device))
+            newest = Positions(numbers[:, one.end - 1 : one.end], start=one.end - 1)
+            context = self.model.decoder.context(newest, one.key(numbers))
             keys = lambda layer, one=one: cache.keys(layer, one)
             own = self._table("attention", end - 1, context, keys)[0].tolist()
             cross: Weights = []
             if source:
-                context = source_context(newest, source.key(device))
+                context = source_context(newest, source.key(numbers))
                 keys = lambda layer, source=source: cache.keys(layer, source)
                 cross = self._table("cross", end - 1, context, keys)[0].tolist()
             found.append(AttentionRows(self.layers, self.heads, first, own, cross))

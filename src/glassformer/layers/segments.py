@@ -9,7 +9,7 @@ product does with more rows), and none is computed for padding.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -49,40 +49,40 @@ class Segment:
         """What positions depend on."""
         return self.start, self.length, self.starts
 
-    def query(self, device: torch.device) -> Positions:
-        """Positions of the new elements."""
+    def query(self, numbers: Int[Tensor, "1 N"]) -> Positions:
+        """Positions of the new elements; `numbers`: 0, 1, 2, ..."""
         if not self.starts:
-            return Positions.arange(self.length, self.start, device)
-        own = torch.tensor(self.starts, device=device)[:, None]
-        return Positions(own + torch.arange(self.length, device=device))
+            return Positions(numbers[:, self.start : self.end], start=self.start)
+        own = torch.tensor(self.starts, device=numbers.device)[:, None]
+        return Positions(own + numbers[:, : self.length])
 
-    def key(self, device: torch.device) -> Positions:
+    def key(self, numbers: Int[Tensor, "1 N"]) -> Positions:
         """Positions of all elements."""
-        every = Positions.arange(self.end, 0, device)
+        every = numbers[:, : self.end]
         if not self.starts:
-            return every
-        ends = torch.tensor(self.starts, device=device)[:, None] + self.length
-        return replace(every, valid=every.position < ends)
+            return Positions(every, start=0)
+        ends = torch.tensor(self.starts, device=numbers.device)[:, None] + self.length
+        return Positions(every, valid=every < ends, start=0)
 
-    def followed(self, other: "Segment", ragged: bool) -> "Segment | None":
-        """This segment and the one behind it as one; None: another shape or distance."""
+    def followed(self, other: "Segment") -> "Segment | None":
+        """This segment and the one behind it as one; None: another length or distance."""
         stride = self.stride if self.rows > 1 else other.slot - self.slot
         spaced = stride > 0 and other.slot == self.slot + self.rows * stride
-        same = self.start == other.start and not self.starts
-        if self.length != other.length or not spaced or not (same or ragged):
+        if self.length != other.length or not spaced:
             return None
+        same = self.start == other.start and not self.starts
         starts = () if same else (*(self.starts or (self.start,) * self.rows), other.start)
         return Segment(
             self.slot, max(self.start, other.start), self.length, self.rows + 1, stride, starts
         )
 
 
-def joined(segments: Sequence[Segment], ragged: bool) -> tuple[Segment, ...]:
-    """Neighbours of one shape as one segment, so that one kernel call attends for all of them;
-    `ragged`: also those with another number of keys, which are masked."""
+def joined(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Neighbours at equal distances as one segment, so that one kernel call attends for all of
+    them; the last bits of each then depend on the others (which thread computes it)."""
     found: list[Segment] = []
     for one in segments:
-        both = found[-1].followed(one, ragged) if found else None
+        both = found[-1].followed(one) if found else None
         found[-1 if both else len(found) :] = [both or one]
     return tuple(found)
 
@@ -107,6 +107,7 @@ class Pool:
         with torch.inference_mode(False):  # or it could be changed in that mode alone
             self.numbers = torch.zeros(shape, dtype=dtype, device=device)
             self.layers = [(keys, values) for keys, values in self.numbers]
+            self.slots = torch.arange(n_pages * PAGE, device=device)[None]
         self.n_pages = n_pages
         self.runs = [(0, n_pages)]
         """Free pages, as (first, number) in order, none adjacent to the next."""
@@ -172,8 +173,8 @@ class SegmentedCache(Cache):
 
     `texts`: the elements of each text. `sources`: for an encoder-decoder, the keys and values of
     each text's source, as a segment that ends with them and is as long as the text's own.
-    `segments`, `crossed`: the same with neighbours joined. `slots`, `places`: slot and position of
-    each new element.
+    `segments`, `crossed`: the same, perhaps with neighbours joined. `slots`, `places`: slot and
+    position of each new element.
     """
 
     pool: Pool | None = None
@@ -191,7 +192,7 @@ class SegmentedCache(Cache):
         texts: Sequence[Segment],
         sources: Sequence[Segment] = (),
         padding: int = 0,
-        ragged: bool = False,
+        joins: bool = False,
     ) -> "SegmentedCache":
         """The cache of these segments; behind them come `padding` elements of nobody in slots 0,
         1, ..., for which attention is not computed."""
@@ -204,17 +205,17 @@ class SegmentedCache(Cache):
             pool=pool,
             texts=tuple(texts),
             sources=tuple(sources),
-            segments=joined(texts, ragged),
-            crossed=joined(sources, ragged),
+            segments=joined(texts) if joins else tuple(texts),
+            crossed=joined(sources) if joins else tuple(sources),
             slots=at_slots,
             places=at_places,
         )
 
     @property
-    def device(self) -> torch.device:
-        """Where the keys and values are."""
+    def numbers(self) -> Int[Tensor, "1 N"]:
+        """0, 1, 2, ..., as many as the pool has slots."""
         assert self.pool is not None
-        return self.pool.numbers.device
+        return self.pool.slots
 
     def keys(self, layer: int, text: Segment) -> Float[Tensor, "_ G S K"]:
         """All keys of a text or source."""
@@ -245,4 +246,5 @@ class SegmentedCache(Cache):
 
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence behind the other."""
-        return Positions(self.places[None])
+        alone = len(self.texts) == 1 and self.texts[0].length == len(self.places)
+        return Positions(self.places[None], start=self.texts[0].start if alone else None)

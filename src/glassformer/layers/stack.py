@@ -2,14 +2,13 @@
 norm, cache."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
@@ -105,8 +104,7 @@ class Stack(nn.Module):
     ) -> SegmentedContext:
         """The context of several sequences in one row, at these positions."""
         rotation = self._rotation(positions, dtype)
-        contexts = _contexts(cache.segments, self._scored, cache.device)
-        return replace(contexts, rotation=rotation, key_rotation=rotation)
+        return _contexts(cache.segments, self._scored, cache.numbers, rotation)
 
     def source_keys_values(self, source: Float[Tensor, "B S D"]) -> Layers:
         """Keys and values of cross-attention at every layer for an encoder's output."""
@@ -133,22 +131,23 @@ def source_context(query: Positions, source: Positions) -> AttentionContext:
 def _crossed(cache: SegmentedCache) -> SegmentedContext | None:
     """Context of cross-attention of each text to its own source; None without sources."""
     scored = lambda query, key: (allowed(SOURCE_MASK, query, key).prepared(), None)
-    return _contexts(cache.crossed, scored, cache.device) if cache.crossed else None
+    return _contexts(cache.crossed, scored, cache.numbers) if cache.crossed else None
 
 
 def _contexts(
     segments: Sequence[Segment],
     scored: Callable[[Positions, Positions], tuple[Allowed, Tensor | None]],
-    device: torch.device,
+    numbers: Int[Tensor, "1 N"],
+    rotation: Rotation | None = None,
 ) -> SegmentedContext:
     """The context of each segment; mask and bias are computed once for each shape."""
     known: dict[Any, AttentionContext] = {}
     for one in segments:
         if one.shape not in known:
-            known[one.shape] = AttentionContext(*scored(one.query(device), one.key(device)))
+            known[one.shape] = AttentionContext(*scored(one.query(numbers), one.key(numbers)))
     own = tuple(known[one.shape] for one in segments)
     shapes = tuple((one.rows, one.length) for one in segments)
-    return SegmentedContext(Allowed(), segments=own, shapes=shapes)
+    return SegmentedContext(Allowed(), None, rotation, rotation, None, own, shapes)
 
 
 def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> tuple[Any, Any]:

@@ -17,7 +17,12 @@ class Api:
     """The application, asked without a network; `service` is its state."""
 
     def __init__(
-        self, folders: dict[str, Path], rows: int = 16, quantize: str | None = None, **how: Any
+        self,
+        folders: dict[str, Path],
+        rows: int = 16,
+        quantize: str | None = None,
+        drafts: tuple[str, ...] = (),
+        **how: Any,
     ):
         from glassformer.serve.api.application import ENDPOINTS, application
         from glassformer.serve.api.engine_thread import EngineThread
@@ -27,7 +32,7 @@ class Api:
         from glassformer.serve.api.service import Service
 
         engine = EngineThread(1, Engines(rows))
-        registry = opened([*folders.values()], [*folders], "cpu", quantize, engine)
+        registry = opened([*folders.values()], [*folders], "cpu", quantize, engine, drafts)
         self.service = Service(registry, engine, **{"log": Log(None), **how})
         self.app = application(self.service)
         self.runs = {one.id: one.run for one in registry.values()}

@@ -111,6 +111,17 @@ def test_an_object_and_a_grammar(wild):
     assert found
 
 
+def test_a_draft_changes_no_formatted_text(wild):
+    drafted = Api({"lm": wild.runs["lm"].folder}, drafts=("lm=ngram",))
+    fields = {"model": "lm", "prompt": "a", "max_tokens": 200, "n": 4, "seed": 2}
+    fields |= {"response_format": {"type": "json_object"}}
+    asked = [api.post(COMPLETIONS, **fields)["choices"] for api in (drafted, wild)]
+    (served,) = drafted.service.registry.values()
+    drafted.service.engine.close()
+    assert asked[0] == asked[1]
+    assert served.drafts.counts.proposed > 0
+
+
 def test_log_probabilities_are_those_of_the_model(wild):
     """A format changes what is chosen, not what the model thinks of it."""
     fields = {"model": "lm", "prompt": "a", "max_tokens": 20, "seed": 3, "logprobs": 0}

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from glassformer.errors import ConfigError
 from glassformer.pages.images import address
 
 SAMPLED = {"model": "lm", "prompt": "the cat", "max_tokens": 6, "seed": 5}
@@ -42,6 +43,24 @@ def test_a_quantized_model_writes_what_its_run_does(api_of):
     assert {run.bits for run in api.runs.values()} == {"int8"}
     (choice,) = api.post("/v1/completions", **SAMPLED)["choices"]
     assert choice["text"] == api.runs["lm"].generate("the cat", max_new_tokens=6, seed=5)
+
+
+@pytest.mark.parametrize("draft", ["ngram", "itself"])
+def test_a_draft_changes_no_reply(api, api_of, folders, draft):
+    drafted = api_of("lm", drafts=(f"lm={folders['lm'] if draft == 'itself' else draft}",))
+    texts = {"model": "lm", "prompt": ["aaaaaaa", "the the"], "max_tokens": 9, "seed": 5}
+    for how in ({"temperature": 0, "logprobs": 2}, {"n": 3, "stop": ["t"]}):
+        own = drafted.post("/v1/completions", **texts, **how)["choices"]
+        assert own == api.post("/v1/completions", **texts, **how)["choices"]
+    (served,) = drafted.service.registry.values()
+    assert served.drafts.counts.proposed > 0
+    assert draft == "ngram" or served.drafts.counts.right > 10
+
+
+def test_a_draft_of_no_served_run_is_refused(api_of):
+    for given in ("other=ngram", "lm", "lm="):
+        with pytest.raises(ConfigError, match=f"--draft '{given}' is no NAME=RUN"):
+            api_of("lm", drafts=(given,))
 
 
 @pytest.mark.parametrize(

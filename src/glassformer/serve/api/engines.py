@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from glassformer.generate.drafts import Drafts
 from glassformer.generate.engine import Engine, pages
 from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
@@ -21,11 +22,13 @@ News = tuple[Sink, Event]
 
 @dataclass(frozen=True)
 class TextRequest:
-    """What is asked of a model; `begin_by`: when it must have begun, by `time.monotonic`."""
+    """What is asked of a model; `begin_by`: when it must have begun, by `time.monotonic`; `drafts`:
+    what proposes its tokens."""
 
     model: Transformer
     request: Request
     begin_by: float = math.inf
+    drafts: Drafts | None = None
 
 
 class TooLate(Exception):
@@ -91,7 +94,8 @@ class Engines:
         """Queue a text; one that can never run has an error as its only news."""
         try:
             engine = self._engine(text.model)
-            place = engine, engine.add(text.request)
+            drafts, request = text.drafts, text.request
+            place = engine, engine.add(drafts.drafted(request) if drafts else request)
         except BaseException as error:  # noqa: BLE001 - it is this text's, the others go on
             self._refused.append((sink, Event(0, error=contained(error))))
             return

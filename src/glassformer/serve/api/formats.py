@@ -52,10 +52,15 @@ class Format:
             raise ConfigError(f"{said:.200}.")
 
     def begin(self) -> Allowed:
-        """The hook of one text, which is told all its tokens so far, perhaps twice the same."""
+        """The hook of one text, which is told all its tokens so far, perhaps twice the same, and
+        after a step that failed fewer."""
         matcher, seen = self._matcher.deep_copy(), list[int]()
 
         def allowed(new: Sequence[int]) -> Bool[Tensor, "V"]:
+            nonlocal matcher
+            if len(new) < len(seen):  # a step with a draft failed, and is computed again
+                matcher = self._matcher.deep_copy()
+                seen.clear()
             more = list(new[len(seen) :])
             seen.extend(more)
             matcher.consume_tokens(more)

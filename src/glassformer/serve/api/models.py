@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.generate.drafts import Drafts
 from glassformer.run import Run
 from glassformer.serve.api.problems import ApiError
 
@@ -17,12 +18,13 @@ CHAT, EMBEDDINGS = "chat/completions", "embeddings"
 
 @dataclass(frozen=True)
 class Served:
-    """A run and its name."""
+    """A run and its name; `drafts`: what proposes its tokens."""
 
     id: str
     run: Run
     created: int
     n_parameters: int
+    drafts: Drafts | None = None
 
     @cached_property
     def routes(self) -> tuple[str, ...]:

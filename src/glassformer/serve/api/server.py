@@ -13,13 +13,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
 from glassformer.native import compiler, fits
-from glassformer.run import load
+from glassformer.run import Run, load
+from glassformer.run.drafting import NGRAM, drafts_in
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.application import application
 from glassformer.serve.api.engine_thread import EngineThread
@@ -94,13 +96,14 @@ def opened(
     device: str,
     quantize: str | None,
     engine: EngineThread,
+    drafts: Sequence[str] = (),
     compile: bool | None = False,
 ) -> Registry:
-    """The runs of these folders under their names; with `compile`, those that write decode by a
-    compiled step (None: if there is a C compiler).
+    """The runs of these folders under their names, some with a draft, NAME=RUN or NAME=ngram.
 
-    ConfigError: more names than runs, one twice, or a cache without room for one; no compiler, if
-    it was asked for. Errors of `load`.
+    `compile`: those that write decode by a compiled step; None: if there is a C compiler.
+    ConfigError: more names than runs, one twice, a draft of none of them, or with another
+    vocabulary, or a cache without room for one; no compiler, if it was asked for. Errors of `load`.
     """
     if len(names) > len(folders):
         raise ConfigError(
@@ -108,16 +111,35 @@ def opened(
         )
     given = [*names, *[None] * (len(folders) - len(names))]
     ids = [name_of(folder, name) for folder, name in zip(folders, given, strict=True)]
-    now, served = int(time.time()), list[Served]()
+    now, served, drafted = int(time.time()), list[Served](), _drafts(drafts, ids)
     for name, folder in zip(ids, folders, strict=True):
         run = engine.call(load, folder, device)
         engine.engines.check(run.model)
         n = run.model.n_parameters  # quantized matrices are none
         run = run if quantize is None else engine.call(run.quantized, quantize)
-        if fits(run.model) and (compile or (compile is None and compiler() is not None)):
-            engine.call(run.compiled)
-        served.append(Served(name, run, now, n))
+        draft: Any = drafted.get(name)
+        if draft not in (None, NGRAM):
+            draft = engine.call(load, Path(draft), device)
+        if compile or (compile is None and compiler() is not None):
+            for one in (run, draft):
+                if isinstance(one, Run) and fits(one.model):
+                    engine.call(one.compiled)
+        served.append(Served(name, run, now, n, drafts_in({"draft": draft}, run)))
     return Registry(served)
+
+
+def _drafts(given: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
+    """The draft of each model that has one; ConfigError: another form, or no such model."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, draft = text.partition("=")
+        if not draft or name not in ids:
+            raise ConfigError(
+                f"--draft {text!r} is no NAME=RUN or NAME=ngram with the name of a served run "
+                f"({', '.join(ids)}); write it so, or leave it out."
+            )
+        found[name] = draft
+    return found
 
 
 def replica(
@@ -130,6 +152,7 @@ def replica(
     threads: int | None = None,
     max_rows: int = 16,
     cache_bytes: int | None = None,
+    drafts: Sequence[str] = (),
     rules: Rules | None = None,
     limits: Limits | None = None,
 ) -> ASGIApp:
@@ -139,7 +162,7 @@ def replica(
     this machine's names alone. Errors of `opened`.
     """
     engine = EngineThread(threads, Engines(max_rows, cache_bytes))
-    registry = opened([*map(Path, folders)], [*names], device, quantize, engine, compile)
+    registry = opened([*map(Path, folders)], [*names], device, quantize, engine, drafts, compile)
     rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
     return application(Service(registry, engine, limits or Limits(), rules))
 

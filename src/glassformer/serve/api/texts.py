@@ -200,7 +200,8 @@ def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted)
             found.append(choice)
             allowed = wanted.format.begin() if wanted.format else None
             of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt, allowed
-            call.generate(choice.index, TextRequest(model, Request(*of), call.calls.begin_by))
+            asked = TextRequest(model, Request(*of), call.calls.begin_by, served.drafts)
+            call.generate(choice.index, asked)
     return found
 
 
