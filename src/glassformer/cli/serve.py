@@ -68,13 +68,13 @@ def serve(
     from glassformer.serve.api.engine_thread import EngineThread
     from glassformer.serve.api.engines import Engines
     from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.server import listening, opened
+    from glassformer.serve.api.listener import listening
+    from glassformer.serve.api.server import opened
 
     with listening(host, port) as listener:
         engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
         registry = opened(run, name or [], device, quantize, engine)
-        limits = Limits(body=max_body, deadline=deadline, drain=drain)
-        _answer(registry, engine, limits, rules, listener)
+        _answer(registry, engine, Limits(max_body, deadline=deadline, drain=drain), rules, listener)
 
 
 def _rules(
@@ -106,7 +106,8 @@ def _answer(
     listener: "socket",
 ) -> None:
     """Print the models and the address, and answer until the end."""
-    from glassformer.serve.api.server import address_of, answer
+    from glassformer.serve.api.listener import address_of
+    from glassformer.serve.api.server import answer
     from glassformer.serve.api.service import Service
 
     for one in registry.values():

@@ -10,8 +10,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.listener import listening
 from glassformer.serve.api.protocol import protocol
-from glassformer.serve.api.server import listening
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from glassformer.serve.api.calls import Call, until_gone
+from glassformer.serve.api.calls import Call
 from glassformer.serve.api.problems import ClientGone, dumped, problem
+from glassformer.serve.api.receiving import until_gone
 
 Emit = Callable[[Any], Awaitable[None]]
 """Sends an event; None: a ping."""

@@ -9,6 +9,8 @@ class Limits:
 
     body: int = 1 << 20
     """Bytes of a request."""
+    remedy: str = "send less, or start the server with a larger --max-body"
+    """What to do beyond it."""
     depth: int = 64
     """Nesting of its JSON."""
     headers: int = 16 << 10
@@ -30,5 +32,6 @@ class Limits:
     drain: float = 30.0
     """Seconds that running requests have after SIGTERM."""
     connections: int = 1024
+    """Connections; of more, the oldest one ends whose client has not shown that it may ask."""
     keep_alive: int = 5
     """Seconds that an idle connection stays open."""

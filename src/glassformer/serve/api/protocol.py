@@ -10,6 +10,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.serve.api.limits import Limits
 
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 
 class Protocol(HttpToolsProtocol):
     """A connection that is closed if a request's header fields do not come in time, or are more
@@ -20,12 +22,15 @@ class Protocol(HttpToolsProtocol):
         self.limits = limits
         self._bytes = self._requests = 0
         """Bytes of header fields that are not complete, about; requests whose fields were."""
+        self.since, self.about = self.loop.time(), dict[object, object]()
+        """`is_known`: the client has shown that it may ask; see `access.keep`."""
         self._late: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        self._make_room()
         if (own := transport.get_extra_info("socket")) is not None:
             # asyncio does it for sockets that it made; without, a reply in two pieces takes 40 ms
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -49,6 +54,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
+        self.scope["extensions"] = {"connection": self.about}
         self._wait()
 
     def on_headers_complete(self) -> None:
@@ -69,6 +75,19 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
         if unread and self._linger is None and not self.transport.is_closing():
             self._linger = self.loop.call_later(self.limits.keep_alive, self.transport.close)
+
+    def _make_room(self) -> None:
+        """Of too many connections, end the oldest stranger's, or else this one."""
+        there = [one for one in self.connections if not one.transport.is_closing()]
+        if len(there) <= self.limits.connections:
+            return
+        ours = [one for one in there if isinstance(one, Protocol)]
+        oldest = min(ours, key=lambda one: ("is_known" in one.about, one is self, one.since))
+        if oldest is self:
+            self.transport.write(FULL)
+            self.transport.close()
+        else:
+            oldest.transport.abort()
 
     def _whole(self) -> None:
         if self._linger is not None:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -21,13 +21,13 @@ from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.models import Registry, Served
-from glassformer.serve.api.problems import ApiError, ClientGone
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.receiving import check_json, check_length, received
 from glassformer.serve.api.requests import ModelRequest
 from glassformer.serve.api.strict_json import parsed
 
 Asked = TypeVar("Asked", bound=ModelRequest)
 Answer = TypeVar("Answer")
-JSON: Final = "application/json"
 
 
 @dataclass
@@ -54,43 +54,15 @@ class Service:
 
     async def read(self, request: Request, kind: type[Asked], route: str) -> tuple[Asked, Served]:
         """A request and the model that it is for; ApiError: it is none, or another model's."""
-        kind_of_body = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind_of_body != JSON:
-            raise ApiError(415, f"A request is sent as Content-Type: {JSON}.")
-        body = await self._body(request)
+        check_json(request.headers)
+        check_length(request.headers, self.limits)
+        body = await received(request.receive, self.limits)
         asked = validated(kind, parsed(body, self.limits.depth))
         served = self.registry.named(asked.model)
         request.scope["facts"].model = served.id
         if route:
             served.check(route)
         return asked, served
-
-    async def _body(self, request: Request) -> bytes:
-        """The bytes of a request; ApiError 413: too many, 408: too slow."""
-        most, size = self.limits.body, request.headers.get("content-length", "")
-        too_large = ApiError(
-            413,
-            f"The request is larger than {most:,} bytes; send less, or start the server with a "
-            "larger --max-body.",
-        )
-        if size.isdecimal() and (len(size) > 15 or int(size) > most):
-            raise too_large
-        received = bytearray()
-        try:
-            async with asyncio.timeout(self.limits.receive):
-                while True:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    received += message.get("body", b"")
-                    if len(received) > most:
-                        raise too_large
-                    if not message.get("more_body", False):
-                        return bytes(received)
-        except TimeoutError:
-            raise ApiError(
-                408, f"The request did not come within {self.limits.receive:g} seconds."
-            ) from None
 
     def check_characters(self, texts: list[str]) -> None:
         """Raise ApiError 400 for more text than one request may have."""
