@@ -1,8 +1,7 @@
-"""Admission: how much is in hand, and its end.
+"""Admission: how much is in hand, and its end, which frees its place.
 
-admission.accept(call)            ApiError 429: too much is in hand; 503: the server drains
-with call:                        its place is free at the end
-    await call.limited(work())    ApiError 504 at the deadline, 503 at the end of the drain
+with admission.admit(1) as call:   ApiError 429: too much is in hand; 503: the server drains
+    await call.limited(work())     ApiError 504 at the deadline, 503 at the end of the drain
 """
 
 import asyncio
@@ -75,6 +74,10 @@ class Admission:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def admit(self, weight: int) -> Admitted:
+        """Accept a request of this weight."""
+        return self.accept(Admitted(self, weight))
 
     def accept(self, call: Accepted) -> Accepted:
         """Take a request in hand."""

@@ -125,7 +125,6 @@ def listening(host: str, *ports: int) -> socket.socket:
     )
 
 
-def address_of(listener: socket.socket) -> str:
-    """Where a socket is reached."""
-    host, port = listener.getsockname()[:2]
+def address_of(host: str, port: int) -> str:
+    """Where a server is reached."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

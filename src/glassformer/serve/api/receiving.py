@@ -13,14 +13,10 @@ Receive = Callable[[], Awaitable[Message]]
 JSON: Final = "application/json"
 
 
-def check_json(headers: Mapping[str, str]) -> None:
-    """Raise ApiError 415 for a body that is said to be something else."""
+def check_body(headers: Mapping[str, str], limits: Limits) -> None:
+    """Raise ApiError 415 for a body that is not said to be JSON, 413 for too many bytes."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise ApiError(415, f"A request is sent as Content-Type: {JSON}.")
-
-
-def check_length(headers: Mapping[str, str], limits: Limits) -> None:
-    """Raise ApiError 413 for a body that is said to be too large."""
     size = headers.get("content-length", "")
     if size.isdecimal() and (len(size) > 15 or int(size) > limits.body):
         raise _too_large(limits)

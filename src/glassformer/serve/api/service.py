@@ -22,7 +22,7 @@ from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.models import Registry, Served
 from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.receiving import check_json, check_length, received
+from glassformer.serve.api.receiving import check_body, received
 from glassformer.serve.api.requests import ModelRequest
 from glassformer.serve.api.strict_json import parsed
 
@@ -54,8 +54,7 @@ class Service:
 
     async def read(self, request: Request, kind: type[Asked], route: str) -> tuple[Asked, Served]:
         """A request and the model that it is for; ApiError: it is none, or another model's."""
-        check_json(request.headers)
-        check_length(request.headers, self.limits)
+        check_body(request.headers, self.limits)
         body = await received(request.receive, self.limits)
         asked = validated(kind, parsed(body, self.limits.depth))
         served = self.registry.named(asked.model)

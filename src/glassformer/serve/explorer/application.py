@@ -12,7 +12,6 @@ import asyncio
 import gzip
 import threading
 from collections.abc import Callable, Generator, Mapping
-from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import parse_qs
 
@@ -22,11 +21,11 @@ from starlette.types import Receive, Scope, Send
 
 from glassformer.errors import GlassformerError
 from glassformer.serve.api.access import keep, single
-from glassformer.serve.api.admission import Admission, Admitted
+from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.receiving import check_json, check_length, received, until_gone
+from glassformer.serve.api.receiving import check_body, received, until_gone
 from glassformer.serve.api.strict_json import parsed
 from glassformer.serve.explorer.auth import ONCE, Guard
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
@@ -69,7 +68,7 @@ class Application:
         if scope["method"] == "POST":
             await self._op(headers, scope, receive, send)
         elif scope["method"] in ("GET", "HEAD"):
-            with self.calls.accept(Admitted(self.calls, 0)):
+            with self.calls.admit(0):
                 await self._file(headers, scope)(scope, receive, send)
         else:
             raise ApiError(501, "The explorer answers GET, HEAD and POST.")
@@ -83,9 +82,9 @@ class Application:
         if file is None:
             raise ApiError(404, "There is no such file; the explorer is at /.")
         content, tag, kind = file
-        known = {"etag": tag, "cache-control": "no-cache"}
+        known = OWN | {"etag": tag, "cache-control": "no-cache"}
         if tag in headers.get("if-none-match", ""):
-            return Response(b"", 304, OWN | known)
+            return Response(b"", 304, known)
         return _sent(content, kind, _unpacks(headers), known)
 
     async def _op(
@@ -96,7 +95,7 @@ class Application:
             raise ApiError(404, "Requests are sent to /api and /stream.")
         self.guard.check_page(headers)
         keep(scope)
-        with self.calls.accept(Admitted(self.calls, self._size(headers))) as call:
+        with self.calls.admit(self._size(headers)) as call:
             body = await received(receive, LIMITS)
             left = threading.Event()
 
@@ -119,8 +118,7 @@ class Application:
         size = headers.get("content-length", "")
         if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
             raise ApiError(411, "The request must state its Content-Length.")
-        check_length(headers, LIMITS)
-        check_json(headers)
+        check_body(headers, LIMITS)
         return int(size)
 
     def _answer(self, body: bytes, gone: Gone, unpacks: bool) -> Response:
@@ -193,10 +191,8 @@ def _unpacks(headers: Mapping[str, str]) -> bool:
     return "gzip" in headers.get("accept-encoding", "")
 
 
-def _sent(
-    content: bytes, kind: str, pack: bool, headers: Mapping[str, str] = MappingProxyType({})
-) -> Response:
-    more = {**OWN, "content-type": kind, **headers}
+def _sent(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
     if pack and len(content) >= SMALL:
-        content, more["content-encoding"] = gzip.compress(content, 1, mtime=0), "gzip"
-    return Response(content, headers=more)
+        content = gzip.compress(content, 1, mtime=0)
+        headers = headers | {"content-encoding": "gzip"}
+    return Response(content, headers=headers, media_type=kind)

@@ -17,6 +17,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from glassformer.serve.api.access import LOCAL
+from glassformer.serve.api.listener import address_of
 from glassformer.serve.api.problems import ApiError
 
 ANYWHERE = ("0.0.0.0", "::", "")
@@ -57,7 +58,7 @@ class Guard:
     def address(self) -> str:
         """Address at which the explorer is opened, token included."""
         shown = self.host if self.host not in ANYWHERE else "127.0.0.1"
-        return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/?token={self.token}"
+        return f"{address_of(shown, self.port)}/?token={self.token}"
 
     @property
     def set_cookie(self) -> str:
