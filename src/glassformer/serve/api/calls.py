@@ -8,6 +8,8 @@ with call:                        its texts are aborted and its place is free at
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from glassformer.engine import Event
@@ -29,9 +31,10 @@ class Call:
     def __init__(self, calls: "Calls", weight: int, salt: bytes):
         self.calls, self.weight, self.salt = calls, weight, salt
         self.began = asyncio.get_running_loop().time()
-        self.events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
-        """Tokens of all texts of the call, each with the number that `generate` was given."""
+        self._news, self._came = list[tuple[int, Event]](), asyncio.Event()
         self._numbers, self._timeout = dict[int, int](), None
+        self._last = dict[int, float]()
+        """When the last token of a text came."""
         self._futures = list[asyncio.Future[Any]]()
 
     def __enter__(self) -> Self:
@@ -50,9 +53,12 @@ class Call:
         self.calls.release(self)
 
     def generate(self, index: int, text: TextRequest) -> None:
-        """Begin a text, whose tokens come in `events`."""
-        put = self.events.put_nowait
-        self._numbers[index] = self.calls.engine.add(text, lambda event: put((index, event)))
+        """Begin a text, whose tokens are `news`."""
+        self._numbers[index] = self.calls.engine.add(text, partial(self._add, index))
+
+    def _add(self, index: int, event: Event) -> None:
+        self._news.append((index, event))
+        self._came.set()
 
     def abort(self, index: int) -> None:
         """End a text."""
@@ -64,13 +70,21 @@ class Call:
         self._futures.append(future)
         return future
 
-    async def next_event(self, patience: float) -> tuple[int, Event] | None:
-        """The next token of any text; None: none came for so many seconds."""
-        try:
+    async def news(self, patience: float) -> list[tuple[int, Event]]:
+        """The tokens that came of all texts, each with the number that `generate` was given; none
+        if none came for so many seconds."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                return await self.events.get()
-        except TimeoutError:
-            return None
+                await self._came.wait()
+        self._came.clear()
+        news, self._news = self._news, []
+        return news
+
+    def count(self, index: int, now: float) -> None:
+        """Measure the time of a token of a text, that came now."""
+        name = "inter_token_seconds" if index in self._last else "ttft_seconds"
+        self.calls.metrics.time(name, now - self._last.get(index, self.began))
+        self._last[index] = now
 
     def expire(self) -> None:
         """End the call now, with an error."""
@@ -112,17 +126,11 @@ class Calls:
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, weight: int = 1, salt: bytes = b"") -> Call:
-        """Accept a request of so many sequences or batches."""
+    def check(self, weight: int = 1) -> None:
+        """Raise ApiError 503 for a server that drains, 429 for a queue without room."""
         if self.draining:
             self.metrics.count("rejected_total", labels=("draining",))
             raise ApiError(503, "The server is ending; send the request again.", headers=AGAIN)
-        if weight > self.limits.queue:
-            raise ApiError(
-                400,
-                f"The request asks for {weight} texts, and {self.limits.queue} may be asked for "
-                "at once; send it in parts.",
-            )
         if self.weight + weight > self.limits.queue:
             self.metrics.count("rejected_total", labels=("full",))
             raise ApiError(
@@ -132,6 +140,16 @@ class Calls:
                 code="queue_full",
                 headers=AGAIN,
             )
+
+    def admit(self, weight: int = 1, salt: bytes = b"") -> Call:
+        """Accept a request of so many sequences or batches; errors of `check`."""
+        if weight > self.limits.queue:
+            raise ApiError(
+                400,
+                f"The request asks for {weight} texts, and {self.limits.queue} may be asked for "
+                "at once; send it in parts.",
+            )
+        self.check(weight)
         call = Call(self, weight, salt)
         self._open[call] = None
         self.weight += weight

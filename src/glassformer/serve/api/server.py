@@ -6,6 +6,7 @@ a second signal   ─> at once
 """
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -127,6 +128,7 @@ def replica(
     """
     engine = EngineThread(threads, Engines(max_rows, cache_bytes))
     registry = opened([*map(Path, folders)], [*names], device, quantize, engine)
+    _settle()
     rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
     return application(Service(registry, engine, limits or Limits(), rules))
 
@@ -148,10 +150,18 @@ def answer(service: Service, listener: socket.socket) -> None:
     """Answer at a socket until a signal has drained the server."""
     logger = logging.getLogger("uvicorn")
     logger.handlers, logger.propagate = [_JsonLines(service.log)], False
+    _settle()
     try:
         Server(service).run(sockets=[listener])
     finally:
         service.engine.close()
+
+
+def _settle() -> None:
+    """Leave what is there now out of collections, which would look at all modules for a tenth of a
+    second, in which nobody is answered."""
+    gc.collect()
+    gc.freeze()
 
 
 def address_of(listener: socket.socket) -> str:
