@@ -75,33 +75,36 @@ class Admission:
     def __len__(self) -> int:
         return len(self._open)
 
+    def check(self, weight: int = 1) -> None:
+        """Raise ApiError 503 for a server that drains, 429 for a queue without room."""
+        if self.draining:
+            self.metrics.count("rejected_total", labels=("draining",))
+            raise ApiError(503, "The server is ending; send the request again.", headers=AGAIN)
+        if self.weight + weight > self.limits.queue:
+            self.metrics.count("rejected_total", labels=("full",))
+            raise ApiError(
+                429,
+                f"The server has {self.weight} {self.unit} in hand, and {self.limits.queue} is the "
+                "most; send the request again in a moment.",
+                code="queue_full",
+                headers=AGAIN,
+            )
+
     def admit(self, weight: int) -> Admitted:
         """Accept a request of this weight."""
         return self.accept(Admitted(self, weight))
 
     def accept(self, call: Accepted) -> Accepted:
-        """Take a request in hand."""
-        weight, most = call.weight, self.limits.queue
-        if self.draining:
-            self.metrics.count("rejected_total", labels=("draining",))
-            raise ApiError(503, "The server is ending; send the request again.", headers=AGAIN)
-        if weight > most:
+        """Take a request in hand; errors of `check`."""
+        if call.weight > self.limits.queue:
             raise ApiError(
                 400,
-                f"The request asks for {weight} {self.unit}, and {most} may be asked for "
-                "at once; send it in parts.",
+                f"The request asks for {call.weight} {self.unit}, and {self.limits.queue} may be "
+                "asked for at once; send it in parts.",
             )
-        if self.weight + weight > most:
-            self.metrics.count("rejected_total", labels=("full",))
-            raise ApiError(
-                429,
-                f"The server has {self.weight} {self.unit} in hand, and {most} is the "
-                "most; send the request again in a moment.",
-                code="queue_full",
-                headers=AGAIN,
-            )
+        self.check(call.weight)
         self._open[call] = None
-        self.weight += weight
+        self.weight += call.weight
         self._idle.clear()
         return call
 

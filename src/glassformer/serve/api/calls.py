@@ -6,6 +6,8 @@ with call:                        its texts are aborted at the end
 """
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from glassformer.engine import Event
@@ -22,9 +24,9 @@ class Call(Admitted):
     def __init__(self, calls: "Calls", weight: int, salt: bytes):
         super().__init__(calls, weight)
         self.engine, self.salt = calls.engine, salt
-        self.events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
-        """Tokens of all texts of the call, each with the number that `generate` was given."""
-        self._numbers = dict[int, int]()
+        self._news, self._came = list[tuple[int, Event]](), asyncio.Event()
+        self._numbers, self._last = dict[int, int](), dict[int, float]()
+        """Numbers of texts in the engine; when the last token of each came."""
         self._futures = list[asyncio.Future[Any]]()
 
     def close(self) -> None:
@@ -37,9 +39,12 @@ class Call(Admitted):
         super().close()
 
     def generate(self, index: int, text: TextRequest) -> None:
-        """Begin a text, whose tokens come in `events`."""
-        put = self.events.put_nowait
-        self._numbers[index] = self.engine.add(text, lambda event: put((index, event)))
+        """Begin a text, whose tokens are `news`."""
+        self._numbers[index] = self.engine.add(text, partial(self._add, index))
+
+    def _add(self, index: int, event: Event) -> None:
+        self._news.append((index, event))
+        self._came.set()
 
     def abort(self, index: int) -> None:
         """End a text."""
@@ -51,13 +56,21 @@ class Call(Admitted):
         self._futures.append(future)
         return future
 
-    async def next_event(self, patience: float) -> tuple[int, Event] | None:
-        """The next token of any text; None: none came for so many seconds."""
-        try:
+    async def news(self, patience: float) -> list[tuple[int, Event]]:
+        """The tokens that came of all texts, each with the number that `generate` was given; none
+        if none came for so many seconds."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                return await self.events.get()
-        except TimeoutError:
-            return None
+                await self._came.wait()
+        self._came.clear()
+        news, self._news = self._news, []
+        return news
+
+    def count(self, index: int, now: float) -> None:
+        """Measure the time of a token of a text, that came now."""
+        name = "inter_token_seconds" if index in self._last else "ttft_seconds"
+        self.calls.metrics.time(name, now - self._last.get(index, self.began))
+        self._last[index] = now
 
 
 class Calls(Admission):

@@ -43,6 +43,8 @@ class Facts:
     key: bytes = b""
     """Hash of the API key, of which the log has the beginning."""
     model: str = ""
+    light: bool = False
+    """Whether its body is small."""
     prompt_tokens: int = 0
     generated_tokens: int = 0
     status: int = 0

@@ -28,6 +28,8 @@ from glassformer.serve.api.strict_json import parsed
 
 Asked = TypeVar("Asked", bound=ModelRequest)
 Answer = TypeVar("Answer")
+LIGHT = 1 << 12
+"""Bytes of a body that is read in less than a few milliseconds, its text tokenized."""
 
 
 @dataclass
@@ -46,19 +48,28 @@ class Service:
         self.calls = Calls(self.engine, self.limits, self.metrics)
         self._pool = ThreadPoolExecutor(2, "prepare")
 
-    async def prepare(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The result of `work` beside the event loop: tokenizing, templates, decoding of files."""
+    async def prepare(
+        self, work: Callable[..., Answer], *arguments: Any, light: bool = False
+    ) -> Answer:
+        """The result of `work` beside the event loop: tokenizing, templates, decoding of files; at
+        once if it is light, since a thread would wait longer for its turn beside an engine."""
+        if light:
+            return _safely(work, *arguments)
         return await asyncio.get_running_loop().run_in_executor(
             self._pool, _safely, work, *arguments
         )
 
     async def read(self, request: Request, kind: type[Asked], route: str) -> tuple[Asked, Served]:
-        """A request and the model that it is for; ApiError: it is none, or another model's."""
+        """A request and the model that it is for; ApiError: it is none, or another model's, or
+        one of a `route` that has a queue without room, which is told before anything is read."""
+        if route:
+            self.calls.check()
         check_body(request.headers, self.limits)
-        body = await received(request.receive, self.limits)
-        asked = validated(kind, parsed(body, self.limits.depth))
+        body, facts = await received(request.receive, self.limits), request.scope["facts"]
+        facts.light = len(body) <= LIGHT
+        asked = await self.prepare(_asked, kind, body, self.limits.depth, light=facts.light)
         served = self.registry.named(asked.model)
-        request.scope["facts"].model = served.id
+        facts.model = served.id
         if route:
             served.check(route)
         return asked, served
@@ -69,6 +80,10 @@ class Service:
             raise ApiError(
                 400, f"The inputs have {n:,} characters, more than {most:,}; send them in parts."
             )
+
+
+def _asked(kind: type[Asked], body: bytes, depth: int) -> Asked:
+    return validated(kind, parsed(body, depth))
 
 
 def validated(kind: type[Asked], value: Any) -> Asked:
