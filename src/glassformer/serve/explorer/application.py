@@ -68,8 +68,8 @@ class Application:
         if scope["method"] == "POST":
             await self._op(headers, scope, receive, send)
         elif scope["method"] in ("GET", "HEAD"):
-            with self.calls.admit(0):
-                await self._file(headers, scope)(scope, receive, send)
+            with self.calls.admit(0) as call:
+                await call.limited(self._file(headers, scope)(scope, receive, send))
         else:
             raise ApiError(501, "The explorer answers GET, HEAD and POST.")
 
@@ -96,7 +96,7 @@ class Application:
         self.guard.check_page(headers)
         keep(scope)
         with self.calls.admit(self._size(headers)) as call:
-            body = await received(receive, LIMITS)
+            body = await call.limited(received(receive, LIMITS))
             left = threading.Event()
 
             def gone() -> bool:
