@@ -277,3 +277,25 @@ def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
         client.result(20)
         assert ended.wait(20), "nothing is computed for those who are not answered"
         assert time.monotonic() - begin < LIMITS.drain, "it would wait so long for the answer"
+
+
+def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static, monkeypatch):
+    monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, drain=0.05))
+
+    def half(server) -> bytes:
+        client = Client(server)
+        with socket.create_connection(("127.0.0.1", client.port), 20) as connection:
+            head = (
+                f"POST /api HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nCookie: {client.cookie}"
+                "\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            )
+            connection.sendall(head.encode())
+            while not server.calls.weight:
+                pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            return connection.recv(100)
+
+    with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(half, server)
+        assert server.until_signal() == 128 + signal.SIGTERM
+        assert answer.result(20).startswith(b"HTTP/1.1 503")
