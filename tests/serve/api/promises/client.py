@@ -136,6 +136,14 @@ async def ask(port: int, *request: Any) -> Reply:
             await one.writer.wait_closed()
 
 
+async def pause(seconds: float) -> float:
+    """Come again after a while; returns by how much the client itself was late, in seconds."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + seconds
+    await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=seconds)
+    return clock() - until
+
+
 def strict(text: str) -> Any:
     """JSON without NaN, as JavaScript reads it."""
 
