@@ -192,5 +192,7 @@ def ended_in_error(reply: Reply) -> bool:
     """Whether a reply says that it is no whole one: a status, an error event, a cut connection."""
     if reply.status != 200 or not reply.whole:
         return True
+    if reply.headers["content-type"] == "application/json":
+        return False
     parts = reply.body.decode().split("\n\n")
     return "[DONE]" not in parts[-2] and '"error"' in parts[-2]

@@ -231,7 +231,8 @@ def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
     from glassformer import load
 
     tokenizer = load(run_folder).tokenizer
-    broken = [i for i in range(tokenizer.vocab_size) if not tokenizer.decode([i]).isascii()]
+    shown = [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
+    broken = [i for i, text in enumerate(shown) if not text or not text.isascii()]
 
     async def streams(server, long_ones):
         """Four streams, each of whose tokens is shown at once, beside long prompts."""
