@@ -57,6 +57,34 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
     assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
 
 
+class Stalled(Connection):
+    """A client to which nothing of a body can be sent until it is cut."""
+
+    async def _send(self, message):
+        if message["type"] == "http.response.body" and not self.left.is_set():
+            await self.left.wait()
+            return
+        await super()._send(message)
+
+
+def test_a_client_that_is_cut_gets_no_more_and_is_counted(api_of):
+    """All that it asked for is computed, so that nothing else would hold the reply up."""
+    api = api_of("lm")
+
+    async def cut():
+        one = Stalled(api, COMPLETIONS, LONG | {"stream": True})
+        await one.until(1)
+        while await api.loads():
+            pass
+        one.left.set()
+        await one.task
+        return one
+
+    assert asyncio.run(cut()).text == ""
+    assert api.service.metrics.value("cancelled_total") == 1
+    assert api.service.calls.weight == 0
+
+
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
 def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkeypatch, kind):
     """Of one text; what is no Exception ends those of its engine, and not the thread."""

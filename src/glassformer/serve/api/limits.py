@@ -26,7 +26,7 @@ class Limits:
     receive: float = 30.0
     """Seconds in which header fields must come, and then a body."""
     send: float = 30.0
-    """Seconds in which a client must read what it was sent."""
+    """Seconds in which a client must read something of what it was sent."""
     ping: float = 10.0
     """Seconds of silence after which a stream gets a comment."""
     drain: float = 30.0

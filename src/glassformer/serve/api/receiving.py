@@ -44,10 +44,11 @@ async def received(receive: Receive, limits: Limits) -> bytes:
 
 async def until_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:
     """The result of `work`, which is cancelled when the client leaves: then ClientGone."""
-    task, watch = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(_gone(receive, task))
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
+        if task.cancelled() or not task.done():
             raise ClientGone
         return task.result()
     finally:
@@ -56,9 +57,11 @@ async def until_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Ans
         await asyncio.gather(task, watch, return_exceptions=True)
 
 
-async def _gone(receive: Receive) -> None:
+async def _gone(receive: Receive, work: asyncio.Future[Any]) -> None:
+    """Cancel work when its client leaves, before it goes on sending to nobody."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    work.cancel()
 
 
 def _too_large(limits: Limits) -> ApiError:

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 import numpy as np
 import pytest
 
-from .client import COMPLETIONS, Connection, ask, run, stream
+from .client import COMPLETIONS, Connection, ask, pause, run, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
 N_REQUESTS, WARM = 20_000, 2_000
@@ -110,18 +110,11 @@ def test_memory_does_not_grow_with_requests(serve, table):
     assert np.ptp(threads) <= 1
 
 
-async def pause(seconds: float) -> float:
-    """Come again after a while; returns by how much the client itself was late, in seconds."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + seconds
-    await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=seconds)
-    return clock() - until
-
-
 def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     """E3; quick: tests/serve/api/test_refusals.py, test_a_full_queue_refuses_at_once.
 
-    Times of this machine are told, and bounded by what a client would call an outage.
+    Of times that this machine shares with others, the promise (50 ms, 100 ms, 95 %) is told, and
+    four times it is the bound.
     """
     fields = {"prompt": "the cat", "max_tokens": 40, "stream": True}
     statuses, refused, lives, late, other = Counter(), [], [], [], []
@@ -180,8 +173,8 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     )
     assert not other
     assert statuses[429] > statuses[200] / 10
-    assert busy > peak / 2
-    assert max(p99(refused), p99(lives)) < 1000
+    assert busy > peak * 0.8
+    assert (p99(refused) < 200, p99(lives) < 400) == (True, True)
 
 
 def test_metrics_are_what_clients_counted(serve, table):
@@ -233,11 +226,13 @@ def largest(replies):
 
 def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
     """E14; quick: tests/engine/test_engine.py, test_a_long_prompt_is_read_between_the_tokens_of_others
-    counts elements instead of seconds. Times of a shared machine are told and bounded loosely."""
+    counts elements instead of seconds. The promise is 3 times the median; a shared machine may do
+    half of what is bounded here without any long prompt."""
     from glassformer import load
 
     tokenizer = load(run_folder).tokenizer
-    broken = [i for i in range(tokenizer.vocab_size) if not tokenizer.decode([i]).isascii()]
+    shown = [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
+    broken = [i for i, text in enumerate(shown) if not text or not text.isascii()]
 
     async def streams(server, long_ones):
         """Four streams, each of whose tokens is shown at once, beside long prompts."""
@@ -276,5 +271,5 @@ def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
         f"(p99 {beside[1]:.1f}), without them {alone[0]:.1f} ({alone[1]:.1f}); 10 clients of one "
         f"request are done as {place} of {len(order)}",
     )
-    assert beside[0] < 100, "a stall, not noise"
+    assert beside[0] <= max(3, 2 * alone[0])
     assert place < 60

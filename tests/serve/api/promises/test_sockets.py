@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from .client import COMPLETIONS, Connection, run, stream
+from .client import COMPLETIONS, Connection, pause, run, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
 N_EACH, N_USUAL = 100, 1000
@@ -78,7 +78,7 @@ async def stalled_reader(server, number: int) -> socket.socket:
     own = socket.socket()
     own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     own.connect(("127.0.0.1", server.port))
-    fields = {**server.long, "prompt": "a", "max_tokens": 200, "logprobs": 20}
+    fields = {**server.long, "prompt": "a", "max_tokens": 150, "logprobs": 20}
     body = json.dumps(fields | {"stream": number % 2 == 0}).encode()
     own.sendall((HALF + f"content-length: {len(body)}\r\n\r\n").encode() + body)
     return own
@@ -113,14 +113,16 @@ async def beside_readers(server):
     sockets = [await stalled_reader(server, number) for number in range(2 * N_EACH)]
     async with asyncio.timeout(120):
         while (now := await server.numbers())["engine_load"] or now["in_flight"] < N_EACH:
-            pass
+            await pause(0.5)
     assert now["in_flight"] == N_EACH  # the plain ones are answered
     found = await usual(server)
     assert (await server.numbers())["in_flight"] == N_EACH, "they were there all the time"
     async with asyncio.timeout(120):
+        while (await server.numbers())["in_flight"]:
+            await pause(0.5)
         after = await server.idle()
         while server.n_files > n_files:
-            await server.numbers()
+            await pause(0.5)
     for one in sockets:
         one.close()
     return found, after["cancelled_total"] - before["cancelled_total"]
@@ -153,4 +155,4 @@ def test_what_stalls_is_cut_and_others_do_not_notice(serve, table):
     assert by_kind[2] <= {b"HTTP/1.1 408", b""}
     assert by_kind[3] <= {b"HTTP/1.1 413", b""}
     assert n_files < 60
-    assert max(slower) < 20, "a stall, not noise"
+    assert max(slower) < 2, "the promise is 1.2; this machine is shared"
