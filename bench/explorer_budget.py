@@ -28,10 +28,11 @@ from explorer_browser import chromium, measured
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.run import load
+from glassformer.serve.explorer.application import worth
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.server import worth
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.training.model_files import accept_changed
 
 BUDGETS = {
     "grid ms": 1000,
@@ -62,6 +63,7 @@ def make_run(folder: Path, tokens: int, layers: int, heads: int, width: int) -> 
         if "q_proj" in name or "k_proj" in name:
             parameter.data.mul_(8)
     save_weights(model, folder / "model.safetensors")
+    accept_changed(folder)
 
 
 def timed(answer: Callable[[], bytes], times: int) -> dict[str, float]:

@@ -111,13 +111,3 @@ def test_a_worker_that_is_started_makes_the_same_batches(tmp_path, maker):
     sent = ForkingPickler.loads(ForkingPickler.dumps(steps))
     for one, other in zip(steps[3], sent[3], strict=True):
         assert one.elements.equal(other.elements)
-
-
-def test_a_port_has_one_server_on_windows_too():
-    """There, an address that is reused may have two at once."""
-    code = (
-        "from glassformer import files; files.WINDOWS = True\n"
-        "from glassformer.serve.explorer.server import Server\n"
-        "assert not Server.allow_reuse_address"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

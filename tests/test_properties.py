@@ -10,8 +10,8 @@ import glassformer as gf
 from glassformer.data import parts
 from glassformer.models import weights
 from glassformer.serve.explorer import auth
+from glassformer.serve.explorer.application import LIMITS
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.server import DRAIN
 from properties import file_names as names
 from properties.drain import drain
 from properties.number_limits import number_limits, recipe_fields
@@ -143,4 +143,4 @@ def test_weights_saved_over_their_source_stay(tmp_path):
 def test_sigterm_lets_streams_finish(runs):
     _, took, problems = drain(runs["text"], 10)
     assert problems == []
-    assert took < DRAIN + 1
+    assert took < LIMITS.drain + 1

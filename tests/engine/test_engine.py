@@ -243,9 +243,13 @@ def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
     first = engine.add(Request((1,), how))
     engine.step()
     engine.add(Request(tuple(range(140)), GenerateConfig(max_new_tokens=1)))
-    for _ in range(3):
+    for _ in range(5):
         assert first in {event.request for event in engine.step()}
-    assert sizes[1:] == [1 + 64, 1 + 64, 1 + 12]
+    assert sizes[1:] == [1 + 32, 1 + 32, 1 + 32, 1 + 32, 1 + 12]
+    engine.abort(first)
+    engine.add(Request(tuple(range(140)), GenerateConfig(max_new_tokens=1), salt=b"another"))
+    assert len(engine.step()) == 1  # alone, at once
+    assert sizes[6:] == [140]
 
 
 @pytest.mark.parametrize(

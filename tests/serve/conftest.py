@@ -100,17 +100,19 @@ def lm(explorer_of):
     return explorer_of("lm")
 
 
-@pytest.fixture
-def static(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def static(tmp_path_factory):
     """A page of our own: what is tested is how files are given out, not what they are."""
-    from glassformer.serve.explorer import server
+    from glassformer.serve.explorer import application
     from glassformer.serve.explorer.page import Files
 
-    folder = tmp_path / "static"
+    place = tmp_path_factory.mktemp("pages")
+    folder = place / "static"
     (folder / "pages").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>page</title>" + "<p>word</p>" * 200)
     (folder / "pages" / "a.js").write_text("export const a = 1;\n")
     (folder / "secret.txt").write_text("no")
-    (tmp_path / "outside.js").write_text("no")
-    monkeypatch.setattr(server, "Files", lambda: Files(folder))
-    return folder
+    (place / "outside.js").write_text("no")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(application, "Files", lambda: Files(folder))
+        yield folder

@@ -54,11 +54,7 @@ def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
 
     opened, seen = threading.Event(), []
 
-    def forever(server, poll_interval):
-        opened.wait(20)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Server, "serve_forever", forever)
+    monkeypatch.setattr(Server, "answer", lambda server: opened.wait(20))
     pages = []
     monkeypatch.setattr(
         webbrowser,

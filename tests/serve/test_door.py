@@ -11,16 +11,17 @@ import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
 
 import glassformer as gf
-from glassformer.cli.inspect import _serve
 from glassformer.serve.explorer import looks as looks_module
 from glassformer.serve.explorer import server as server_module
+from glassformer.serve.explorer.application import LIMITS
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.looks import bytes_of
+from glassformer.serve.explorer.looks import ClientDisconnected, bytes_of
 from glassformer.serve.explorer.server import Server
 from glassformer.serve.explorer.worker import DEEPEST, Worker
 from processes import started
@@ -152,7 +153,7 @@ def test_a_look_is_answered_while_an_explanation_is_computed(explorer_of, static
 
 
 def test_of_too_many_connections_the_oldest_stranger_ends(explorer_of, static, monkeypatch):
-    monkeypatch.setattr(server_module, "CONNECTIONS", 4)
+    monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, connections=4))
     with served(explorer_of("lm")) as server:
         client = Client(server)
         own = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
@@ -170,17 +171,14 @@ def test_of_too_many_connections_the_oldest_stranger_ends(explorer_of, static, m
         own.close()
 
 
-def test_requests_of_many_megabytes_have_room_together(explorer_of, static, monkeypatch):
-    monkeypatch.setattr(server_module, "BODIES", 1000)
+def test_requests_of_many_megabytes_have_room_together(explorer_of, static):
     with served(explorer_of("lm")) as server:
-        client = Client(server)
-        with server.room(950):
-            said = refusal(*client("POST", "/api", {"op": "model", "x": "y" * 100}), 503)
-            assert "send this one again in a moment" in said
-            assert client.api(op="model")[0].status == 200
-        assert client("POST", "/api", {"op": "model"})[0].status == 200
-        with server.room(1000):
-            pass
+        client, calls = Client(server), server.calls
+        others = calls.weight = calls.limits.queue - 50
+        said = refusal(*client("POST", "/api", {"op": "model", "x": "y" * 100}), 429)
+        assert "send the request again in a moment" in said
+        assert client.api(op="model")[0].status == 200
+    assert calls.weight == others, "the room is given back"
 
 
 def test_strangers_with_large_requests_take_no_memory(explorer_of, static):
@@ -245,33 +243,59 @@ def test_sigterm_answers_who_is_there_and_takes_no_more(run_folder):
     assert "Traceback" not in said
 
 
-def test_draining_waits_for_answers_and_refuses_others(explorer_of, static):
+def test_who_comes_while_it_ends_is_refused(explorer_of, static):
     with served(explorer_of("lm")) as server:
-        client = Client(server)
-        with server.answering():
-            assert not server.drain(0.05)
-        assert server.drain(5)
-        assert "is ending" in refusal(*client.api(op="model"), 503)
+        server.calls.draining = True
+        assert "is ending" in refusal(*Client(server).api(op="model"), 503)
+        assert "is ending" in refusal(*Client(server)("GET", "/"), 503)
 
 
 def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
-    with Server(explorer_of("lm"), port=0) as server, server.answering():
-        draining, real = threading.Event(), server.drain
-        monkeypatch.setattr(server, "drain", lambda: (draining.set(), real(60)))
+    begun, ended = threading.Event(), threading.Event()
 
-        def twice() -> None:
+    def endless(self, request, gone):
+        begun.set()
+        while not gone():
+            pass
+        ended.set()
+        raise ClientDisconnected
+
+    def twice(client) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(client.api, op="model")
+            assert begun.wait(20)
             os.kill(os.getpid(), signal.SIGTERM)
-            draining.wait(20)
+            while client("GET", "/")[0].status != 503:
+                pass
             os.kill(os.getpid(), signal.SIGTERM)
+            assert isinstance(asked.exception(20), OSError | http.client.HTTPException)
 
-        thread, serve = threading.Thread(target=twice), server.serve_forever
+    monkeypatch.setattr(Explorer, "handle", endless)
+    with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
+        client, begin = pool.submit(twice, Client(server)), time.monotonic()
+        assert server.until_signal() == 128 + signal.SIGTERM
+        client.result(20)
+        assert ended.wait(20), "nothing is computed for those who are not answered"
+        assert time.monotonic() - begin < LIMITS.drain, "it would wait so long for the answer"
 
-        def serve_forever(**options: float) -> None:
-            thread.start()  # now the handler is there
-            serve(**options)
 
-        monkeypatch.setattr(server, "serve_forever", serve_forever)
-        begin = time.monotonic()
-        assert _serve(server) == 128 + signal.SIGTERM
-        thread.join()
-        assert time.monotonic() - begin < 30, "it would wait a minute for the answer"
+def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static, monkeypatch):
+    monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, drain=0.05))
+
+    def half(server) -> bytes:
+        client = Client(server)
+        with socket.create_connection(("127.0.0.1", client.port), 20) as connection:
+            head = (
+                f"POST /api HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nCookie: {client.cookie}"
+                "\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            )
+            connection.sendall(head.encode())
+            while not server.calls.weight:
+                pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            return connection.recv(100)
+
+    with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(half, server)
+        assert server.until_signal() == 128 + signal.SIGTERM
+        assert answer.result(20).startswith(b"HTTP/1.1 503")

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.server import LARGEST_BODY, Server
+from glassformer.serve.explorer.application import LARGEST_BODY
+from glassformer.serve.explorer.server import Server
 from properties.asking import served
 from serve.asking import reply_of
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(explorer_of, static):
     with served(explorer_of("lm")) as running:
         yield running
@@ -29,7 +30,7 @@ class Client:
 
     def __init__(self, server):
         self.server = server
-        self.port = server.server_address[1]
+        self.port = server.guard.port
         self.cookie = f"{server.guard.cookie}={server.guard.token}"
 
     def __call__(self, method, path, body=None, **headers):
@@ -78,7 +79,7 @@ def secure(answer):
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Referrer-Policy"] == "no-referrer"
-    assert "Python" not in answer.headers["Server"]
+    assert answer.headers["Server"] is None
 
 
 def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, client):
@@ -212,11 +213,11 @@ def test_text_and_pixels_are_compressed_for_those_who_can_read_it(client):
 
 def test_wrong_requests_are_one_sentence_with_a_status(client):
     wrong = [
-        (b"", 400, "not JSON"),
-        (b"{", 400, "not JSON"),
-        (b'{"op": NaN}', 400, "not JSON"),
-        (b"[" * 100_000, 400, ""),
-        (b"\xff", 400, "not JSON"),
+        (b"", 400, "no JSON"),
+        (b"{", 400, "no JSON"),
+        (b'{"op": NaN}', 400, "no JSON"),
+        (b"[" * 100_000, 400, "nested deeper"),
+        (b"\xff", 400, "no JSON"),
         (b"[]", 400, "A request is a JSON object"),
         (b"{}", 400, "A request is a JSON object"),
         (b'{"op": "heads"}', 404, "did you mean 'head'"),
@@ -254,7 +255,6 @@ def test_a_body_has_a_length_and_a_limit(client):
     assert "larger than" in refusal(
         *client("POST", "/api", None, Content_Length=str(LARGEST_BODY + 1)), 413
     )
-    assert "larger than" in refusal(*client("POST", "/api", None, Content_Length="9" * 5000), 413)
     unsent = {"Content_Length": str(LARGEST_BODY)}  # who may not ask is not waited for
     assert "no token yet" in refusal(*client("POST", "/api", None, Cookie=None, **unsent), 403)
     assert "not the explorer's own" in refusal(
@@ -262,8 +262,10 @@ def test_a_body_has_a_length_and_a_limit(client):
     )
     large = b" " * (8 << 20)  # more than a connection holds back
     assert "no token yet" in refusal(*client("POST", "/api", large, Cookie=None), 403)
-    refusal(*client("POST", "/api", None, Content_Length="-5"), 411)
-    refusal(*client("POST", "/api", None, Content_Length="5", Transfer_Encoding="chunked"), 411)
+    refusal(*client("POST", "/api", None, Transfer_Encoding="chunked"), 411)
+    for length in ("-5", "5 ", "9" * 5000):
+        headers = {"Content_Length": length, "Transfer_Encoding": "chunked"}
+        assert client("POST", "/api", None, **headers)[0].status == 400, "no HTTP"
 
 
 def test_a_stream_is_a_line_for_each_item_and_ends_with_done(client):
@@ -294,7 +296,7 @@ def test_an_error_in_the_middle_of_a_stream_is_its_last_line(
         yield {"step": 0}
         raise error
 
-    monkeypatch.setattr(server.explorer, "stream", broken)
+    monkeypatch.setattr(server.routes.explorer, "stream", broken)
     _, body = client("POST", "/stream", {"op": "generate"})
     lines = [json.loads(line) for line in body.splitlines()]
     assert lines == [{"step": 0}, {"error": sentence, "kind": kind}]
@@ -312,7 +314,7 @@ def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
         finally:
             ended.set()
 
-    monkeypatch.setattr(server.explorer, "stream", endless)
+    monkeypatch.setattr(server.routes.explorer, "stream", endless)
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         body = b'{"op": "generate"}'
         head = (
@@ -340,45 +342,18 @@ def test_several_requests_on_one_connection(client):
         assert answer.status == status
     connection.request("PUT", "/api", headers={"Cookie": client.cookie})
     answer = connection.getresponse()
-    assert "the explorer answers GET, HEAD and POST" in refusal(answer, answer.read(), 501)
+    assert "The explorer answers GET, HEAD and POST" in refusal(answer, answer.read(), 501)
     connection.close()
-
-
-def test_what_is_no_http_is_refused(client):
-    for raw in (
-        b"\r\n\r\n",
-        b"nonsense\r\n\r\n",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\x16\x03\x01\x00\xa5\x01",
-        b"nonsense" * 1000 + b"\r\n\r\n",
-        b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
-    ):
-        with socket.create_connection(("127.0.0.1", client.port), timeout=20) as connection:
-            connection.sendall(raw)
-            connection.shutdown(socket.SHUT_WR)
-            said = b"".join(iter(lambda connection=connection: _received(connection), b""))
-        assert b"500" not in said.split(b"\r\n")[0]
-        assert b"Traceback" not in said
-        assert b"the explorer answers GET, HEAD and POST" in said or not raw.strip()
-    assert client("GET", "/")[0].status == 200
-
-
-def _received(connection) -> bytes:
-    try:
-        return connection.recv(4096)
-    except ConnectionError:
-        return b""
 
 
 def test_a_taken_port_is_passed_over_unless_it_was_asked_for(explorer_of, monkeypatch):
     with served(explorer_of("lm")) as one:
-        taken = one.server_address[1]
+        taken = one.guard.port
         with pytest.raises(ConfigError, match=rf"port {taken} .*choose another --port"):
             Server(explorer_of("lm"), port=taken)
         monkeypatch.setattr(server_module, "PORT", taken)
         with Server(explorer_of("lm")) as other:
-            assert other.server_address[1] > taken
+            assert other.guard.port > taken
     with pytest.raises(ConfigError, match=r"cannot listen at 203\.0\.113\.1"):
         Server(explorer_of("lm"), host="203.0.113.1", port=0)
 
@@ -559,15 +534,12 @@ def test_no_thread_outlives_the_server(static, lm):
     before = set(threading.enumerate())
     with served(lm) as server:
         connections = [
-            http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-            for _ in range(3)
+            http.client.HTTPConnection("127.0.0.1", server.guard.port, timeout=20) for _ in range(3)
         ]
         for connection in connections:
             connection.request("GET", "/pages/a.js")
             assert connection.getresponse().read()
-        assert len(set(threading.enumerate()) - before) == 5, (
-            "the server's own, that which computes, and one for each open connection"
-        )
+        assert len(set(threading.enumerate()) - before) == 2, "the server's own, and the worker"
     assert set(threading.enumerate()) <= before
     for connection in connections:
         connection.close()

@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
@@ -105,13 +104,11 @@ def main(runs: Path, folder: Path, names: Sequence[str]) -> None:
         browser = started.chromium.launch(executable_path=chromium, args=flags)
         for name in names or MODELS:
             run = Path(MODELS[name].run or f"demo-{name}")
-            with chdir(runs), Server(Explorer(load(run)), port=0) as server:
-                threading.Thread(target=server.serve_forever, daemon=True).start()
+            with chdir(runs), Server(Explorer(load(run)), port=0) as server, server.beside():
                 page = browser.new_page(viewport=SIZE, color_scheme="light", accept_downloads=True)
                 page.set_default_timeout(120_000)
                 held, picture = taken(page, server.address, MODELS[name])
                 page.close()
-                server.shutdown()
                 store(folder, name, held, scored(run), picture)
         browser.close()
 

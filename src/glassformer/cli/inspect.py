@@ -4,13 +4,9 @@ import sys
 from contextlib import ExitStack, suppress
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from glassformer.cli.options import Device, OptionalIndex, RunFolder
 from glassformer.errors import counted
-
-if TYPE_CHECKING:
-    from glassformer.serve.explorer.server import Server
 
 
 def inspect(
@@ -28,7 +24,7 @@ def inspect(
     """
     from glassformer.files import scratch_folder
     from glassformer.run import load
-    from glassformer.serve.explorer.auth import LOCAL
+    from glassformer.serve.api.access import is_local
     from glassformer.serve.explorer.handler import Explorer
     from glassformer.serve.explorer.server import Server
     from glassformer.serve.explorer.worker import Worker
@@ -38,7 +34,7 @@ def inspect(
     with Server(Explorer(opened), host, port, worker) as server, ExitStack() as kept:
         parameters = counted(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
-        if host not in LOCAL:
+        if not is_local(host):
             sys.stderr.write(
                 f"others in the network reach {host} too; whoever has the address can look at "
                 "this model\n"
@@ -48,40 +44,12 @@ def inspect(
             with suppress(OSError):  # then the printed address is enough
                 place = kept.enter_context(scratch_folder())
                 _open_in_browser(place / "explorer.html", server.address)
-        code = _serve(server)
+        code = server.until_signal()
+        if code:
+            sys.stderr.write("some requests were not answered in time\n")
         sys.stderr.write("the explorer has ended\n")
     if code:
         sys.exit(code)
-
-
-def _serve(server: "Server") -> int:
-    """Answer until Ctrl-C or SIGTERM; after SIGTERM, finish the requests in progress and refuse
-    others, until the second one.
-
-    Returns the exit code: 0, or 143 where SIGTERM left requests without an answer.
-    """
-    import threading
-
-    from glassformer.signals import handled
-
-    received, unanswered = list[int](), list[int]()
-
-    def finish() -> None:
-        if not server.drain():
-            sys.stderr.write("some requests were not answered in time\n")
-            unanswered.extend(received)
-        server.shutdown()
-
-    def end(number: int, frame: object) -> None:
-        received.append(number)
-        if len(received) > 1:
-            unanswered.append(number)
-        stop = finish if len(received) == 1 else server.shutdown
-        threading.Thread(target=stop, daemon=True).start()
-
-    with handled(end, "SIGTERM"), suppress(KeyboardInterrupt):
-        server.serve_forever(poll_interval=0.2)
-    return 128 + unanswered[0] if unanswered else 0
 
 
 def _open_in_browser(page: Path, address: str) -> None:

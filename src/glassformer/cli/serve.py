@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from glassformer.serve.api.limits import Limits
     from glassformer.serve.api.models import Registry
 
-NEEDED = ("httptools", "starlette", "uvicorn")
 Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
 Several = Annotated[list[str] | None, Option()]
 Port = Annotated[int, Option(min=0, max=65535)]
@@ -70,25 +69,19 @@ def serve(
     from glassformer.serve.api.engine_thread import EngineThread
     from glassformer.serve.api.engines import Engines
     from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.server import listening, opened
+    from glassformer.serve.api.listener import listening
+    from glassformer.serve.api.server import opened
 
     with listening(host, port) as listener:
         engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
         registry = opened(run, name or [], device, quantize, engine, draft or [], compile)
-        limits = Limits(body=max_body, deadline=deadline, drain=drain)
-        _answer(registry, engine, limits, rules, listener)
+        _answer(registry, engine, Limits(max_body, deadline=deadline, drain=drain), rules, listener)
 
 
 def _rules(
     host: str, file: Path | None, insecure: bool, origins: list[str], hosts: list[str]
 ) -> "Rules":
-    """Who may ask; ConfigError: the server is not installed, or open to others without a key."""
-    from importlib.util import find_spec
-
-    if any(find_spec(name) is None for name in NEEDED):
-        raise ConfigError(
-            "The server is not installed; install it with pip install 'glassformer[serve]'."
-        )
+    """Who may ask; ConfigError: the server is open to others without a key."""
     from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 
     rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))
@@ -108,7 +101,8 @@ def _answer(
     listener: "socket",
 ) -> None:
     """Print the models and the address, and answer until the end."""
-    from glassformer.serve.api.server import address_of, answer
+    from glassformer.serve.api.listener import address_of
+    from glassformer.serve.api.server import answer
     from glassformer.serve.api.service import Service
 
     for one in registry.values():
@@ -118,6 +112,6 @@ def _answer(
         sys.stderr.write(f"{one.id}: {parameters}{precision}; {routes}\n")
     if not (rules.keys or rules.local):
         sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
-    print(address_of(listener), flush=True)
+    print(address_of(*listener.getsockname()[:2]), flush=True)
     answer(Service(registry, engine, limits, rules), listener)
     sys.stderr.write("the server has ended\n")

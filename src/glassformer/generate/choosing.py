@@ -82,14 +82,15 @@ def read(
         return [Read() for _ in texts]
     log_probs = logits.log_softmax(-1)
     begins = [0, *accumulate(one.n_asked for one in texts)]
-    segments = [0, *accumulate(1 + len(one.proposed) for one in texts)]
+    ends = accumulate(one.n_segments + len(one.proposed) for one in texts)
+    last = [end - len(one.proposed) - 1 for one, end in zip(texts, ends, strict=True)]
     tokens: list[list[int]] = [[] for _ in texts]
     records: list[list[Choice]] = [[] for _ in texts]
     going = [i for i, one in enumerate(texts) if one.is_ready]
     while going:
         depth = len(tokens[going[0]])
         places = [
-            Place(one, tokens[i], begins[i] + len(one.known) + depth, told[segments[i] + depth])
+            Place(one, tokens[i], begins[i] + len(one.known) + depth, told[last[i] + depth])
             for i, one in ((i, texts[i]) for i in going)
         ]
         chosen = zip(going, places, _chosen(places, logits, top), strict=True)

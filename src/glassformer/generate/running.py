@@ -67,7 +67,9 @@ class Running:
     proposed: list[int] = field(default_factory=list)
     """Those of this step."""
     most: int = PAGE
-    """Elements that are computed at once, up to a multiple of as many."""
+    """Elements of a prompt for which attention is computed at once."""
+    share: int = PAGE
+    """Elements of it that a step may compute."""
     scores: list[Scored] = field(default_factory=list)
 
     @classmethod
@@ -118,14 +120,20 @@ class Running:
 
     @property
     def chunk(self) -> int:
-        """Elements that are computed next."""
-        return min(self.left, self.most - self.cached % self.most)
+        """Elements that are computed next: up to a multiple of `most`, or all."""
+        return min(self.left, self.share - self.cached % self.most)
+
+    @property
+    def n_segments(self) -> int:
+        """Parts of the chunk, of which each attends to those before it."""
+        return -(-self.chunk // self.most)
 
     @property
     def pieces(self) -> list[Piece]:
-        """The chunk, and the tokens proposed behind it, each computed as it would be alone."""
+        """The chunk, and the tokens proposed behind it, each of which attends alone."""
         at, end = self.begin + self.cached, self.cached + self.chunk
-        own = [Segment(self.slot, self.cached, self.chunk)]
+        starts = range(self.cached, end, self.most)
+        own = [Segment(self.slot, at, min(self.most, end - at)) for at in starts]
         after = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
         asked = self.n_asked - len(after)
         ids, parts = self.ids[at : at + self.chunk], self._parts(end)

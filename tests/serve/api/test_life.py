@@ -6,6 +6,7 @@ import json
 import threading
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 
 import pytest
 
@@ -54,6 +55,34 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
     assert api.service.metrics.value("cancelled_total") == 1
     text = json.loads(stays.text)["choices"][0]["text"]
     assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
+
+
+class Stalled(Connection):
+    """A client to which nothing of a body can be sent until it is cut."""
+
+    async def _send(self, message):
+        if message["type"] == "http.response.body" and not self.left.is_set():
+            await self.left.wait()
+            return
+        await super()._send(message)
+
+
+def test_a_client_that_is_cut_gets_no_more_and_is_counted(api_of):
+    """All that it asked for is computed, so that nothing else would hold the reply up."""
+    api = api_of("lm")
+
+    async def cut():
+        one = Stalled(api, COMPLETIONS, LONG | {"stream": True})
+        await one.until(1)
+        while await api.loads():
+            pass
+        one.left.set()
+        await one.task
+        return one
+
+    assert asyncio.run(cut()).text == ""
+    assert api.service.metrics.value("cancelled_total") == 1
+    assert api.service.calls.weight == 0
 
 
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
@@ -276,5 +305,5 @@ def test_a_token_waits_for_one_step_of_a_translation(api_of, monkeypatch):
     assert asyncio.run(beside()) == [200, 200]
     assert (turns.count("token"), turns.count("over")) == (9, 1)
     assert turns.count("search") > 3
-    first = turns.index("token")
-    assert turns[first : first + 6] == ["token", "search"] * 3
+    first = max(turns.index("token"), turns.index("search"))
+    assert all(a != b for a, b in pairwise(turns[first : first + 6]))

@@ -1,7 +1,8 @@
-"""Header fields that do not end are not waited for, nor kept."""
+"""Header fields that do not end are not waited for, nor kept; who does not read is cut."""
 
 import asyncio
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,8 +11,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.listener import listening
 from glassformer.serve.api.protocol import protocol
-from glassformer.serve.api.server import listening
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -20,7 +21,7 @@ class Transport(SimpleNamespace):
     """What a protocol writes to, and whether it was closed."""
 
     def __init__(self):
-        super().__init__(written=b"", closed=asyncio.Event())
+        super().__init__(written=b"", closed=asyncio.Event(), unread=1000, reads=0)
 
     def get_extra_info(self, name, default=None):
         return default
@@ -34,6 +35,15 @@ class Transport(SimpleNamespace):
     def close(self):
         self.closed.set()
 
+    abort = close
+
+    def set_write_buffer_limits(self, high):
+        self.high = high
+
+    def get_write_buffer_size(self):
+        self.unread -= self.reads
+        return self.unread
+
     def pause_reading(self):
         pass
 
@@ -45,8 +55,8 @@ async def empty(scope, receive, send):
     await send({"type": "http.response.body"})
 
 
-def connected(**limits):
-    config = uvicorn.Config(empty, lifespan="off", log_config=None)
+def connected(app=empty, **limits):
+    config = uvicorn.Config(app, lifespan="off", log_config=None)
     config.load()
     made = protocol(replace(Limits(), **limits))
     own, transport = made(config=config, server_state=ServerState(), app_state={}), Transport()
@@ -131,3 +141,62 @@ def test_a_reply_in_two_pieces_does_not_wait_for_an_acknowledgement():
         return found
 
     assert asyncio.run(asked())
+
+
+@pytest.mark.parametrize(("reads", "deadline"), [(0, 300.0), (1, 0.05)])
+def test_a_client_that_reads_nothing_or_too_slowly_is_cut(reads, deadline):
+    async def waited():
+        own, transport = connected(send=0.005, deadline=deadline)
+        transport.reads = reads
+        own.pause_writing()
+        async with asyncio.timeout(20):
+            await transport.closed.wait()
+        own.connection_lost(None)
+
+    asyncio.run(waited())
+
+
+def test_a_client_that_reads_is_not_cut():
+    async def read():
+        own, transport = connected(send=0.001)
+        transport.reads = 1
+        own.pause_writing()
+        async with asyncio.timeout(20):
+            while transport.unread > 990:
+                await asyncio.sleep(0)
+        own.resume_writing()
+        assert (own._unread, transport.closed.is_set()) == (None, False)
+        own.connection_lost(None)
+
+    asyncio.run(read())
+
+
+def test_a_reply_that_nobody_reads_is_not_kept_by_the_system():
+    """Of 8 MB, little is held for a client that reads nothing, and closing does not wait for it."""
+    gone = asyncio.Event()
+
+    async def large(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a" * (1 << 23), "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    async def came():
+        own, _ = connected(large, send=0.05)
+        loop, total = asyncio.get_running_loop(), 0
+        with listening("127.0.0.1", 0) as listener, socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+            client.setblocking(False)
+            server = await loop.create_server(lambda: own, sock=listener)
+            await loop.sock_connect(client, listener.getsockname())
+            await loop.sock_sendall(client, REQUEST)
+            async with asyncio.timeout(20):
+                await gone.wait()
+                with suppress(ConnectionResetError):
+                    while some := await loop.sock_recv(client, 1 << 16):
+                        total += len(some)
+            server.close()
+        return total
+
+    assert asyncio.run(came()) < 1 << (20 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 23)

@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.replies import Failure
+from glassformer.serve.api.requests import ChatRequest
 from glassformer.serve.api.strict_json import nesting, parsed
 
 LM = {"model": "lm", "prompt": "the cat"}
@@ -124,6 +127,24 @@ def test_what_is_no_strict_json_is_refused(api, body):
     refused(api.ask("POST", COMPLETIONS, content=body, headers=JSON), 400)
 
 
+def test_a_string_without_an_end_is_read_in_linear_time():
+    """Quadratic time would be half a minute."""
+    began = time.perf_counter()
+    with pytest.raises(ApiError, match="no JSON"):
+        parsed(b'{"a": "' + b'\\"' * 100_000, 64)
+    assert time.perf_counter() - began < 2
+
+
+def test_of_many_wrong_names_or_elements_one_is_told():
+    many = {f"x{i}": 1 for i in range(5000)}
+    with pytest.raises(ApiError, match="5000 names, more than 4096"):
+        parsed(json.dumps(many).encode(), 64)
+    several = CHAT | {"messages": [{"role": "user", "content": [{}] * 9}] * 9}
+    with pytest.raises(ValidationError) as told:
+        ChatRequest.model_validate(several)
+    assert len(told.value.errors()) == 3  # as a text; as a part, without type and without text
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -172,5 +193,6 @@ def test_a_full_queue_refuses_at_once(api_of):
     error = refused(reply, 429)
     assert (error.type, error.code) == ("rate_limit_error", "queue_full")
     assert reply.headers["retry-after"] == "1"
+    refused(api.ask("POST", COMPLETIONS, content=b"{", headers=JSON), 429)  # it is not read
     call.close()
     assert api.post(COMPLETIONS, **LM, max_tokens=1)

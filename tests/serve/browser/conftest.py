@@ -124,8 +124,8 @@ def explored(explorer_of) -> Iterator[Any]:
 
         @functools.cache
         def served(family: str) -> Server:
-            server = Server(explorer_of(family), port=0)
-            open_ones.enter_context(_serving(server))
+            server = open_ones.enter_context(Server(explorer_of(family), port=0))
+            open_ones.enter_context(server.beside())
             return server
 
         yield served

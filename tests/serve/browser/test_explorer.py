@@ -98,7 +98,7 @@ def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
             page.get_by_role("button", name="attention.pattern as safetensors").first.click()
         download.value.save_as(tmp_path / "pattern.safetensors")
         words = page.locator("textarea").input_value()
-    look = explored("lm").explorer.run.look(words)
+    look = explored("lm").routes.explorer.run.look(words)
     (name,) = load_file(tmp_path / "pattern.safetensors")
     assert name == "values"
     saved = load_file(tmp_path / "pattern.safetensors")[name]

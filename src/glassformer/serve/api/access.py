@@ -7,7 +7,7 @@ key       Authorization: Bearer KEY, compared by its SHA-256 in constant time
 
 import hmac
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,7 +22,7 @@ from glassformer.serve.api.problems import ApiError
 LOCAL = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/livez", "/readyz")
 """Paths that need no key."""
-ONCE = (b"host", b"origin", b"authorization", b"content-length", b"content-type")
+ONCE = ("host", "origin", "authorization", "content-length", "content-type")
 """Headers that decide; of two, another program may have read the other one."""
 SHORTEST_KEY, LONGEST_KEY = 16, 512
 VARIABLE = "GLASSFORMER_API_KEY"
@@ -100,15 +100,9 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
-        if sum(len(name) + len(value) for name, value in headers) > self.most:
-            raise ApiError(431, f"The header fields have more than {self.most} bytes.")
-        names = [name for name, _ in headers]
-        if twice := [name for name in ONCE if names.count(name) > 1]:
-            raise ApiError(400, f"The header {twice[0].decode()} is there twice; send it once.")
-        held = {name: value.decode("latin-1") for name, value in headers}
-        origin, rules = held.get(b"origin"), self.rules
-        rules.check_host(held.get(b"host", ""))
+        held, rules = single(scope, ONCE, self.most), self.rules
+        origin = held.get("origin")
+        rules.check_host(held.get("host", ""))
         rules.check_origin(origin)
         if origin is not None:
             scope["facts"].headers |= {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
@@ -118,8 +112,27 @@ class Access:
             await send({"type": "http.response.body", "body": b""})
             return
         if scope["path"] not in OPEN:
-            scope["facts"].key = rules.check_key(held.get(b"authorization"))
+            scope["facts"].key = rules.check_key(held.get("authorization"))
+            keep(scope)
         await self.app(scope, receive, send)
+
+
+def single(scope: Scope, once: Collection[str], most: int) -> dict[str, str]:
+    """The header fields of a request by name; ApiError 431: more than `most` bytes, 400: one of
+    `once` is there twice."""
+    headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
+    if sum(len(name) + len(value) for name, value in headers) > most:
+        raise ApiError(431, f"The header fields have more than {most} bytes.")
+    found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+    names = [name for name, _ in found]
+    if twice := [name for name in once if names.count(name) > 1]:
+        raise ApiError(400, f"The header {twice[0]} is there twice; send it once.")
+    return dict(found)
+
+
+def keep(scope: Scope) -> None:
+    """Keep the connection of a request whose client may ask; those of strangers end before it."""
+    scope.get("extensions", {}).get("connection", {})["is_known"] = True
 
 
 def is_local(host: str) -> bool:

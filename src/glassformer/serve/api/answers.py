@@ -10,13 +10,13 @@ A client that leaves ends the computation: streams and plain replies are made be
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from glassformer.serve.api.calls import Call, until_gone
+from glassformer.serve.api.calls import Call
 from glassformer.serve.api.problems import ClientGone, dumped, problem
+from glassformer.serve.api.receiving import until_gone
 
 Emit = Callable[[Any], Awaitable[None]]
 """Sends an event; None: a ping."""
@@ -52,11 +52,7 @@ class Events:
 
     async def _sent(self, scope: Scope, send: Send) -> None:
         async def write(data: bytes, more: bool = True) -> None:
-            try:
-                async with asyncio.timeout(self.call.calls.limits.send):
-                    await send({"type": "http.response.body", "body": data, "more_body": more})
-            except TimeoutError:
-                raise ClientGone from None
+            await send({"type": "http.response.body", "body": data, "more_body": more})
 
         async def emit(value: Any) -> None:
             await write(b": ping\n\n" if value is None else event(value))
@@ -64,14 +60,15 @@ class Events:
         await _start(send, 200, EVENTS)
         try:
             await self.call.limited(self.work(emit))
-        except ClientGone:
-            raise
+            last = b"data: [DONE]\n\n"
         except Exception as error:  # noqa: BLE001 - the status is sent, the error is an event
             scope["facts"].failed(error)
-            with suppress(ClientGone):
-                await write(event(problem(error).body), more=False)
-        else:
-            await write(b"data: [DONE]\n\n", more=False)
+            last = event(problem(error).body)
+        try:
+            async with asyncio.timeout(self.call.calls.limits.send):
+                await write(last, more=False)
+        except TimeoutError:
+            raise ClientGone from None
 
 
 def event(value: Any) -> bytes:

@@ -34,17 +34,18 @@ from glassformer.serve.api.texts import (
 class Chat:
     """One request with what it has become."""
 
-    def __init__(self, asked: ChatRequest, served: Served, prompt: Prompt):
-        self.asked, self.served, self.prompt = asked, served, prompt
+    def __init__(self, asked: ChatRequest, served: Served):
+        self.asked, self.served = asked, served
+        self.prompt = _prompt(served, asked)
         wanted = asked.max_completion_tokens or asked.max_tokens
         default = served.run.options().max_new_tokens
-        how = how_of(served, asked, room(served, [prompt], wanted, default))
+        how = how_of(served, asked, room(served, [self.prompt], wanted, default))
         ends = tuple(sorted({*served.run.task.template.ends, *how.eos_token_id}))
         form, top = format_of(served, asked, ends), asked.top_logprobs or 0
         self.wanted = Wanted(how, ends, asked.n or 1, top, format=form)
         self.inspection = asked.inspect and Inspection(served, asked.inspect)
         if self.inspection:
-            self.inspection.check([len(prompt.ids)], self.wanted)
+            self.inspection.check([len(self.prompt.ids)], self.wanted)
         self.head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -123,8 +124,7 @@ class Chat:
 async def chat(service: Service, request: Request) -> Plain | Events:
     """Answer a request; ApiError, DataError, ConfigError: it cannot be answered."""
     asked, served = await service.read(request, ChatRequest, CHAT)
-    prompt = await service.prepare(_prompt, served, asked)
-    made = await service.prepare(Chat, asked, served, prompt)
+    made = await service.prepare(Chat, asked, served)
     call = service.calls.admit(made.wanted.n, request.scope["facts"].key)
     made.begin(call)
     if asked.stream:

@@ -18,7 +18,6 @@ from glassformer.serve.api.service import Service
 from glassformer.serve.api.texts import (
     Choice,
     Finish,
-    Prompt,
     Token,
     Wanted,
     begun,
@@ -37,9 +36,10 @@ NEW_TOKENS = 16
 class Completion:
     """One request with what it has become."""
 
-    def __init__(self, asked: CompletionRequest, served: Served, prompts: list[Prompt]):
-        self.asked, self.served, self.prompts = asked, served, prompts
-        n_tokens = room(served, prompts, asked.max_tokens, NEW_TOKENS)
+    def __init__(self, asked: CompletionRequest, served: Served):
+        self.asked, self.served = asked, served
+        self.prompts = prompts_of(served, asked.prompt)
+        n_tokens = room(served, self.prompts, asked.max_tokens, NEW_TOKENS)
         how, echo = how_of(served, asked, n_tokens), bool(asked.echo)
         self.top = asked.logprobs or 0
         ends = how.ends(served.run.tokenizer.specials.get("eos"))
@@ -56,7 +56,7 @@ class Completion:
         )
         self.inspection = asked.inspect and Inspection(served, asked.inspect)
         if self.inspection:
-            self.inspection.check([len(prompt.ids) for prompt in prompts], self.wanted)
+            self.inspection.check([len(prompt.ids) for prompt in self.prompts], self.wanted)
         self.head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
@@ -113,9 +113,10 @@ class Completion:
 async def completions(service: Service, request: Request) -> Plain | Events:
     """Answer a request; ApiError, ConfigError: it cannot be answered."""
     asked, served = await service.read(request, CompletionRequest, "completions")
-    prompts = await service.prepare(prompts_of, served, asked.prompt)
-    made = await service.prepare(Completion, asked, served, prompts)
-    call = service.calls.admit(made.wanted.n * len(prompts), request.scope["facts"].key)
+    facts = request.scope["facts"]
+    light = facts.light and asked.response_format is None and asked.grammar is None
+    made = await service.prepare(Completion, asked, served, light=light)
+    call = service.calls.admit(made.wanted.n * len(made.prompts), facts.key)
     made.begin(call)
     if asked.stream:
         return Events(call, partial(made.streamed, call, request))

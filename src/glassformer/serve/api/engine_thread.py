@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +25,8 @@ from glassformer.generate import Steps
 from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, contained
 
 Answer = TypeVar("Answer")
+TURN = 0.01
+"""Seconds that the event loop gets for the events of a shorter step, at most."""
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
 TOGETHER, AT_ONCE = 64, 4
@@ -59,6 +61,7 @@ class EngineThread:
         self.engines = Engines() if engines is None else engines  # an empty one is false
         self._jobs, self._begun, self._numbers = deque[_Job](), deque[_Begun](), 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sent = Event()
         self.beat = time.monotonic()
         """When the thread last came by its queue."""
         self._thread = Thread(target=self._work, name="engine", daemon=True)
@@ -105,7 +108,9 @@ class EngineThread:
 
     def _work(self) -> None:
         while self._taken():
-            self._deliver(self.engines.step())
+            began = time.monotonic()
+            events = self.engines.step()
+            self._deliver(events, time.monotonic() - began)
             self._compute()
 
     def _taken(self) -> bool:
@@ -121,10 +126,21 @@ class EngineThread:
                 idle = False
         return True
 
-    def _deliver(self, events: list[News]) -> None:
+    def _deliver(self, events: list[News], seconds: float) -> None:
+        """Hand the events of a step of so many seconds to the loop. A step of small operations
+        hardly leaves Python's lock to it, so it gets it here until it has sent them."""
         if events and self._loop is not None:
+            self._sent.clear()
             with suppress(RuntimeError):  # the loop has ended, and nobody waits
-                self._loop.call_soon_threadsafe(_deliver, events)
+                self._loop.call_soon_threadsafe(self._told, self._loop, events)
+                if seconds < TURN:
+                    self._sent.wait(TURN)
+
+    def _told(self, loop: asyncio.AbstractEventLoop, events: list[News]) -> None:
+        """On the loop: wake who waits for these events."""
+        for sink, event in events:
+            sink(event)
+        loop.call_soon(self._sent.set)  # behind those that were woken
 
     def _compute(self) -> None:
         """Begin a micro-batch, if few have begun, and go one step on in the one whose turn it
@@ -182,8 +198,3 @@ def _answer(jobs: list[_Job], results: list[Any]) -> None:
         if job.future.set_running_or_notify_cancel():
             job.future.set_result(results[begin:end])
         begin = end
-
-
-def _deliver(events: list[News]) -> None:
-    for sink, event in events:
-        sink(event)

@@ -11,11 +11,13 @@ import secrets
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.serve.api.metrics import Metrics
@@ -41,6 +43,8 @@ class Facts:
     key: bytes = b""
     """Hash of the API key, of which the log has the beginning."""
     model: str = ""
+    light: bool = False
+    """Whether its body is small."""
     prompt_tokens: int = 0
     generated_tokens: int = 0
     status: int = 0
@@ -67,10 +71,19 @@ class Log:
 
 
 class Envelope:
-    """ASGI middleware around everything."""
+    """ASGI middleware around everything; `headers` are those of every reply, `failure` gives that
+    of an error."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log):
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        log: Log,
+        headers: Mapping[str, str] = HEADERS,
+        failure: Callable[[Exception], Response] = lambda error: problem(error).response(),
+    ):
         self.app, self.metrics, self.log = app, metrics, log
+        self.headers, self.failure = headers, failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -84,7 +97,7 @@ class Envelope:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts.status = message["status"]
-                more = HEADERS | facts.headers | {"x-request-id": facts.id}
+                more = {**self.headers, **facts.headers, "x-request-id": facts.id}
                 raw = [(n.lower().encode(), v.encode("latin-1")) for n, v in more.items()]
                 message = {**message, "headers": [*message["headers"], *raw]}
             await send(message)
@@ -98,7 +111,7 @@ class Envelope:
             facts.failed(error)
             if facts.status:
                 raise ConnectionAbortedError from None  # a cut reply is no whole one
-            await problem(error).response()(scope, receive, sending)
+            await self.failure(error)(scope, receive, sending)
         finally:
             self._told(scope, facts)
 

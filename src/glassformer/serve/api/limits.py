@@ -9,6 +9,8 @@ class Limits:
 
     body: int = 1 << 20
     """Bytes of a request."""
+    remedy: str = "send less, or start the server with a larger --max-body"
+    """What to do beyond it."""
     depth: int = 64
     """Nesting of its JSON."""
     headers: int = 16 << 10
@@ -24,11 +26,12 @@ class Limits:
     receive: float = 30.0
     """Seconds in which header fields must come, and then a body."""
     send: float = 30.0
-    """Seconds in which a client must read what it was sent."""
+    """Seconds in which a client must read something of what it was sent."""
     ping: float = 10.0
     """Seconds of silence after which a stream gets a comment."""
     drain: float = 30.0
     """Seconds that running requests have after SIGTERM."""
     connections: int = 1024
+    """Connections; of more, the oldest one ends whose client has not shown that it may ask."""
     keep_alive: int = 5
     """Seconds that an idle connection stays open."""

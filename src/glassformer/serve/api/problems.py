@@ -21,6 +21,7 @@ KINDS = {
     504: "server_error",
 }
 """Types by status; of the others invalid_request_error."""
+ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 MOST_SHOWN = 400
 """Characters of a message."""
 
@@ -63,7 +64,7 @@ class AsciiResponse(JSONResponse):
 
 def dumped(value: Any) -> bytes:
     """A value as strict JSON in ASCII."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return ENCODER.encode(value).encode()
 
 
 class ClientGone(Exception):

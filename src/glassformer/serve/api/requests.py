@@ -21,7 +21,7 @@ Texts = Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST
 IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 Prompt = str | Texts | Ids | IdLists
 StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
-Stops = StopString | Annotated[list[StopString], Field(max_length=MOST_STOPS)]
+Stops = StopString | Annotated[list[StopString], Field(fail_fast=True, max_length=MOST_STOPS)]
 Zero = Annotated[float, Field(ge=0, le=0)]
 
 
@@ -55,7 +55,8 @@ class StreamOptions(Base):
     include_obfuscation: bool | None = Field(None, description="Without effect.")
 
 
-Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1024)]
+Number = Annotated[int, Field(ge=0)]
+Numbers = Annotated[list[Number], Field(fail_fast=True, min_length=1, max_length=1024)]
 
 
 class Attention(Base):
@@ -206,11 +207,14 @@ class Part(Base):
     text: str
 
 
+PartsOfText = Annotated[list[Part], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)]
+
+
 class Message(Base):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[Part], Field(min_length=1, max_length=MOST_MESSAGES)]
+    content: str | PartsOfText
     name: str | None = Field(None, description="Without effect.")
 
     def plain(self) -> dict[str, str]:
@@ -221,10 +225,13 @@ class Message(Base):
         return {"role": role, "content": content}
 
 
+Messages = Annotated[list[Message], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)]
+
+
 class ChatRequest(Sampling):
     """POST /v1/chat/completions."""
 
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Messages
     max_tokens: int | None = Field(None, ge=1, le=LARGEST)
     max_completion_tokens: int | None = Field(None, ge=1, le=LARGEST)
     logprobs: bool | None = None
@@ -269,9 +276,9 @@ class File(Base):
         return self
 
 
-Parts = Annotated[list[str | File], Field(min_length=1, max_length=64)]
+Parts = Annotated[list[str | File], Field(fail_fast=True, min_length=1, max_length=64)]
 Input = str | File | Parts
-Inputs = Annotated[list[Input], Field(min_length=1, max_length=MOST_TEXTS)]
+Inputs = Annotated[list[Input], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 
 
 class TagRequest(ModelRequest):
@@ -307,4 +314,4 @@ class TokenizeRequest(ModelRequest):
 class DetokenizeRequest(ModelRequest):
     """POST /detokenize."""
 
-    tokens: list[TokenId]
+    tokens: Annotated[list[TokenId], Field(fail_fast=True)]

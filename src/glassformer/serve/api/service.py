@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -21,13 +21,15 @@ from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.models import Registry, Served
-from glassformer.serve.api.problems import ApiError, ClientGone
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.receiving import check_body, received
 from glassformer.serve.api.requests import ModelRequest
 from glassformer.serve.api.strict_json import parsed
 
 Asked = TypeVar("Asked", bound=ModelRequest)
 Answer = TypeVar("Answer")
-JSON: Final = "application/json"
+LIGHT = 1 << 12
+"""Bytes of a body that is read in less than a few milliseconds, its text tokenized."""
 
 
 @dataclass
@@ -46,51 +48,31 @@ class Service:
         self.calls = Calls(self.engine, self.limits, self.metrics)
         self._pool = ThreadPoolExecutor(2, "prepare")
 
-    async def prepare(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The result of `work` beside the event loop: tokenizing, templates, decoding of files."""
+    async def prepare(
+        self, work: Callable[..., Answer], *arguments: Any, light: bool = False
+    ) -> Answer:
+        """The result of `work` beside the event loop: tokenizing, templates, decoding of files; at
+        once if it is light, since a thread would wait longer for its turn beside an engine."""
+        if light:
+            return _safely(work, *arguments)
         return await asyncio.get_running_loop().run_in_executor(
             self._pool, _safely, work, *arguments
         )
 
     async def read(self, request: Request, kind: type[Asked], route: str) -> tuple[Asked, Served]:
-        """A request and the model that it is for; ApiError: it is none, or another model's."""
-        kind_of_body = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind_of_body != JSON:
-            raise ApiError(415, f"A request is sent as Content-Type: {JSON}.")
-        body = await self._body(request)
-        asked = validated(kind, parsed(body, self.limits.depth))
+        """A request and the model that it is for; ApiError: it is none, or another model's, or
+        one of a `route` that has a queue without room, which is told before anything is read."""
+        if route:
+            self.calls.check()
+        check_body(request.headers, self.limits)
+        body, facts = await received(request.receive, self.limits), request.scope["facts"]
+        facts.light = len(body) <= LIGHT
+        asked = await self.prepare(_asked, kind, body, self.limits.depth, light=facts.light)
         served = self.registry.named(asked.model)
-        request.scope["facts"].model = served.id
+        facts.model = served.id
         if route:
             served.check(route)
         return asked, served
-
-    async def _body(self, request: Request) -> bytes:
-        """The bytes of a request; ApiError 413: too many, 408: too slow."""
-        most, size = self.limits.body, request.headers.get("content-length", "")
-        too_large = ApiError(
-            413,
-            f"The request is larger than {most:,} bytes; send less, or start the server with a "
-            "larger --max-body.",
-        )
-        if size.isdecimal() and (len(size) > 15 or int(size) > most):
-            raise too_large
-        received = bytearray()
-        try:
-            async with asyncio.timeout(self.limits.receive):
-                while True:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    received += message.get("body", b"")
-                    if len(received) > most:
-                        raise too_large
-                    if not message.get("more_body", False):
-                        return bytes(received)
-        except TimeoutError:
-            raise ApiError(
-                408, f"The request did not come within {self.limits.receive:g} seconds."
-            ) from None
 
     def check_characters(self, texts: list[str]) -> None:
         """Raise ApiError 400 for more text than one request may have."""
@@ -98,6 +80,10 @@ class Service:
             raise ApiError(
                 400, f"The inputs have {n:,} characters, more than {most:,}; send them in parts."
             )
+
+
+def _asked(kind: type[Asked], body: bytes, depth: int) -> Asked:
+    return validated(kind, parsed(body, depth))
 
 
 def validated(kind: type[Asked], value: Any) -> Asked:

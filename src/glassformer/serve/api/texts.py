@@ -212,28 +212,27 @@ Shown = Callable[[Choice, str, Sequence[Token]], Awaitable[None]]
 async def run_to_end(
     call: Call, choices: Sequence[Choice], shown: Shown, ping: Callable[[], Awaitable[None]]
 ) -> None:
-    """Take tokens until every text has ended."""
-    metrics, clock = call.calls.metrics, asyncio.get_running_loop().time
-    going, sent, last = len(choices), [0] * len(choices), [0.0] * len(choices)
+    """Take tokens until every text has ended; those that came meanwhile are shown at once."""
+    patience, going, sent = call.calls.limits.ping, len(choices), [0] * len(choices)
     while going:
-        came = await call.next_event(call.calls.limits.ping)
-        if came is None:
+        news = await call.news(patience)
+        if not news:
             await ping()
-            continue
-        choice, event = choices[came[0]], came[1]
-        if choice.finish is not None:  # a step behind its stop string
-            continue
-        new, now = choice.push(event), clock()
-        name = "inter_token_seconds" if last[choice.index] else "ttft_seconds"
-        metrics.time(name, now - (last[choice.index] or call.began))
-        last[choice.index] = now
-        if choice.finish is not None:
-            going -= 1
-            call.abort(choice.index)
-        if new or choice.finish is not None:
-            tokens = choice.tokens[sent[choice.index] :]
-            sent[choice.index] = len(choice.tokens)
-            await shown(choice, new, tokens)
+        moved, now = dict[int, str](), asyncio.get_running_loop().time()
+        for index, event in news:
+            choice = choices[index]
+            if choice.finish is None:  # else it is a step behind its stop string
+                moved[index] = moved.get(index, "") + choice.push(event)
+                call.count(index, now)
+                if choice.finish is not None:
+                    going -= 1
+                    call.abort(index)
+        for index, new in moved.items():
+            choice = choices[index]
+            if new or choice.finish is not None:
+                tokens = choice.tokens[sent[index] :]
+                sent[index] = len(choice.tokens)
+                await shown(choice, new, tokens)
 
 
 def number(log_prob: float) -> float:

@@ -11,16 +11,15 @@ import hmac
 import ipaddress
 import secrets
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
-from email.message import Message
-from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import NoReturn
 from urllib.parse import urlsplit
 
-from glassformer.errors import GlassformerError
+from glassformer.serve.api.access import LOCAL
+from glassformer.serve.api.listener import address_of
+from glassformer.serve.api.problems import ApiError
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::", "")
 POLICY = {
     "default-src": "'self'",
@@ -42,16 +41,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """Headers of every answer."""
-ONCE = ("Host", "Origin", "Sec-Fetch-Site", "Cookie", "Content-Length", "Content-Type")
+ONCE = ("host", "origin", "sec-fetch-site", "cookie", "content-length", "content-type")
 """Headers that decide; of two, another program may have read the other one."""
-
-
-class Refused(GlassformerError):
-    """A request that is rejected with a status before it is parsed."""
-
-    def __init__(self, status: HTTPStatus, sentence: str):
-        super().__init__(sentence)
-        self.status = status
 
 
 class Guard:
@@ -67,45 +58,41 @@ class Guard:
     def address(self) -> str:
         """Address at which the explorer is opened, token included."""
         shown = self.host if self.host not in ANYWHERE else "127.0.0.1"
-        return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/?token={self.token}"
+        return f"{address_of(shown, self.port)}/?token={self.token}"
 
     @property
     def set_cookie(self) -> str:
         """The header that stores the token in the browser."""
         return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
-    def check_host(self, headers: Message) -> None:
-        """Raise Refused for a request that names another server, or has a header of `ONCE`
-        twice."""
-        for name in ONCE:
-            if len(headers.get_all(name, [])) > 1:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"The header {name} is there twice.")
-        if not self._is_own(f"//{headers.get('Host', '')}"):
-            self._refuse("This address is not the explorer's own; open the one that it printed.")
+    def check_host(self, headers: Mapping[str, str]) -> None:
+        """Raise ApiError 403 for a request that names another server."""
+        if not self._is_own(f"//{headers.get('host', '')}"):
+            raise ApiError(
+                403, "This address is not the explorer's own; open the one that it printed."
+            )
 
     def check_token(self, token: str) -> None:
-        """Raise Refused for a wrong token."""
+        """Raise ApiError 403 for a wrong token."""
         if not self._is_token(token):
-            self._refuse("The token is not the one that was printed; open that address.")
+            raise ApiError(403, "The token is not the one that was printed; open that address.")
 
-    def check_page(self, headers: Message) -> None:
-        """Raise Refused for a request of another site's page, or without the cookie."""
-        origin = headers.get("Origin")
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Raise ApiError 403 for a request of another site's page, or without the cookie."""
+        origin = headers.get("origin")
         own = origin is None or (origin.startswith("http://") and self._is_own(origin))
-        if not own or headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            self._refuse("A page of another site must not ask here; use the explorer's own.")
+        if not own or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise ApiError(403, "A page of another site must not ask here; use the explorer's own.")
         try:
-            held = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
+            held = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             held = None
         if held is None or not self._is_token(held.value):
-            self._refuse(
+            raise ApiError(
+                403,
                 "This browser has no token yet; open the address that `glassformer inspect` "
-                "printed, then this link again."
+                "printed, then this link again.",
             )
-
-    def _refuse(self, sentence: str) -> NoReturn:
-        raise Refused(HTTPStatus.FORBIDDEN, sentence)
 
     def _is_token(self, token: str) -> bool:
         """Compare in constant time, so that timing reveals nothing of the token."""

@@ -136,6 +136,14 @@ async def ask(port: int, *request: Any) -> Reply:
             await one.writer.wait_closed()
 
 
+async def pause(seconds: float) -> float:
+    """Come again after a while; returns by how much the client itself was late, in seconds."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + seconds
+    await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=seconds)
+    return clock() - until
+
+
 def strict(text: str) -> Any:
     """JSON without NaN, as JavaScript reads it."""
 
@@ -184,5 +192,7 @@ def ended_in_error(reply: Reply) -> bool:
     """Whether a reply says that it is no whole one: a status, an error event, a cut connection."""
     if reply.status != 200 or not reply.whole:
         return True
+    if reply.headers["content-type"] == "application/json":
+        return False
     parts = reply.body.decode().split("\n\n")
     return "[DONE]" not in parts[-2] and '"error"' in parts[-2]

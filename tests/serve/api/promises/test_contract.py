@@ -193,6 +193,13 @@ def bodies():
     yield COMPLETIONS, b'{"model": "lm", "prompt": ' + b"9" * 900_000 + b"}", (400,)
     yield CHAT, json.dumps(chat).encode(), (413,)
     yield CHAT, json.dumps(chat | {"messages": [{}] * 100_000}).encode(), (400,)
+    parts = [{"role": "user", "content": [{}] * 1024}] * 200
+    yield CHAT, json.dumps(chat | {"messages": parts}).encode(), (400,)
+    many = {f"x{i}": 1 for i in range(60_000)}
+    yield COMPLETIONS, json.dumps(many).encode(), (400,)
+    yield COMPLETIONS, json.dumps(lm | {"metadata": many}).encode(), (400,)
+    yield COMPLETIONS, json.dumps(many)[:-1].encode() + b', "x59999": 1}', (400,)
+    yield COMPLETIONS, b'{"a": "' + b'\\"' * 500_000, (400,)  # a string without an end
 
 
 def test_limits_hold_at_their_edges(serve, table, run_folder, talker):
@@ -226,5 +233,5 @@ def test_limits_hold_at_their_edges(serve, table, run_folder, talker):
     )
     assert not wrong, wrong[:5]
     assert numbers["queue_depth"] == 0
-    assert slowest[0] < 5, f"seconds of a shared machine; the promise is 0.1: {slowest[1]}"
+    assert slowest[0] < 0.4, f"seconds of a shared machine; the promise is 0.1: {slowest[1]}"
     assert peak < 2 << 30

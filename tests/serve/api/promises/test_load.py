@@ -9,7 +9,7 @@ from statistics import median, quantiles
 import numpy as np
 import pytest
 
-from .client import COMPLETIONS, Connection, ask, run, stream
+from .client import COMPLETIONS, Connection, ask, pause, run, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
 N_REQUESTS, WARM = 20_000, 2_000
@@ -113,10 +113,11 @@ def test_memory_does_not_grow_with_requests(serve, table):
 def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     """E3; quick: tests/serve/api/test_refusals.py, test_a_full_queue_refuses_at_once.
 
-    Times of this machine are told, and bounded by what a client would call an outage.
+    Of times that this machine shares with others, the promise (50 ms, 100 ms, 95 %) is told, and
+    four times it is the bound.
     """
     fields = {"prompt": "the cat", "max_tokens": 40, "stream": True}
-    statuses, refused, lives, other = Counter(), [], [], []
+    statuses, refused, lives, late, other = Counter(), [], [], [], []
 
     async def asked(server, until, clock, busy=False):
         one = await Connection.open(server.port)
@@ -130,7 +131,7 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
                 n += 1
             elif (reply.status, reply.headers.get("retry-after")) == (429, "1"):
                 refused.append(clock() - began)
-                await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.2)
+                late.append(await pause(0.2))
             else:
                 other.append(reply)
         return n
@@ -141,6 +142,7 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
             began = clock()
             assert (await one.ask("GET", "/livez")).status == 200
             lives.append(clock() - began)
+            await pause(0.01)  # it asks for the server's health, and is no load of its own
 
     async def all_of(server):
         clock = asyncio.get_running_loop().time
@@ -165,13 +167,14 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     table(
         "E3",
         f"10 times the load for {OVERLOAD_SECONDS} s: {statuses[200]:,} whole, {statuses[429]:,} "
-        f"told to come again (p99 {p99(refused):.0f} ms), /livez p99 {p99(lives):.0f} ms, "
+        f"told to come again (median {1000 * median(refused):.0f} ms, p99 {p99(refused):.0f}; the "
+        f"clients themselves late by p99 {p99(late):.0f}), /livez p99 {p99(lives):.0f} ms, "
         f"{100 * busy / peak:.0f} % of the throughput without overload",
     )
     assert not other
     assert statuses[429] > statuses[200] / 10
-    assert busy > peak / 2
-    assert max(p99(refused), p99(lives)) < 1000
+    assert busy > peak * 0.8
+    assert (p99(refused) < 200, p99(lives) < 400) == (True, True)
 
 
 def test_metrics_are_what_clients_counted(serve, table):
@@ -210,26 +213,42 @@ def test_metrics_are_what_clients_counted(serve, table):
     assert len(last) - len(after) <= 0
 
 
-def gaps_of(times):
-    return [b - a for a, b in pairwise(times)]
+def largest(replies):
+    """The largest gap between tokens of streams of visible tokens, and its 99th percentile, as
+    multiples of the median."""
+    found = []
+    for reply in replies:
+        stream(reply)
+        own = [b - a for a, b in pairwise(reply.times)]
+        found.append((max(own) / median(own), quantiles(own, n=100)[-1] / median(own)))
+    return [max(one) for one in zip(*found, strict=True)]
 
 
-def test_nobody_waits_for_the_long_ones(serve, table):
+def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
     """E14; quick: tests/engine/test_engine.py, test_a_long_prompt_is_read_between_the_tokens_of_others
-    counts elements instead of seconds. Times of a shared machine are told and bounded loosely."""
+    counts elements instead of seconds. The promise is 3 times the median; a shared machine may do
+    half of what is bounded here without any long prompt."""
+    from glassformer import load
 
-    async def all_of(server):
+    tokenizer = load(run_folder).tokenizer
+    shown = [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
+    broken = [i for i, text in enumerate(shown) if not text or not text.isascii()]
+
+    async def streams(server, long_ones):
+        """Four streams, each of whose tokens is shown at once, beside long prompts."""
         short = {**server.long, "prompt": "the cat", "max_tokens": 300, "stream": True}
-        await ask(server.port, "POST", COMPLETIONS, short)  # warm
+        short["logit_bias"] = short["logit_bias"] | {str(i): -100 for i in broken}
         own = [
             asyncio.ensure_future(ask(server.port, "POST", COMPLETIONS, short)) for _ in range(4)
         ]
-        for i in range(20):  # none has a prefix of another
+        for i in range(long_ones):  # none has a prefix of another
             long = {**server.long, "prompt": f"{i:03} " + "the cat sat " * 40, "max_tokens": 1}
             await ask(server.port, "POST", COMPLETIONS, long)
-        replies = await asyncio.gather(*own)
-        for reply in replies:
-            stream(reply)
+        return largest(await asyncio.gather(*own))
+
+    async def all_of(server):
+        await streams(server, 0)  # warm
+        alone, beside = await streams(server, 0), await streams(server, 20)
         many = {**server.long, "prompt": "a", "max_tokens": 8}
         order = []
 
@@ -241,17 +260,16 @@ def test_nobody_waits_for_the_long_ones(serve, table):
         greedy = [asyncio.ensure_future(client("greedy", 10)) for _ in range(100)]
         await ask(server.port, "GET", "/livez")  # the greedy ones are there first
         await asyncio.gather(*(client("modest", 1) for _ in range(10)), *greedy)
-        return [gaps_of(reply.times) for reply in replies], order
+        return alone, beside, order
 
     with serve("--threads", 1) as server:
-        gaps, order = run(all_of(server))
-    ratio = max(max(own) / median(own) for own in gaps)
-    usual = max(quantiles(own, n=100)[-1] / median(own) for own in gaps)
+        alone, beside, order = run(all_of(server))
     place = max(i for i, name in enumerate(order) if name == "modest") + 1
     table(
         "E14",
-        f"long prompts beside decodes: largest gap between tokens {ratio:.1f} times the median "
-        f"(p99 {usual:.1f}); 10 clients of one request are done as {place} of {len(order)}",
+        f"long prompts beside decodes: largest gap between tokens {beside[0]:.1f} times the median "
+        f"(p99 {beside[1]:.1f}), without them {alone[0]:.1f} ({alone[1]:.1f}); 10 clients of one "
+        f"request are done as {place} of {len(order)}",
     )
-    assert ratio < 100, "a stall, not noise"
+    assert beside[0] <= max(3, 2 * alone[0])
     assert place < 60

@@ -7,12 +7,12 @@ from statistics import median, quantiles
 
 import pytest
 
-from .client import COMPLETIONS, Connection, run, stream
+from .client import COMPLETIONS, Connection, pause, run, stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
-N_EACH, N_READERS = 100, 5
-LIMITS = {"receive": 10.0, "send": 5.0, "queue": 1000}
-"""Seconds until what stalls is cut; readers hold 16 texts each."""
+N_EACH, N_USUAL = 100, 1000
+LIMITS = {"receive": 10.0, "send": 30.0, "queue": 1000}
+"""Seconds until what stalls is cut."""
 HALF = f"POST {COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
@@ -70,63 +70,89 @@ async def pipelined(server) -> bytes:
     return b"HTTP/1.1 200"
 
 
-async def stalled_reader(server) -> bytes:
-    """Asks for some megabytes and reads none."""
-    own = socket.create_connection(("127.0.0.1", server.port))
+KINDS = [half_header, later_half_header, half_body, endless_chunks, pipelined]
+
+
+async def stalled_reader(server, number: int) -> socket.socket:
+    """Asks for more than the system keeps for it, every other one as a stream, and reads none."""
+    own = socket.socket()
     own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    fields = {**server.long, "prompt": ["a", "b"], "max_tokens": 450, "n": 8, "logprobs": 20}
-    body = json.dumps(fields | {"stream": True}).encode()
+    own.connect(("127.0.0.1", server.port))
+    fields = {**server.long, "prompt": "a", "max_tokens": 150, "logprobs": 20}
+    body = json.dumps(fields | {"stream": number % 2 == 0}).encode()
     own.sendall((HALF + f"content-length: {len(body)}\r\n\r\n").encode() + body)
     return own
 
 
-async def usual(server, n: int, until=None):
-    """Seconds to the first token of a normal client's requests."""
+async def usual(server, until=None):
+    """Milliseconds to the first token of a normal client's requests."""
     clock, found = asyncio.get_running_loop().time, []
     one = await Connection.open(server.port)
-    while len(found) < n or (until is not None and not until.done()):
+    while len(found) < N_USUAL or (until is not None and not until.done()):
         began = clock()
         fields = {**server.long, "prompt": "the cat", "max_tokens": 3, "stream": True}
         reply = await one.ask("POST", COMPLETIONS, fields)
         stream(reply)
-        found.append(reply.times[0] - began)
+        found.append(1000 * (reply.times[0] - began))
+    one.close()
     return found
+
+
+async def beside_senders(server):
+    """What a normal client sees beside those that stall in sending, and what these are told."""
+    tasks = [asyncio.ensure_future(kind(server)) for kind in KINDS for _ in range(N_EACH)]
+    together = asyncio.gather(*tasks)
+    found = await usual(server, together)
+    return found, [one[:12] for one in await together]
+
+
+async def beside_readers(server):
+    """What a normal client sees beside those that stall in reading, when all is computed that they
+    asked for, and how many streams are cut then; all their connections are closed at the end."""
+    before, n_files = await server.numbers(), server.n_files
+    sockets = [await stalled_reader(server, number) for number in range(2 * N_EACH)]
+    async with asyncio.timeout(120):
+        while (now := await server.numbers())["engine_load"] or now["in_flight"] < N_EACH:
+            await pause(0.5)
+    assert now["in_flight"] == N_EACH  # the plain ones are answered
+    found = await usual(server)
+    assert (await server.numbers())["in_flight"] == N_EACH, "they were there all the time"
+    async with asyncio.timeout(120):
+        while (await server.numbers())["in_flight"]:
+            await pause(0.5)
+        after = await server.idle()
+        while server.n_files > n_files:
+            await pause(0.5)
+    for one in sockets:
+        one.close()
+    return found, after["cancelled_total"] - before["cancelled_total"]
 
 
 def test_what_stalls_is_cut_and_others_do_not_notice(serve, table):
     """E4; quick: tests/serve/api/test_protocol.py, and test_refusals.py for bodies."""
-    kinds = [half_header, later_half_header, half_body, endless_chunks, pipelined]
 
     async def all_of(server):
-        await usual(server, 20)
-        before = await usual(server, 300)
-        tasks = [asyncio.ensure_future(kind(server)) for kind in kinds for _ in range(N_EACH)]
-        together = asyncio.gather(*tasks)
-        beside = await usual(server, 300, together)
-        replies = [one[:12] for one in await together]
-        sockets = [await stalled_reader(server) for _ in range(N_READERS)]
-        async with asyncio.timeout(60):
-            while (await server.numbers())["in_flight"] < N_READERS:
-                pass
-        numbers = await server.idle()
-        for one in sockets:
-            one.close()
-        await server.idle()
-        return before, beside, replies, numbers["cancelled_total"]
+        await usual(server)
+        before = await usual(server)
+        senders, replies = await beside_senders(server)
+        readers, cut = await beside_readers(server)
+        return before, senders, readers, await usual(server), replies, cut
 
     with serve("--threads", 1, limits=LIMITS) as server:
-        before, beside, replies, cut = run(all_of(server))
+        *times, replies, cut = run(all_of(server))
         n_files = server.n_files
-    slower = median(beside) / median(before)
-    p99 = [1000 * quantiles(times, n=100)[-1] for times in (before, beside)]
+    usually = max(median(times[0]), median(times[3]))
+    slower = [median(own) / usually for own in times[1:3]]
+    p99 = [quantiles(own, n=100)[-1] for own in times]
     table(
         "E4",
-        f"{N_EACH} each of {len(kinds)} kinds and {N_READERS} stalled readers: all cut; first token "
-        f"of others: median {slower:.2f} times, p99 {p99[0]:.0f} to {p99[1]:.0f} ms",
+        f"{N_EACH} each of {len(KINDS)} kinds of senders and 2 of readers that stall: all cut; first "
+        f"token of others: median {slower[0]:.2f} and {slower[1]:.2f} times, p99 {p99[1]:.1f} and "
+        f"{p99[2]:.1f} ms, without them {p99[0]:.1f} and {p99[3]:.1f}",
     )
-    assert cut >= N_READERS
-    by_kind = [set(replies[i * N_EACH : (i + 1) * N_EACH]) for i in range(len(kinds))]
+    assert cut == N_EACH
+    by_kind = [set(replies[i * N_EACH : (i + 1) * N_EACH]) for i in range(len(KINDS))]
     assert by_kind[2] <= {b"HTTP/1.1 408", b""}
     assert by_kind[3] <= {b"HTTP/1.1 413", b""}
     assert n_files < 60
-    assert slower < 20, "a stall, not noise"
+    assert max(slower) < 2, "the promise is 1.2; this machine is shared"

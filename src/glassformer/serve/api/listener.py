@@ -1,0 +1,130 @@
+"""uvicorn around an application, at a socket, and its end.
+
+SIGTERM, Ctrl-C   ─> not ready, no new requests ─> running ones finish, or end with an error at
+                     the end of the drain
+a second signal   ─> at once
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from glassformer.errors import ConfigError
+from glassformer.serve.api.admission import Admission
+from glassformer.serve.api.envelope import Log
+from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.protocol import protocol
+
+CLOSING = 2
+"""Seconds that uvicorn waits for connections when all calls have ended."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn at a socket that listens; it drains `calls`, the requests in hand of `app`."""
+
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, limits: Limits, calls: Admission, log: Log
+    ):
+        self.socket, self.limits, self.calls, self.log = listener, limits, calls, log
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol(limits),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=limits.keep_alive,
+                timeout_graceful_shutdown=CLOSING,
+            )
+        )
+
+    def answer(self) -> None:
+        """Answer until the end."""
+        logger = logging.getLogger("uvicorn")
+        logger.handlers, logger.propagate = [_JsonLines(self.log)], False
+        self.run(sockets=[self.socket])
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Answer in a thread beside the body."""
+        thread = threading.Thread(target=self.answer, name="server", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.end()
+            thread.join()
+
+    def end(self) -> None:
+        """End at once."""
+        self.should_exit = self.force_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal, end at the second."""
+        if self.calls.draining:
+            self.end()
+        else:
+            self.calls.draining = True
+            asyncio.run_coroutine_threadsafe(self._drained(), self._running)
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`."""
+        self._running = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server`, which also waits for connections when it must not."""
+        if self.force_exit:
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+        await super().shutdown(sockets)
+
+    async def _drained(self) -> None:
+        self.log.write(event="draining", requests=len(self.calls))
+        await self.calls.drain(self.limits.drain)
+        self.should_exit = True
+
+
+class _JsonLines(logging.Handler):
+    """uvicorn's warnings as lines of our log."""
+
+    def __init__(self, log: Log):
+        super().__init__(logging.WARNING)
+        self.log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record without its traceback, which may hold a prompt."""
+        error = record.exc_info[0] if record.exc_info else None
+        more = {} if error is None else {"error": error.__name__}
+        self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0], **more)
+
+
+def listening(host: str, *ports: int) -> socket.socket:
+    """A socket that listens at the first of these ports that is free; ConfigError: none is, or the
+    address is not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    said = ""
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except (OSError, OverflowError) as error:
+            said = getattr(error, "strerror", None) or str(error)
+    tried = " to ".join(map(str, dict.fromkeys((ports[0], ports[-1]))))
+    raise ConfigError(
+        f"The server cannot listen at {host}, port {tried} ({said}); choose another --port or "
+        "--host."
+    )
+
+
+def address_of(host: str, port: int) -> str:
+    """Where a server is reached."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,198 @@
+"""The explorer as an ASGI application: who may ask, its files, its operations.
+
+    GET  /?token=...   sets the cookie and redirects to /
+    GET  /...          a file of `static/`
+    POST /api          JSON -> a safetensors file
+    POST /stream       JSON -> one JSON object a line
+
+An error is `{"error": "one sentence", "kind": "ConfigError"}` with a status of 400 or above.
+"""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, cast
+from urllib.parse import parse_qs
+
+import numpy as np
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from glassformer.errors import GlassformerError
+from glassformer.serve.api.access import keep, single
+from glassformer.serve.api.admission import Admission
+from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.metrics import Metrics
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.receiving import check_body, received, until_gone
+from glassformer.serve.api.strict_json import parsed
+from glassformer.serve.explorer.auth import ONCE, Guard
+from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
+from glassformer.serve.explorer.page import Files
+from glassformer.serve.explorer.wire import Reply, text
+from glassformer.serve.explorer.worker import Worker
+
+Gone = Callable[[], bool]
+LARGEST_BODY = 48 << 20
+"""Bytes of a request: an image or audio as text."""
+LIMITS = Limits(
+    body=LARGEST_BODY,
+    remedy="send a smaller file",
+    headers=64 << 10,
+    queue=4 * LARGEST_BODY,
+    deadline=float("inf"),
+    receive=60.0,
+    drain=10.0,
+    connections=128,
+    keep_alive=60,
+)
+"""`queue` is in bytes: of all requests that are being read or answered."""
+SMALL = 1 << 10
+"""Bytes below which an answer is not compressed."""
+OWN = {"cache-control": "no-store", "vary": "Accept-Encoding"}
+LINES = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
+
+
+class Application:
+    """The explorer's routes; what computes is done by `worker`."""
+
+    def __init__(self, explorer: Explorer, guard: Guard, worker: Worker):
+        self.explorer, self.guard, self.worker, self.files = explorer, guard, worker, Files()
+        self.calls = Admission(LIMITS, Metrics(), "bytes")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        headers = single(scope, ONCE, LIMITS.headers)
+        self.guard.check_host(headers)
+        if scope["method"] == "POST":
+            await self._op(headers, scope, receive, send)
+        elif scope["method"] in ("GET", "HEAD"):
+            with self.calls.admit(0) as call:
+                await call.limited(self._file(headers, scope)(scope, receive, send))
+        else:
+            raise ApiError(501, "The explorer answers GET, HEAD and POST.")
+
+    def _file(self, headers: Mapping[str, str], scope: Scope) -> Response:
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and token:
+            self.guard.check_token(token)
+            return Response(b"", 303, {"location": "/", "set-cookie": self.guard.set_cookie} | OWN)
+        file = self.files.find(scope["path"])
+        if file is None:
+            raise ApiError(404, "There is no such file; the explorer is at /.")
+        content, tag, kind = file
+        known = OWN | {"etag": tag, "cache-control": "no-cache"}
+        if tag in headers.get("if-none-match", ""):
+            return Response(b"", 304, known)
+        return _sent(content, kind, _unpacks(headers), known)
+
+    async def _op(
+        self, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        begin = {"/api": self._answer, "/stream": self._stream}.get(scope["path"])
+        if begin is None:
+            raise ApiError(404, "Requests are sent to /api and /stream.")
+        self.guard.check_page(headers)
+        keep(scope)
+        with self.calls.admit(self._size(headers)) as call:
+            body = await call.limited(received(receive, LIMITS))
+            left = threading.Event()
+
+            def gone() -> bool:
+                self.worker.between()  # others have their turn
+                return left.is_set()
+
+            async def answered() -> None:
+                begun = self.worker.submit(begin, body, gone, _unpacks(headers))
+                answer = await asyncio.wrap_future(begun)
+                await answer(scope, receive, send)
+
+            try:
+                await until_gone(receive, call.limited(answered()))
+            finally:
+                left.set()
+
+    def _size(self, headers: Mapping[str, str]) -> int:
+        """Bytes of the body of a request that has passed the checks of its headers."""
+        size = headers.get("content-length", "")
+        if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
+            raise ApiError(411, "The request must state its Content-Length.")
+        check_body(headers, LIMITS)
+        return int(size)
+
+    def _answer(self, body: bytes, gone: Gone, unpacks: bool) -> Response:
+        reply = self.explorer.handle(parsed(body, LIMITS.depth), gone)
+        return _sent(reply.to_bytes(), "application/octet-stream", unpacks and worth(reply))
+
+    def _stream(self, body: bytes, gone: Gone, unpacks: bool) -> "Lines":
+        request = parsed(body, LIMITS.depth)
+        return Lines(self.worker, cast(Any, self.explorer.stream(request, gone)))
+
+
+class Lines:
+    """The items of a stream, a line for each; made and advanced in the thread that computes.
+
+    An error before the first is an error of its own, a later one the last line.
+    """
+
+    def __init__(self, worker: Worker, items: Generator[dict[str, Any]]):
+        self.worker, self.items = worker, items
+        self.first = self._next()
+
+    def _next(self) -> bytes | None:
+        item = next(self.items, None)
+        return None if item is None else _line(item)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+
+        async def write(data: bytes, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": more})
+
+        await send({"type": "http.response.start", "status": 200, "headers": LINES})
+        line, last = self.first, {"done": True}
+        try:
+            while line is not None:
+                await write(line)
+                line = await asyncio.wrap_future(self.worker.submit(self._next))
+        except Exception as error:  # noqa: BLE001 - the status is sent, the error is a line
+            last = problem(error)
+        finally:
+            self.worker.submit(self.items.close)
+        await write(_line(last), more=False)
+
+
+def failure(error: Exception) -> Response:
+    """The reply of an error."""
+    status, headers = 500, OWN
+    match error:
+        case ApiError():
+            status, headers = error.status, OWN | error.headers
+        case UnknownOp():
+            status = 404
+        case GlassformerError():
+            status = 400
+    return Response(text(problem(error)), status, headers, "application/json")
+
+
+def worth(reply: Reply) -> bool:
+    """Whether an answer is worth compressing: pixels and names shrink, digits of floats do not."""
+    arrays = reply.arrays.values()
+    shrinking = sum(array.nbytes for array in arrays if array.dtype in (np.uint8, np.int32))
+    return 2 * shrinking >= sum(array.nbytes for array in arrays)
+
+
+def _line(item: Any) -> bytes:
+    return f"{text(item)}\n".encode()
+
+
+def _unpacks(headers: Mapping[str, str]) -> bool:
+    return "gzip" in headers.get("accept-encoding", "")
+
+
+def _sent(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
+    if pack and len(content) >= SMALL:
+        content = gzip.compress(content, 1, mtime=0)
+        headers = headers | {"content-encoding": "gzip"}
+    return Response(content, headers=headers, media_type=kind)
