@@ -25,8 +25,8 @@ from glassformer.generate import Steps
 from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, contained
 
 Answer = TypeVar("Answer")
-TURN = 0.01
-"""Seconds that the event loop gets for the events of a shorter step, at most."""
+SHORT, TURN = 0.003, 0.01
+"""Seconds of a step of small operations, and those that the event loop gets behind it at most."""
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
 TOGETHER, AT_ONCE = 64, 4
@@ -133,7 +133,7 @@ class EngineThread:
             self._sent.clear()
             with suppress(RuntimeError):  # the loop has ended, and nobody waits
                 self._loop.call_soon_threadsafe(self._told, self._loop, events)
-                if seconds < TURN:
+                if seconds < SHORT:
                     self._sent.wait(TURN)
 
     def _told(self, loop: asyncio.AbstractEventLoop, events: list[News]) -> None:

@@ -5,7 +5,6 @@ ValueError in the model, with three times token 2 MemoryError, with three times 
 Exception. SIGUSR1 ends the thread that computes, SIGUSR2 lets it stand still.
 """
 
-import gc
 import json
 import signal
 import sys
@@ -37,9 +36,16 @@ def _poison() -> None:
     TokenEmbedding.forward = forward
 
 
-def _command(work) -> None:
-    (thread,) = [one for one in gc.get_objects() if type(one) is EngineThread]
-    thread._commands.put(work)
+def _noted() -> list[EngineThread]:
+    """The threads that are made from now on."""
+    inside, found = EngineThread.__init__, []
+
+    def init(self: EngineThread, *arguments) -> None:
+        inside(self, *arguments)
+        found.append(self)
+
+    EngineThread.__init__ = init
+    return found
 
 
 def _end() -> None:
@@ -52,7 +58,8 @@ if __name__ == "__main__":
     values = {name: field.default for name, field in fields.items()} | given.get("limits", {})
     Limits.__init__.__defaults__ = tuple(values[name] for name in fields)
     _poison()
-    signal.signal(signal.SIGUSR1, lambda *_: _command(_end))
-    signal.signal(signal.SIGUSR2, lambda *_: _command(threading.Event().wait))
+    threads = _noted()
+    signal.signal(signal.SIGUSR1, lambda *_: threads[0]._commands.put(_end))
+    signal.signal(signal.SIGUSR2, lambda *_: threads[0]._commands.put(threading.Event().wait))
     sys.argv[0] = "glassformer"
     main()
