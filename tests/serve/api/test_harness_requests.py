@@ -5,28 +5,39 @@ batches; the harness drops that token and calls a continuation greedy if each of
 exactly the largest log-probability.
 """
 
+from types import SimpleNamespace
+
 import pytest
 
-from glassformer.generate.likelihood import split_answer
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.decode import decode
+from glassformer.generate.likelihood import likelihoods, split_answer
+from glassformer.run.harness import Answers
 
 ASKED = {"temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
-PAIRS = [("the cat", " sat"), ("a dog ran", " on"), ("the", "m"), ("the cat", " sat on")]
+PAIRS = {
+    "lm": [("the cat", " sat"), ("a dog ran", " on"), ("the", "m"), ("the cat", " sat on")],
+    "chat": [("hot day", " cold"), ("dry", " small wet"), ("hot", " hot")],
+}
 
 
-@pytest.fixture(params=["lm", "chat"])
-def run(api, request):
-    return api.runs[request.param]
+@pytest.fixture(params=PAIRS)
+def name(request):
+    return request.param
 
 
 @pytest.fixture
-def name(api, run):
-    return next(name for name, own in api.runs.items() if own is run)
+def run(api, name):
+    return api.runs[name]
 
 
-def pairs_of(run):
+@pytest.fixture
+def pairs(run, name):
     """Texts as pairs of ids; one continuation is what the model would write itself."""
-    own = run.generate("the", temperature=0, max_new_tokens=3)
-    return [split_answer(run.tokenizer, *pair) for pair in [*PAIRS, ("the", own)]]
+    found = [split_answer(run.tokenizer, *pair) for pair in PAIRS[name]]
+    context, how = found[0][0], GenerateConfig(temperature=0.0, max_new_tokens=2)
+    own = tuple(step.ids[0] for step in decode(run.model, [list(context)], how))
+    return [*found, (context, own)]
 
 
 def scored(api, name, pairs, n_new=1):
@@ -43,10 +54,7 @@ def scored(api, name, pairs, n_new=1):
     return found
 
 
-def test_scores_are_those_of_the_run(api, run, name):
-    from glassformer.generate.likelihood import likelihoods
-
-    pairs = pairs_of(run)
+def test_scores_are_those_of_the_run(api, run, name, pairs):
     expected = likelihoods(run.model, pairs)
     found = scored(api, name, pairs)
     assert [greedy for _, greedy in found] == [one.greedy for one in expected]
@@ -56,8 +64,7 @@ def test_scores_are_those_of_the_run(api, run, name):
         assert own == pytest.approx(one.log_probs, abs=4e-6)
 
 
-def test_scores_have_the_same_bits_in_any_batch(api, run, name):
-    pairs = pairs_of(run)
+def test_scores_have_the_same_bits_in_any_batch(api, name, pairs):
     together = scored(api, name, pairs)
     assert scored(api, name, pairs[::-1]) == together[::-1]
     assert [scored(api, name, [pair])[0] for pair in pairs] == together
@@ -65,10 +72,6 @@ def test_scores_have_the_same_bits_in_any_batch(api, run, name):
 
 
 def test_new_text_is_that_of_the_adapter_for_the_run(api, folders):
-    from types import SimpleNamespace
-
-    from glassformer.run.harness import Answers
-
     adapter = Answers(str(folders["lm"]), device="cpu")
     adapter.cache_hook = SimpleNamespace(add_partial=lambda *_: None)
     options = {"until": ["t", "at", "on ", "dog", "zz"], "max_gen_toks": 8}
