@@ -11,9 +11,9 @@ alone; sides are measured in turn, A B A B, and figures are medians of the round
 
 Prints one JSON object. `tokens_per_second`: `decode` is the difference between texts of `--new`
 tokens and of one, `whole` is all new tokens over all seconds, `alone` is decode of one text.
-`ceilings`: of decode, by reading the weights once a step and, in float32, by the rate of large
-products. `first_token`: of texts that are sent at once. `gaps`: between two tokens of texts that
-are being written while a prompt that fills the context arrives.
+`ceilings`: of decode, by reading the weights, keys and values once a step and, in float32, by the
+rate of large products. `first_token`: of texts that are sent at once. `gaps`: between two tokens of
+texts that are being written while a prompt that fills the context arrives.
 """
 
 import argparse
@@ -275,19 +275,23 @@ def all_gaps(servers: Any, given: argparse.Namespace) -> dict[str, dict[str, flo
 
 
 def ceilings(folder: Path, given: argparse.Namespace) -> dict[str, float]:
-    """Tokens a second of decoding if nothing but the weights were read, or multiplied."""
+    """Tokens a second of decoding if nothing but weights, keys and values (in float32) were read,
+    or the weights multiplied."""
     run, read = gf.load(folder), bandwidth()
-    a, best = torch.ones(2048, 2048), float("inf")
-    for _ in range(5):
-        begin = time.perf_counter()
-        a @ a
-        best = min(best, time.perf_counter() - begin)
-    steps = read / weight_bytes(run, given.bits)
-    found = {"read_gb_per_second": read / 1e9, "alone": steps, "by reading": given.requests * steps}
+    weights, of = weight_bytes(run, given.bits), run.model.config
+    element = 2 * of.depth("decoder") * of.kv_heads * of.head_width * 4
+    texts = element * (given.prompt + given.new // 2)
+    found = {"read_gb_per_second": read / 1e9, "alone": read / (weights + texts)}
+    found["by reading"] = given.requests * read / (weights + given.requests * texts)
     if given.bits == "fp32":
-        products = 2 * 2048**3 / best
+        a, times = torch.ones(2048, 2048), list[float]()
+        for _ in range(5):
+            begin = time.perf_counter()
+            torch.mm(a, a)
+            times.append(time.perf_counter() - begin)
+        products = 2 * 2048**3 / min(times)
         found["gflop_per_second"] = products / 1e9
-        found["by products"] = products / (weight_bytes(run, "fp32") / 2)
+        found["by products"] = products / (weights / 2)  # two for each number of 4 bytes
     return {name: round(value, 1) for name, value in found.items()}
 
 
