@@ -239,14 +239,15 @@ async def beside(
             going.set()
 
     fields = [asked(one, 2 * given.new) | {"logprobs": 1} for one in prompts(BESIDE, given.prompt)]
-    running = [
-        asyncio.create_task(streamed(address, own, partial(came, number)))
-        for number, own in enumerate(fields)
-    ]
-    await going.wait()
-    (long,) = prompts(1, 1024 - LONG_NEW)
-    told = await streamed(address, asked(long, LONG_NEW))
-    return await asyncio.gather(*running), told
+    async with asyncio.TaskGroup() as group:
+        running = [
+            group.create_task(streamed(address, own, partial(came, number)))
+            for number, own in enumerate(fields)
+        ]
+        await going.wait()
+        (long,) = prompts(1, 1024 - LONG_NEW)
+        told = await streamed(address, asked(long, LONG_NEW))
+    return [one.result() for one in running], told
 
 
 def gaps(address: str, asked: Asked, given: argparse.Namespace) -> dict[str, float]:
