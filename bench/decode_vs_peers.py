@@ -83,18 +83,25 @@ def peer(folder: Path) -> Answer:
     return answer
 
 
+def in_format(file: Path, kind: str) -> Path:
+    """The file of a model in another format of llama.cpp, beside it."""
+    import llama_cpp
+
+    if kind == "f32":
+        return file
+    path = file.with_name(f"{kind}.gguf")
+    how = llama_cpp.llama_model_quantize_default_params()
+    how.ftype = {"f16": 1, "q8_0": 7, "q4_0": 2}[kind]  # its enum llama_ftype
+    llama_cpp.llama_model_quantize(str(file).encode(), str(path).encode(), ctypes.byref(how))
+    return path
+
+
 def llama(file: Path, kind: str, threads: int, room: int) -> Answer:
     """llama.cpp on the same weights, in a format of its own."""
     import llama_cpp
 
-    path = file
-    if kind != "f32":
-        path = file.with_name(f"{kind}.gguf")
-        how = llama_cpp.llama_model_quantize_default_params()
-        how.ftype = {"f16": 1, "q8_0": 7, "q4_0": 2}[kind]  # its enum llama_ftype
-        llama_cpp.llama_model_quantize(str(file).encode(), str(path).encode(), ctypes.byref(how))
     model = llama_cpp.Llama(
-        str(path),
+        str(in_format(file, kind)),
         n_ctx=room,
         n_batch=room,
         n_threads=threads,

@@ -66,16 +66,21 @@ def serve(
     threads: Threads of a computation; default: torch's.
     """
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.engines import Engines
     from glassformer.serve.api.limits import Limits
     from glassformer.serve.api.listener import listening
     from glassformer.serve.api.server import opened
 
     with listening(host, port) as listener:
-        engine = EngineThread(threads, Engines(max_rows, cache))  # opens the runs, too
+        engine = _engine(threads, max_rows, cache)  # opens the runs, too
         registry = opened(run, name or [], device, quantize, engine, draft or [], compile)
         _answer(registry, engine, Limits(max_body, deadline=deadline, drain=drain), rules, listener)
+
+
+def _engine(threads: int | None, max_rows: int, cache: int | None) -> "EngineThread":
+    from glassformer.serve.api.engine_thread import EngineThread
+    from glassformer.serve.api.engines import Engines
+
+    return EngineThread(threads, Engines(max_rows, cache))
 
 
 def _rules(

@@ -144,10 +144,8 @@ def generate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
-
-    With --image or --audio, it is answered about that file; with --shots, texts get a label.
-    """
+    """Continue a prompt: of --prompt, else of piped standard input, else an empty line; answer it
+    about an --image or --audio; with --shots, label texts."""
     files = given({"image": image, "audio": audio})
     packing = {"quantize": quantize, "data": data, "compile": compile}
     shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}

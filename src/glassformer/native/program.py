@@ -149,8 +149,8 @@ class Program:
         """The bias of each text's scores, if the model has one."""
         if (bias := self._stack.bias) is None:
             return []
-        device = torch.device("cpu")
-        both = ((one.query(device), one.key(device)) for one in texts)
+        numbers = torch.arange(max(one.end for one in texts))[None]
+        both = ((one.query(numbers), one.key(numbers)) for one in texts)
         return [
             (bias(query, key)[0, :, 0] * self._stack.bias_factor).float().contiguous()
             for query, key in both

@@ -28,7 +28,7 @@ BAD = [
     *((COMPLETIONS, LM | {"n": value}, "n") for value in (0, 9, -1, 2**63, True)),
     *((COMPLETIONS, LM | {"logprobs": value}, "logprobs") for value in (-1, 21, True)),
     *((COMPLETIONS, LM | {"seed": value}, "seed") for value in (2**63, 1.5, "1")),
-    *((COMPLETIONS, LM | {"stop": value}, "stop") for value in ("", ["a"] * 5, "a" * 257, [1])),
+    *((COMPLETIONS, LM | {"stop": value}, "stop") for value in ("", ["a"] * 17, "a" * 257, [1])),
     *(
         (COMPLETIONS, LM | {"prompt": value}, "prompt")
         for value in ([], [[]], [-1], [1, "a"], [[1], "a"], 1, None, {}, [99], ["a", [1]], [2**31])
@@ -86,6 +86,21 @@ def test_a_bad_request_names_its_field(api, place):
     assert (error.param, error.type) == (param, "invalid_request_error")
     assert error.message
     assert api.service.calls.weight == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"prompt": []}, "prompt: list should have at least 1 item"),
+        ({"prompt": ["a", 1]}, "prompt.1: input should be a valid string"),
+        ({"prompt": ["a"] * 3000}, "prompt: list should have at most 2048 items"),
+        ({"stop": ["a"] * 17}, "stop: list should have at most 16 items"),
+        ({"inspect": {"attention": {"layers": []}}}, "inspect.attention.layers: list should have"),
+    ],
+)
+def test_what_is_wrong_is_told_of_the_form_that_was_meant(api, fields, said):
+    error = refused(api.ask("POST", COMPLETIONS, json=LM | fields), 400)
+    assert error.message.startswith(said)
 
 
 def test_other_statuses(api, api_of):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LARGEST = (1 << 63) - 1
-MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 4, 256, 20
+MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
 MOST_MESSAGES = 1024
 BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
@@ -132,7 +132,7 @@ class Sampling(ModelRequest):
     min_p: float | None = Field(None, ge=0, le=1)
     repetition_penalty: float | None = Field(None, gt=0, le=100)
     seed: int | None = Field(None, ge=-LARGEST, le=LARGEST)
-    stop: Stops | None = Field(None, description="At most 4 strings that end the text.")
+    stop: Stops | None = Field(None, description="At most 16 strings that end the text.")
     n: int | None = Field(None, ge=1, le=MOST_CHOICES, description="Texts for each prompt.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None

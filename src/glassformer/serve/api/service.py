@@ -91,8 +91,8 @@ def validated(kind: type[Asked], value: Any) -> Asked:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = [str(part) for part in first["loc"]]
+        first = _closest(error)
+        place = [part for part in map(str, first["loc"]) if part.isalnum() or part.isidentifier()]
         known = kind.model_fields.keys()
         param = place[0][:64] if place else None
         said = first["msg"].removeprefix("Value error, ")
@@ -102,6 +102,13 @@ def validated(kind: type[Asked], value: Any) -> Asked:
             raise ApiError(400, f"There is no field {name!r}{close}.", param) from None
         where = ".".join(place)[:100] or "The request"
         raise ApiError(400, f"{where}: {said[:1].lower()}{said[1:]}.", param) from None
+
+
+def _closest(error: ValidationError) -> Any:
+    """What is wrong with the form that comes closest to the value, where a field has several: not
+    its type if that of another is right, and the innermost error."""
+    told = error.errors(include_url=False, include_context=False, include_input=False)
+    return max(told, key=lambda one: (not one["type"].endswith("_type"), len(one["loc"])))
 
 
 def schema_of(kind: type[BaseModel]) -> dict[str, Any]:

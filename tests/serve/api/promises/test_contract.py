@@ -189,7 +189,7 @@ def bodies():
     yield COMPLETIONS, b'{"a":' * 10_000 + b"1" + b"}" * 10_000, (400,)
     yield COMPLETIONS, json.dumps(lm | {"prompt": [[1]] * 100_000}).encode(), (400,)
     yield COMPLETIONS, json.dumps(lm | {"prompt": "a" * 1_000_000}).encode(), (400,)
-    yield COMPLETIONS, json.dumps(lm | {"stop": ["a" * 256] * 5}).encode(), (400,)
+    yield COMPLETIONS, json.dumps(lm | {"stop": ["a" * 256] * 17}).encode(), (400,)
     yield COMPLETIONS, b'{"model": "lm", "prompt": ' + b"9" * 900_000 + b"}", (400,)
     yield CHAT, json.dumps(chat).encode(), (413,)
     yield CHAT, json.dumps(chat | {"messages": [{}] * 100_000}).encode(), (400,)
