@@ -50,7 +50,7 @@ class Positions:
     start: int | None = None
     """If not None, positions of every row are start, start+1, ..., known without reading the
     tensor."""
-    lengths: tuple[int, ...] | None = None
+    lengths: Int[np.ndarray, "N"] | None = None
     """If not None, the one row holds documents of these lengths one behind the other, without
     padding."""
 
@@ -90,7 +90,7 @@ class Positions:
         size = torch.tensor(list(lengths))
         document = torch.arange(len(size)).repeat_interleave(size)
         position = torch.arange(len(document)) - (size.cumsum(0) - size)[document]
-        return cls(position[None], document[None], lengths=tuple(lengths))
+        return cls(position[None], document[None], lengths=size.numpy())
 
     @property
     def length(self) -> int:

@@ -9,18 +9,19 @@ length together, each sequence alone: no table of a mask, no key that is masked.
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.layers.attention import AttentionContext
 
 Run = tuple[int, int]
 """Number and length of neighbours of one length."""
 
 
-def runs(lengths: tuple[int, ...]) -> list[Run]:
+def runs(lengths: Int[np.ndarray, "N"]) -> list[Run]:
     """Neighbours of one length."""
-    return [(len(list(own)), length) for length, own in groupby(lengths)]
+    return [(len(list(own)), length) for length, own in groupby(lengths.tolist())]
 
 
 @dataclass(frozen=True)

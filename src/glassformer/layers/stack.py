@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
@@ -119,7 +120,7 @@ class Stack(nn.Module):
         return SegmentedContext(Allowed(), None, rotation, rotation, None, segments, lengths)
 
     def joined(
-        self, lengths: tuple[int, ...], positions: Positions, dtype: torch.dtype
+        self, lengths: Int[np.ndarray, "N"], positions: Positions, dtype: torch.dtype
     ) -> JoinedContext:
         """The context of documents of these lengths one behind the other in one row."""
         place, found = positions.position[0], runs(lengths)
