@@ -14,6 +14,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
+from glassformer.layers.branches import BranchedCache, BranchedContext
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.joined import JoinedContext, runs
 from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
@@ -66,13 +67,15 @@ class Stack(nn.Module):
         """
         exact = torch.promote_types(x.dtype, torch.float32)
         keys = positions if cache is None or cache.positions is None else cache.positions
+        crossed = source_positions and source_context(positions, source_positions)
         if isinstance(cache, SegmentedCache):
             context = self.segmented(positions, cache, exact)
+        elif isinstance(cache, BranchedCache):
+            context, crossed = self.branched(positions, cache, exact)
         elif cache is None and positions.lengths is not None and not self.watched():
             context = self.joined(positions.lengths, positions, exact)
         else:
             context = self.context(positions, keys, exact)
-        crossed = source_positions and source_context(positions, source_positions)
         for layer, block in enumerate(self.blocks):
             if selected is not None and layer == len(self.blocks) - 1:
                 read = selected.positions(positions)
@@ -118,6 +121,22 @@ class Stack(nn.Module):
         )
         lengths = tuple(one.length for one in cache.segments)
         return SegmentedContext(Allowed(), None, rotation, rotation, None, segments, lengths)
+
+    def branched(
+        self, positions: Positions, cache: BranchedCache, dtype: torch.dtype
+    ) -> tuple[BranchedContext, BranchedContext | None]:
+        """The contexts of self- and cross-attention of branches at these positions."""
+        assert cache.positions is not None
+        query, rotation = cache.query, self._rotation(positions, dtype)
+        table = self.mask.table(query, cache.positions) & cache.lines
+        bias = None if self.bias is None else self.bias(query, cache.positions) * self.bias_factor
+        scored = Allowed(dense=table[:, None]).prepared(), bias
+        rest = None, cache.place, cache.width
+        own, crossed = BranchedContext(*scored, rotation, rotation, *rest), None
+        if cache.sources is not None:
+            allow = source_context(query, cache.sources).allow
+            crossed = BranchedContext(allow, None, None, None, *rest)
+        return own, crossed
 
     def joined(
         self, lengths: Int[np.ndarray, "N"], positions: Positions, dtype: torch.dtype
