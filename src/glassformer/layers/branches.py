@@ -16,11 +16,12 @@ import torch
 from glassformer.axes import Bool, Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext
-from glassformer.layers.cache import Cache, KeysValues
+from glassformer.layers.cache import Cache
+from glassformer.layers.cpu_kernels import few_queries, on_cpu
 
 STEPS = 16
-"""Steps for which there is room at first."""
-Slots = tuple[Float[Tensor, "N _ G K"], Float[Tensor, "N _ G K"]]
+"""Steps for which there is room, until slots in nobody's line are left out."""
+Slots = tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]
 """Keys and values of slots of N sequences."""
 
 
@@ -39,9 +40,26 @@ class BranchedContext(AttentionContext):
         shape = len(k), self.width
         wide = spread(q[:, :, 0], self.place, len(k) * self.width)
         wide = wide.unflatten(0, shape).transpose(1, 2)
-        z = super().attend(wide, k, v, scale, dropout).transpose(1, 2).flatten(0, 1)
+        z = self.together(wide, k, v, scale).transpose(1, 2).flatten(0, 1)
         z = z if len(z) == len(q) else z.index_select(0, self.place)
         return z[:, :, None]
+
+
+    def together(
+        self,
+        q: Float[Tensor, "N H W K"],
+        k: Float[Tensor, "N G S K"],
+        v: Float[Tensor, "N G S K"],
+        scale: float,
+    ) -> Float[Tensor, "N H W K"]:
+        """Attention of the branches of each sequence."""
+        if not on_cpu(q) or q.dtype.itemsize < 4:
+            return super().attend(q, k, v, scale, 0.0)
+        added, bias = self.allow.added, self.bias
+        if bias is not None:
+            added = bias.to(q.dtype) if added is None else bias.to(q.dtype) + added
+        z = few_queries(q, k, v, added, scale)
+        return z if self.allow.some is None else z * self.allow.some
 
 
 def spread(
@@ -76,10 +94,11 @@ class BranchedCache(Cache):
     ) -> "BranchedCache":
         """The cache of `rows` prompts at these positions, each with one branch."""
         number = torch.arange(rows, device=positions.position.device)
-        room = {layer: _slots(kept, STEPS * width) for layer, kept in cache.own.items()}
+        room = {layer: _longer(kept, STEPS * width) for layer, kept in cache.own.items()}
+        cross = {i: (k.contiguous(), v.contiguous()) for i, (k, v) in cache.cross.items()}
         return cls(
             positions=positions,
-            cross=dict(cache.cross),
+            cross=cross,
             room=room,
             sources=sources,
             width=width,
@@ -133,15 +152,28 @@ class BranchedCache(Cache):
 
     def advanced(self, new: Positions) -> "BranchedCache":
         """The cache with a new element of each branch, at its position in `new`."""
-        assert self.positions is not None
         n, width, length = self.lines.shape
-        room = self.room
-        if any(keys.shape[1] < length + width for keys, _ in room.values()):
-            room = {layer: _longer(kept, kept[0].shape[1]) for layer, kept in room.items()}
+        if any(keys.shape[2] < length + width for keys, _ in self.room.values()):
+            return self._tidied().advanced(new)
+        assert self.positions is not None
         own = torch.eye(width, dtype=torch.bool, device=self.lines.device).expand(n, -1, -1)
-        lines = torch.cat([self.lines, own], 2)
-        made = replace(self, room=room, lines=lines, newest=new.position[:, 0])
+        made = replace(self, lines=torch.cat([self.lines, own], 2), newest=new.position[:, 0])
         return replace(made, positions=self.positions.extended(made.query))
+
+    def _tidied(self) -> "BranchedCache":
+        """The cache with room for more steps, and without slots in nobody's line."""
+        assert self.positions is not None
+        read = self.lines.any(1)
+        slots = read.int().argsort(stable=True, dim=1, descending=True)[:, : int(read.sum(1).max())]
+        take = lambda x: x.take_along_dim(slots[:, None, :, None], 2)
+        room = {layer: (take(k), take(v)) for layer, (k, v) in self.room.items()}
+        of = lambda x: x.expand(len(slots), -1).take_along_dim(slots, 1)
+        return replace(
+            self,
+            positions=self.positions.mapped(of),
+            room={layer: _longer(kept, STEPS * self.width) for layer, kept in room.items()},
+            lines=self.lines.take_along_dim(slots[:, None], 2),
+        )
 
     def store(
         self, layer: int, keys: Float[Tensor, "R G 1 K"], values: Float[Tensor, "R G 1 K"]
@@ -152,28 +184,23 @@ class BranchedCache(Cache):
         kept = self.room[layer]
         for room, new in zip(kept, (keys, values), strict=True):
             wide = spread(new[:, :, 0], self.place, n * width)
-            room[:, length - width : length] = wide.unflatten(0, (n, width))
-        return kept[0][:, :length].transpose(1, 2), kept[1][:, :length].transpose(1, 2)
+            wide = wide.unflatten(0, (n, width)).transpose(1, 2)
+            room[:, :, length - width : length] = wide
+        return kept[0][:, :, :length], kept[1][:, :, :length]
 
     def apart(self) -> Cache:
         """A cache with a row for each branch: copies, for those who look at rows."""
         assert self.positions is not None
         owner = self.owner
         slots = self.lines.flatten(0, 1)[self.place].nonzero()[:, 1].view(len(owner), -1)
-        take = lambda x: x[owner[:, None], slots].transpose(1, 2)
+        take = lambda x: x.transpose(1, 2)[owner[:, None], slots].transpose(1, 2)
         of = lambda x: x.expand(len(self.lines), -1)[owner[:, None], slots]
         own = {layer: (take(k), take(v)) for layer, (k, v) in self.room.items()}
         cross = {layer: (k[owner], v[owner]) for layer, (k, v) in self.cross.items()}
         return Cache(self.positions.mapped(of), own, cross)
 
 
-def _slots(kept: KeysValues, more: int) -> Slots:
-    """Keys and values of positions in as many slots, and `more`."""
-    keys, values = kept
-    return _longer((keys.transpose(1, 2), values.transpose(1, 2)), more)
-
-
 def _longer(kept: Slots, more: int) -> Slots:
     """With `more` slots, of zeros: a masked NaN would still make the weighted sum NaN."""
-    keys, values = (torch.nn.functional.pad(x, (0, 0, 0, 0, 0, more)) for x in kept)
+    keys, values = (torch.nn.functional.pad(x, (0, 0, 0, more)) for x in kept)
     return keys, values
