@@ -37,12 +37,16 @@ from glassformer.generate.advance import (
 )
 from glassformer.generate.beams import Beams, Chosen, Hypothesis, beams_of, normalized
 from glassformer.generate.config import CONSTRAINTS, GenerateConfig
-from glassformer.generate.constraints import constrained, is_set
+from glassformer.generate.constraints import Rows, constrained, is_set
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Memory, Transformer, evaluating
+
+
+HEAD_ROWS = 128
+"""Branches whose logits are computed together: few enough for these to stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +160,8 @@ def beam_steps(
     features = branching(features, config.beams)
     while True:
         with evaluating(model):
-            logits = next_logits(model, features)
-            left = logits.log_softmax(-1)
-            if constrains:
-                left = constrained(left, beams.rows(prompt_ids), config)
-            ids = likeliest(left, beams.widest)
-            log_probs = left.gather(-1, ids)
+            given = beams.rows(prompt_ids) if constrains else None
+            left, log_probs, ids = offers(model, features, beams.widest, given, config, watch)
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
         chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
@@ -171,6 +171,30 @@ def beam_steps(
         with watcher.computing():
             parents, last = chosen.parents[chosen.live], beams.ids[:, -1]
             features = grown(model, features, torch.from_numpy(parents), torch.from_numpy(last))
+
+
+def offers(
+    model: Transformer,
+    features: Features,
+    k: int,
+    given: Rows | None,
+    config: GenerateConfig,
+    watch: Watch | None,
+) -> tuple[Float[Tensor, "_ V"], Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """log p of all tokens if it is watched, that of the k likeliest, and these, for each branch;
+    `given`: what the constraints read, None without any."""
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    logits_of = lambda part: next_logits(model, replace(features, hidden=part))
+    step = len(features.hidden) if given or watch else HEAD_ROWS
+    for part in features.hidden.split(step):
+        left = logits_of(part).log_softmax(-1)
+        if given is not None:
+            left = constrained(left, given, config)
+        ids = likeliest(left, k)
+        log_probs = left.gather(-1, ids)
+        parts.append((left if watch else left[:0], log_probs, ids))
+    left, log_probs, ids = (torch.cat(column) for column in zip(*parts, strict=True))
+    return left, log_probs, ids
 
 
 def branching(features: Features, width: int) -> Features:
