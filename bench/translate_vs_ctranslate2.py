@@ -97,9 +97,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    opened = gzip.open if given.texts.suffix == ".gz" else open
-    with opened(given.texts, "rt", encoding="utf-8") as file:
-        texts = [line.strip() for line in file if line.strip()][: given.most]
+    data = given.texts.read_bytes()
+    data = gzip.decompress(data) if given.texts.suffix == ".gz" else data
+    texts = [line.strip() for line in data.decode().splitlines() if line.strip()][: given.most]
     divided = [(1, given.threads), (given.threads, 1)]
     sides: dict[str, tuple[str, Search]] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -111,7 +111,10 @@ def main() -> None:
             )
             sides[f"ctranslate2 {kind}"] = fastest(
                 [
-                    (f"batch {n}, threads {a} x {b}", theirs(folder, kind, run.task.pair, n, (a, b)))
+                    (
+                        f"batch {n}, threads {a} x {b}",
+                        theirs(folder, kind, run.task.pair, n, (a, b)),
+                    )
                     for n in BATCHES["ctranslate2"]
                     for a, b in divided
                 ],

@@ -11,6 +11,7 @@ hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,7 +44,6 @@ from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Memory, Transformer, evaluating
-
 
 HEAD_ROWS = 128
 """Branches whose logits are computed together: few enough for these to stay in the cache."""
@@ -118,10 +118,8 @@ def beam_search(
     With `early_stopping` (and k > 1) this is the search of transformers; see `beams.WideBeams`.
     Errors: those of `decode`, and `config.beams` 0.
     """
-    search = None
-    for search in beam_steps(model, prompts, config, ends, source, limits):
-        pass
-    return [] if search is None else search.best
+    last = deque(beam_steps(model, prompts, config, ends, source, limits), maxlen=1)
+    return last[0].best if last else []
 
 
 def beam_steps(

@@ -208,10 +208,10 @@ def _progress(
         ends = config.ends(tokenizer.specials.get("eos"))
     texts = [RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
-        search = None
+        best = list[Hypothesis]()
         for search in beam_steps(model, prompts, config, [*ends], source):
+            best = [found[0] for found in search.best if found]
             yield []
-        best = [] if search is None else [found[0] for found in search.best if found]
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
         limits = rooms(prompts, model, config, most)

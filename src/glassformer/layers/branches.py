@@ -44,7 +44,6 @@ class BranchedContext(AttentionContext):
         z = z if len(z) == len(q) else z.index_select(0, self.place)
         return z[:, :, None]
 
-
     def together(
         self,
         q: Float[Tensor, "N H W K"],
@@ -62,9 +61,7 @@ class BranchedContext(AttentionContext):
         return z if self.allow.some is None else z * self.allow.some
 
 
-def spread(
-    rows: Float[Tensor, "B H K"], place: Int[Tensor, "B"], n: int
-) -> Float[Tensor, "N H K"]:
+def spread(rows: Float[Tensor, "B H K"], place: Int[Tensor, "B"], n: int) -> Float[Tensor, "N H K"]:
     """The rows at their places among `n`, zeros elsewhere; all places in order are as they are."""
     if len(rows) == n:
         return rows
@@ -75,8 +72,8 @@ def spread(
 class BranchedCache(Cache):
     """A cache of N sequences with at most `width` branches each, R in all; see the module.
 
-    `positions`: those of all slots. `sources`: those of the sources. `place`: that of each branch in
-    N x width. `newest`: position of its newest element. `lines`: the slots of each place.
+    `positions`: those of all slots. `sources`: those of the sources. `place`: that of each branch
+    in N x width. `newest`: position of its newest element. `lines`: the slots of each place.
     """
 
     room: dict[int, Slots] = field(default_factory=dict)
@@ -138,7 +135,10 @@ class BranchedCache(Cache):
 
     def _selected(self, sequences: Int[Tensor, "M"]) -> "BranchedCache":
         """The cache of these sequences, without its branches."""
-        picked = lambda pair: (pair[0].index_select(0, sequences), pair[1].index_select(0, sequences))
+        picked = lambda pair: (
+            pair[0].index_select(0, sequences),
+            pair[1].index_select(0, sequences),
+        )
         assert self.positions is not None
         return replace(
             self,

@@ -178,8 +178,8 @@ def few_queries(
     if added is None:
         scores = torch.bmm(queries, keys).mul_(scale)
     else:
-        added = grouped(added.to(q.dtype).expand(n, heads, -1, -1))
-        scores = torch.baddbmm(added, queries, keys, alpha=scale)
+        first = grouped(added.to(q.dtype).expand(n, heads, -1, -1))
+        scores = torch.baddbmm(first, queries, keys, alpha=scale)
     z = torch.bmm(scores.softmax(-1), v.flatten(0, 1))
     return z.unflatten(0, (n, -1)).unflatten(2, (-1, q.shape[2])).flatten(1, 2)
 

@@ -50,8 +50,8 @@ class JoinedContext(AttentionContext):
         parts = zip(*(x[0].split(sizes, 1) for x in (q, k, v)), strict=True)
         found: list[Tensor] = []
         for (shape, own), row in zip(self.runs, parts, strict=True):
-            apart = (x.unflatten(1, shape).transpose(0, 1) for x in row)
-            found.append(own.attend(*apart, scale, dropout).transpose(1, 2).flatten(0, 1))
+            a, b, c = (x.unflatten(1, shape).transpose(0, 1) for x in row)
+            found.append(own.attend(a, b, c, scale, dropout).transpose(1, 2).flatten(0, 1))
         z = torch.cat(found)
         z = z if self.selected is None else z.index_select(0, self.selected.at)
         return z[None].transpose(1, 2)
