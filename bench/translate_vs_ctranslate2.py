@@ -12,7 +12,8 @@ RUN: a translator that CTranslate2 has a class for, such as one of BART's archit
 
 FILE: a text a line. Both sides sort the texts by length and search with five beams; each gets the
 batch size (CTranslate2 also the division of its threads) with which it was fastest before. Ours is
-timed from texts to texts, CTranslate2 from tokens to tokens. Prints one JSON object: sentences a
+timed from texts to texts, CTranslate2 from tokens to tokens; all other settings are each side's own.
+Prints one JSON object: sentences a
 second, medians of rounds A B A B ..., and how many texts are the same.
 """
 
@@ -42,7 +43,7 @@ Search = Callable[[Sequence[str]], list[str]]
 
 
 def ours(run: gf.Run, batch: int) -> Search:
-    config = GenerateConfig.parse({"beams": BEAMS, "max_new_tokens": LONGEST, "length_ratio": None})
+    config = GenerateConfig.parse({"beams": BEAMS, "max_new_tokens": LONGEST})
 
     def search(texts: Sequence[str]) -> list[str]:
         found = transduce(run.model, run.task.pair, texts, config, batch_size=batch)
