@@ -50,6 +50,9 @@ class Positions:
     start: int | None = None
     """If not None, positions of every row are start, start+1, ..., known without reading the
     tensor."""
+    lengths: Int[np.ndarray, "N"] | None = None
+    """If not None, the one row holds documents of these lengths one behind the other, without
+    padding."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -80,6 +83,14 @@ class Positions:
         real = document >= 0
         position = (slot - torch.where(begins, slot, 0).cummax(1).values).where(real, 0)
         return cls(position, document=document, valid=None if bool(real.all()) else real)
+
+    @classmethod
+    def joined(cls, lengths: Sequence[int]) -> Self:
+        """One row of documents of these lengths one behind the other, positions from 0 in each."""
+        size = torch.tensor(list(lengths))
+        document = torch.arange(len(size)).repeat_interleave(size)
+        position = torch.arange(len(document)) - (size.cumsum(0) - size)[document]
+        return cls(position[None], document[None], lengths=size.numpy())
 
     @property
     def length(self) -> int:
@@ -152,7 +163,7 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        return self.mapped(lambda t: t.to(device), self.start)
+        return replace(self.mapped(lambda t: t.to(device), self.start), lengths=self.lengths)
 
 
 @dataclass(frozen=True)

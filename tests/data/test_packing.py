@@ -13,7 +13,7 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
-from glassformer.data.order import PackedOrder, batches_of, filled
+from glassformer.data.order import PackedOrder, batches_of, filled, joined_rows
 from glassformer.losses import binary_cross_entropy, cross_entropy
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
@@ -51,6 +51,18 @@ def test_rows_hold_every_example_once_and_no_row_is_over_its_width(lengths, more
     fills = sorted(int(lengths[row].sum()) for row in rows)
     assert fills[-1] <= width
     assert len(rows) < 2 or fills[0] + fills[1] > width, "two rows that fit into one are one"
+
+
+@given(LENGTHS, TOKENS)
+def test_joined_rows_hold_every_example_once_by_length(lengths, width):
+    rows = joined_rows(lengths, width)
+    order = [i for row in rows for i in row]
+    assert sorted(order) == list(range(len(lengths)))
+    assert lengths[order].tolist() == sorted(lengths)
+    fills = [int(lengths[row].sum()) for row in rows]
+    assert all(fill <= width or len(row) == 1 for row, fill in zip(rows, fills, strict=True))
+    full = zip(fills, (int(lengths[row[0]]) for row in rows[1:]), strict=False)
+    assert all(fill + following > width for fill, following in full), "as full as they can be"
 
 
 @given(LENGTHS, TOKENS)

@@ -2,6 +2,7 @@
 rows are alone."""
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode, forced, score
 from glassformer.generate import beam as beam_module
 from glassformer.generate.beams import Beams
+from glassformer.layers import branches
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -304,6 +306,20 @@ def test_a_search_ends_when_nothing_live_can_win_any_more(monkeypatch, penalty):
     )[0]
     assert len(rows) > 6  # others were live
     assert everything[0] == best
+
+
+@named
+def test_slots_that_nobody_reads_are_left_out_and_nothing_changes(changes, monkeypatch):
+    model, config = tiny.model(**changes), how(4, n_best=4, max_new_tokens=20)
+    prompts, sources = [row(2, 1), row(4, 2), row(1, 3)], [row(3, 4), row(6, 5), row(1, 6)]
+    expected = search(model, prompts, sources, config, (3, 5))
+    monkeypatch.setattr(branches, "STEPS", 1)
+    lengths, advanced = [], branches.BranchedCache.advanced
+    noted = lambda cache, new: lengths.append(cache.lines.shape[2]) or advanced(cache, new)
+    monkeypatch.setattr(branches.BranchedCache, "advanced", noted)
+    for ones, others in zip(search(model, prompts, sources, config, (3, 5)), expected, strict=True):
+        assert_same(ones, others)
+    assert any(after < before + 4 for before, after in pairwise(lengths))
 
 
 def test_what_is_cut_off_stands_behind_what_ended_even_with_a_better_score():

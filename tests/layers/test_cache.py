@@ -34,28 +34,6 @@ def test_selected_rows_are_copies():
     assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
 
 
-def test_reordered_rows_keep_their_sources():
-    """As hypotheses of one sentence do: only their own keys and values are copied."""
-    cache = Cache().advanced(Positions.padded([1, 2], "left"))
-    cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), -torch.arange(4.0).view(2, 1, 2, 1))
-    cross = cache.once(0, lambda: (torch.ones(2, 1, 5, 1), torch.zeros(2, 1, 5, 1)))
-    picked = cache.selected(torch.tensor([1, 1]), same_sources=True)
-    assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3]
-    assert picked.own[0][1].flatten().tolist() == [-2, -3, -2, -3]
-    assert picked.cross[0] is cross
-    assert picked.positions is cache.positions
-    later = picked.advanced(Positions.arange(1, start=2))
-    assert later.store(0, torch.ones(2, 1, 1, 1), torch.ones(2, 1, 1, 1))[0].flatten().tolist() == [
-        2,
-        3,
-        1,
-        2,
-        3,
-        1,
-    ]
-    assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
-
-
 def test_the_encoder_s_keys_are_computed_once_for_each_line_of_descent():
     calls = []
 

@@ -11,6 +11,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.layers import cpu_kernels
 from glassformer.layers.cpu_kernels import (
+    LARGE_PRODUCT,
     LARGE_WEIGHT,
     MIN_ROWS,
     ONE_DNN,
@@ -54,12 +55,16 @@ def test_a_large_product_without_gradients_takes_the_other_kernel(monkeypatch):
 
     monkeypatch.setattr(cpu_kernels, "ONE_DNN", noted)
     weight = torch.zeros(1024, LARGE_WEIGHT // 1024)
-    cases = {"one row": (torch.zeros(1, 128), weight), "rows": (torch.zeros(64, 128), weight)}
+    cases = {
+        "large weight, one row": (torch.zeros(1, 128), weight),
+        "large product": (torch.zeros(LARGE_PRODUCT // (128 * 8), 128), weight[:8]),
+    }
     with torch.no_grad():
         for x, w in cases.values():
             linear(x, w, None)
         assert used == [tuple(x.shape) for x, _ in cases.values()]
-        linear(torch.zeros(64, 127), weight[:, 1:], None)
+        linear(torch.zeros(1, 127), weight[:, 1:], None)
+        linear(torch.zeros(LARGE_PRODUCT // (128 * 8) - 1, 128), weight[:8], None)
         linear(torch.zeros(1, 128).double(), weight.double(), None)
         with torch.autocast("cpu", torch.bfloat16):
             assert linear(torch.zeros(1, 128), weight, None).dtype == torch.bfloat16

@@ -1,7 +1,11 @@
 """Laws that every model obeys whatever its configuration: causality, padding, packing, cache,
 order."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +16,8 @@ from torch.testing import assert_close
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.layers.cache import Cache
+from glassformer.layers.joined import JoinedContext
+from glassformer.layers.tap import Tape, recording
 from tiny import EXACT, POSITIONS
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -85,6 +91,49 @@ def test_packed_documents_are_as_if_alone(variant, sizes):
         packed = model(Batch(torch.cat(rows)[None], Positions.packed(document))).logits[0]
         alone = torch.cat([model(row[None]).logits[0] for row in rows])
         assert_close(packed, alone, **EXACT)
+
+
+@given(variants, lengths, st.data())
+def test_joined_documents_are_as_if_alone(variant, sizes, data):
+    """Also where only some of their elements are read, in any order."""
+    ids = torch.cat([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)])
+    at = torch.tensor(data.draw(st.lists(st.integers(0, len(ids) - 1), min_size=1, max_size=9)))
+    batch = Batch(ids[None], Positions.joined(sizes))
+    for architecture in ("decoder", "encoder"):
+        model = tiny.model(architecture=architecture, **variant)
+        alone = torch.cat([model(row[None]).logits[0] for row in ids.split(sizes)])
+        with fired() as runs:
+            assert_close(model(batch).logits[0], alone, **EXACT)
+            assert_close(model(replace(batch, at=at)).logits, alone[at], **EXACT)
+        assert runs == [len([*groupby(sizes)])] * 4, "neighbours of one length are one call"
+
+
+def test_a_tape_reads_the_patterns_of_a_joined_row():
+    model, sizes = tiny.model(architecture="encoder"), (2, 3)
+    batch = Batch(tiny.tokens(1, 5), Positions.joined(sizes))
+    tape = Tape(model, keep=("*.attention.pattern",))
+    with recording(tape):
+        logits = model(batch).logits
+    assert_close(logits, model(batch).logits, **EXACT)
+    for pattern in tape.kept.values():
+        assert pattern[:, :, :2, 2:].eq(0).all()
+        assert pattern[:, :, 2:, :2].eq(0).all()
+        assert_close(pattern.sum(-1), torch.ones_like(pattern[..., 0]), **EXACT)
+
+
+@contextmanager
+def fired() -> Iterator[list[int]]:
+    """How many calls of attention each block made that read a joined row."""
+    found: list[int] = []
+    attend = JoinedContext.attend
+
+    def noted(self: JoinedContext, *rest: Any) -> torch.Tensor:
+        found.append(len(self.runs))
+        return attend(self, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JoinedContext, "attend", noted)
+        yield found
 
 
 @given(lengths, st.sampled_from(["sinusoidal", "rotary", "buckets"]))

@@ -2,6 +2,7 @@
 
 padded            one example in each row; answers follow the sequence they belong to
 packed            several examples in each row, kept apart by document numbers
+joined            all examples in rows without padding, for predictions
 shared_prefix     examples with the same patches in one row, which reads the patches once
 encoder_decoder   the sequence is the source; <bos> and the answer are the decoder's
 windows           windows of running text, whose targets are the next tokens
@@ -16,7 +17,7 @@ import torch
 
 from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
 from glassformer.data.example import Example
-from glassformer.data.order import Row, spread
+from glassformer.data.order import Row, joined_rows, spread
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import DataError, counted
 
@@ -35,6 +36,15 @@ def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[R
         numbers = np.arange(first, first := first + len(row))
         documents.append(np.repeat(numbers, [example.length for example in row]))
     return replace(_batch(chosen), positions=Positions.packed(padded_rows(documents, -1)))
+
+
+def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
+    """All examples by length, one behind the other in batches of one row without padding, each with
+    the numbers of its examples; see `layers.joined`."""
+    sizes = [example.length for example in examples]
+    for row in joined_rows(np.array(sizes, np.int64)):
+        positions = Positions.joined([sizes[i] for i in row])
+        yield row, replace(_batch([[examples[i] for i in row]]), positions=positions)
 
 
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:

@@ -27,6 +27,9 @@ ROUND_TARGET, ROUND_SOURCE = 2, 4
 waste little on padding."""
 NARROWEST = 64
 """Width of the narrowest packed row."""
+JOINED = 1024
+"""Elements of a joined row: enough for matrix products, few enough for its stream to stay in the
+cache."""
 Row = list[int]
 """The numbers of the examples in one packed row."""
 
@@ -247,6 +250,19 @@ def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Ro
             [rows[i] for i in mixed[first : first + size]] for first in range(0, len(rows), size)
         ]
     return batches
+
+
+def joined_rows(lengths: Int[np.ndarray, "N"], width: int = JOINED) -> list[Row]:
+    """All examples by length in rows of at most `width` elements, or one longer example."""
+    rows: list[Row] = []
+    left = 0
+    for i in np.argsort(lengths, kind="stable").tolist():
+        if left < lengths[i]:
+            rows.append([])
+            left = width
+        rows[-1].append(i)
+        left -= int(lengths[i])
+    return rows
 
 
 def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:

@@ -1,7 +1,7 @@
-"""Model side of decoding: prompts into a cache, then one more token for each row or some rows.
+"""Model side of decoding: prompts into a cache, then one more token for each row.
 
 features = prefill(model, rows, memory, cache)
-features = advance(model, selected(features, going), tokens)
+features = advance(model, features, tokens)
 """
 
 from collections.abc import Sequence
@@ -183,20 +183,6 @@ def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cac
     order_weights(model)
     batch = padded(examples_of(rows), "left").to(next(model.parameters()).device)
     return model.features(batch, memory, cache)
-
-
-def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = False) -> Features:
-    """Features of the given rows, in that order, for a next step.
-
-    `same_sources`: row i keeps the i-th source and the i-th positions, as hypotheses of one
-    sentence do.
-    """
-    assert features.cache is not None
-    hidden, positions, memory = features.hidden[rows], features.positions, features.memory
-    if not same_sources:
-        positions = positions.selected(rows)
-        memory = None if memory is None else memory.selected(rows)
-    return Features(hidden, positions, memory, features.cache.selected(rows, same_sources))
 
 
 def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) -> Features:

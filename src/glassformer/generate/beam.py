@@ -11,6 +11,7 @@ hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Batch, Positions
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
     Prompt,
     Prompts,
-    advance,
     begin,
     check_numbers,
     check_request,
@@ -34,16 +34,19 @@ from glassformer.generate.advance import (
     next_logits,
     prefill,
     rooms,
-    selected,
     tokens_of,
 )
-from glassformer.generate.beams import Chosen, Hypothesis, beams_of, normalized
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.constraints import constrained
+from glassformer.generate.beams import Beams, Chosen, Hypothesis, beams_of, normalized
+from glassformer.generate.config import CONSTRAINTS, GenerateConfig
+from glassformer.generate.constraints import Rows, constrained, is_set
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
+from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
-from glassformer.models.transformer import Features, Transformer, evaluating
+from glassformer.models.transformer import Features, Memory, Transformer, evaluating
+
+HEAD_ROWS = 128
+"""Branches whose logits are computed together: few enough for these to stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,16 @@ class BeamStep:
 
 @dataclass(frozen=True)
 class Search:
-    """Progress of a beam search: the candidates of its last step if it is watched, and the best
-    hypotheses that ended so far."""
+    """Progress of a beam search: the candidates of its last step if it is watched, and its
+    hypotheses."""
 
     steps: tuple[BeamStep, ...]
-    best: list[list[Hypothesis]]
+    beams: Beams
+
+    @property
+    def best(self) -> list[list[Hypothesis]]:
+        """The best of each sentence by now, best first."""
+        return self.beams.best()
 
 
 def beam_search(
@@ -110,10 +118,8 @@ def beam_search(
     With `early_stopping` (and k > 1) this is the search of transformers; see `beams.WideBeams`.
     Errors: those of `decode`, and `config.beams` 0.
     """
-    best: list[list[Hypothesis]] = []
-    for search in beam_steps(model, prompts, config, ends, source, limits):
-        best = search.best
-    return best
+    last = deque(beam_steps(model, prompts, config, ends, source, limits), maxlen=1)
+    return last[0].best if last else []
 
 
 def beam_steps(
@@ -142,30 +148,72 @@ def beam_steps(
     rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
     beams = beams_of(config, ends, rooms(rows, model, config, limits))
     prompt_ids = [tokens_of(prompt) for prompt in prompts]
+    constrains = any(is_set(config, name) for name in CONSTRAINTS)
     watcher = BeamWatcher(model, watch, config, firsts)
     # Modes are entered for each computation, since a generator would leak them.
     with watcher.computing():
-        features = prefill(model, rows, encoded(source, model), Cache())
+        memory = encoded(source, model)
+        features = prefill(model, rows, memory, Cache())
+        watcher.memory = memory
+    features = branching(features, config.beams)
     while True:
         with evaluating(model):
-            logits = next_logits(model, features)
-            left = constrained(logits.log_softmax(-1), beams.rows(prompt_ids), config)
-            ids = likeliest(left, beams.widest)
-            log_probs = left.gather(-1, ids)
+            given = beams.rows(prompt_ids) if constrains else None
+            left, log_probs, ids = offers(model, features, beams.widest, given, config, watch)
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
         chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-        yield Search(watcher.step(features, left, before, totals, chosen), beams.best())
+        yield Search(watcher.step(features, left, before, totals, chosen), beams)
         if not len(chosen.live):
             return
-        parents = chosen.parents[chosen.live]
-        same_sources = np.array_equal(before, beams.sentence)
         with watcher.computing():
-            if not same_sources or not np.array_equal(parents, np.arange(len(parents))):
-                index = torch.from_numpy(parents).to(logits.device)
-                features = selected(features, index, same_sources)
-            last = torch.from_numpy(beams.ids[:, -1]).to(logits.device)
-            features = advance(model, features, last)
+            parents, last = chosen.parents[chosen.live], beams.ids[:, -1]
+            features = grown(model, features, torch.from_numpy(parents), torch.from_numpy(last))
+
+
+def offers(
+    model: Transformer,
+    features: Features,
+    k: int,
+    given: Rows | None,
+    config: GenerateConfig,
+    watch: Watch | None,
+) -> tuple[Float[Tensor, "_ V"], Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """log p of all tokens if it is watched, that of the k likeliest, and these, for each branch;
+    `given`: what the constraints read, None without any."""
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    logits_of = lambda part: next_logits(model, replace(features, hidden=part))
+    step = len(features.hidden) if given or watch else HEAD_ROWS
+    for part in features.hidden.split(step):
+        left = logits_of(part).log_softmax(-1)
+        if given is not None:
+            left = constrained(left, given, config)
+        ids = likeliest(left, k)
+        log_probs = left.gather(-1, ids)
+        parts.append((left if watch else left[:0], log_probs, ids))
+    left, log_probs, ids = (torch.cat(column) for column in zip(*parts, strict=True))
+    return left, log_probs, ids
+
+
+def branching(features: Features, width: int) -> Features:
+    """Features of prompts from which at most `width` branches each will go on."""
+    assert features.cache is not None
+    sources = None if features.memory is None else features.memory.positions
+    rows = len(features.hidden)
+    cache = BranchedCache.of(features.cache, features.positions, sources, rows, width)
+    return replace(features, cache=cache)
+
+
+def grown(
+    model: Transformer, features: Features, parents: Int[Tensor, "B"], tokens: Int[Tensor, "B"]
+) -> Features:
+    """Go on from these branches, each with one more token."""
+    assert isinstance(features.cache, BranchedCache)
+    device, where = features.hidden.device, features.positions
+    cache = features.cache.branched(parents.to(device))
+    start = None if where.start is None else where.start + where.length
+    new = Positions(cache.newest[:, None] + 1, start=start)
+    return model.features(Batch(tokens.to(device)[:, None], new), None, cache)
 
 
 def _first(prompt: Prompt, context: int) -> int:
@@ -188,6 +236,8 @@ class BeamWatcher(Watcher):
     ):
         super().__init__(model, watch)
         self.config, self.firsts, self.length = config, firsts, 0
+        self.memory: Memory | None = None
+        """The encoder's output for all sentences."""
         self.numbers: list[int | None] = [None] * len(firsts)
         """Number of the candidate that each live hypothesis was."""
 
@@ -206,7 +256,7 @@ class BeamWatcher(Watcher):
         table = likeliest(left, max(self.watch.top, self.config.beams, 1 + chosen.offers.max()))
         log_probs = left.gather(-1, table).tolist()
         ids, sentences = table.tolist(), sentence.tolist()
-        rows = self.rows(features, [self.firsts[i] for i in sentences])
+        rows = self.rows(self.apart(features), [self.firsts[i] for i in sentences])
         offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
         fates = {offer: at for at, offer in enumerate(offered)}
         ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
@@ -227,3 +277,12 @@ class BeamWatcher(Watcher):
                 found[number].append(one)
         self.numbers = [numbers[at] for at in chosen.live.tolist()]
         return tuple(BeamStep(number, self.length - 1, own) for number, own in found.items())
+
+    def apart(self, features: Features) -> Features:
+        """Features with a row of everything for each hypothesis."""
+        cache, memory = features.cache, self.memory
+        assert isinstance(cache, BranchedCache)
+        if not self.layers:
+            return features
+        memory = None if memory is None else memory.selected(cache.number[cache.owner])
+        return replace(features, memory=memory, cache=cache.apart())

@@ -15,16 +15,14 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
-from glassformer.data.collate import packed
+from glassformer.data.collate import joined
 from glassformer.data.example import Example
-from glassformer.data.order import batches_of
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
 from glassformer.processors.text_reader import TextReader
 
-BATCH_TOKENS = 1024
 POOLS: tuple[Pool, ...] = get_args(Pool)
 
 
@@ -62,8 +60,7 @@ def embed(
     total = torch.zeros(len(texts), model.config.d_model, dtype=torch.float64)
     weight = torch.zeros(len(texts), 1, dtype=torch.float64)
     device, lengths = next(model.parameters()).device, [len(one.ids) for one in examples]
-    for rows in batches_of(np.array(lengths, np.int64), BATCH_TOKENS):
-        numbers, batch = [i for row in rows for i in row], packed(examples, rows)
+    for numbers, batch in joined(examples):
         (hidden,), places = streams(model, batch.to(device), [layer])
         of = torch.tensor([owners[i] for i in numbers])
         size = torch.tensor([[lengths[i]] for i in numbers], dtype=torch.float64)

@@ -28,6 +28,10 @@ class Tags:
     classes: np.ndarray
     probabilities: np.ndarray
 
+    def __getitem__(self, words: slice) -> "Tags":
+        """Those of some words."""
+        return Tags(self.classes[words], self.probabilities[words])
+
     def labels(self, names: Sequence[str]) -> list[Any]:
         """The likeliest class of each word by name."""
         return [names[i] for i in self.classes[:, 0].tolist()]
@@ -67,9 +71,13 @@ def tag(
 
     def compute() -> None:
         examples = [example for _, example in windows]
+        if not examples:
+            return
         found = answers(model, examples, processor.batches, precision)
+        whole, end = _likeliest(torch.cat(found), top), 0
         for (sentence, _), logits in zip(windows, found, strict=True):
-            sentence.found.append(_likeliest(logits, top))
+            begin, end = end, end + len(logits)
+            sentence.found.append(whole[begin:end])
             sentence.missing -= 1
         windows.clear()
 

@@ -167,11 +167,11 @@ def _hypotheses(
     limits = [most if ratio is None else min(most, int(ratio * len(ids)) + 20) for ids in sources]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
-        best: list[list[Hypothesis]] = []
+        last = None
         for search in beam_steps(model, prompts, config, ends, source, limits):
-            best = search.best
+            last = search
             yield
-        return best
+        return [] if last is None else last.best
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
     for step in decode(model, prompts, config, ends, source, limits=limits):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):

@@ -54,6 +54,10 @@ class AttentionContext:
         """The vectors of x that have queries."""
         return x if self.selected is None else self.selected.gather(x)
 
+    def asking(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B _ D"]:
+        """The vectors of x whose queries are projected."""
+        return self.queried(x)
+
     def attend(
         self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
     ) -> Float[Tensor, "B H T K"]:
@@ -146,8 +150,9 @@ class Attention(nn.Module):
         update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
         """Attend from x (its selected positions) to `source` (x if None) and to cached elements."""
-        if self.packed is None or source is not None or context.selected is not None:
-            q = self.queries(context.queried(x), context.rotation)
+        asking = context.asking(x)
+        if self.packed is None or source is not None or asking is not x:
+            q = self.queries(asking, context.rotation)
             new = lambda: self.keys_values(x if source is None else source, context.key_rotation)
         else:
             layers = (self.q_proj, self.k_proj, self.v_proj)

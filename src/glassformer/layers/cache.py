@@ -56,14 +56,8 @@ class Cache:
             self.cross[layer] = compute()
         return self.cross[layer]
 
-    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "Cache":
-        """The cache of the given rows, in that order, for smaller batches and reordered beams.
-
-        `same_sources`: row i keeps its positions and source, and takes only the keys and values of
-        self-attention from rows[i], as hypotheses of one sentence do.
-        """
-        if same_sources:
-            return Cache(self.positions, picked(self.own, rows), dict(self.cross))
+    def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
+        """The cache of the given rows, in that order."""
         positions = self.positions.selected(rows) if self.positions else None
         return Cache(positions, picked(self.own, rows), picked(self.cross, rows))
 

@@ -22,7 +22,10 @@ STEPS = 1 << 16
 exact."""
 _OWN = threading.local()
 LARGE_WEIGHT = 1 << 17
-"""Numbers of a weight from which on oneDNN is not slower."""
+"""Numbers of a weight from which on oneDNN is not slower, whatever the rows."""
+LARGE_PRODUCT = 1 << 20
+"""Multiplications from which on it is not slower, whatever the weight: a call of it takes ten
+microseconds, one of MKL one."""
 MIN_ROWS = 2
 """Rows from which on oneDNN computes each with the same bits, however many there are (one row has a
 kernel of its own)."""
@@ -125,11 +128,12 @@ def linear(
 ) -> Float[Tensor, "*rows F"]:
     """x Wᵀ + b; without gradients by oneDNN, where the weight is large.
 
-    On AMD's processors torch's own, MKL's, is slower: 1.1 times at 384 x 384, 1.2 to 1.8 times at
-    768 x 3072, twice at 768 x 50257 (bench/LOG.md). It has no gradient and no autocast. With few
+    On AMD's processors torch's own, MKL's, is slower: half as fast with many rows, and at 768 x
+    50257 with one (bench/LOG.md). It has no gradient and no autocast. With few
     rows a weight that was `order`ed before is twice as fast.
     """
-    large = weight.numel() >= LARGE_WEIGHT or getattr(_OWN, "invariant", False)
+    large = weight.numel() >= LARGE_WEIGHT or x.numel() * len(weight) >= LARGE_PRODUCT
+    large = large or getattr(_OWN, "invariant", False)
     plain = not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
     single = x.dtype == weight.dtype == torch.float32
     if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
@@ -157,6 +161,29 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     return x * kept.mul_(STEPS / (STEPS - dropped))
 
 
+def few_queries(
+    q: Float[Tensor, "N H W K"],
+    k: Float[Tensor, "N G S K"],
+    v: Float[Tensor, "N G S K"],
+    added: Float[Tensor, "_ _ W S"] | None,
+    scale: float,
+) -> Float[Tensor, "N H W K"]:
+    """softmax(q kᵀ · scale + added) v by two batched products, where W is small and N large.
+
+    torch's fused kernel takes two to three times as long with two threads (bench/LOG.md).
+    """
+    n, heads, _, _ = q.shape
+    grouped = lambda x: x.unflatten(1, (k.shape[1], -1)).flatten(2, 3).flatten(0, 1)
+    queries, keys = grouped(q), k.flatten(0, 1).mT
+    if added is None:
+        scores = torch.bmm(queries, keys).mul_(scale)
+    else:
+        first = grouped(added.to(q.dtype).expand(n, heads, -1, -1))
+        scores = torch.baddbmm(first, queries, keys, alpha=scale)
+    z = torch.bmm(scores.softmax(-1), v.flatten(0, 1))
+    return z.unflatten(0, (n, -1)).unflatten(2, (-1, q.shape[2])).flatten(1, 2)
+
+
 def rms_norm(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], epsilon: float
 ) -> Float[Tensor, "*rows D"]:
@@ -164,17 +191,15 @@ def rms_norm(
 
     torch composes it from single operations on a CPU: 1.2 ms against 0.6 ms.
     """
+    if not torch.is_grad_enabled():  # the same numbers without 10 microseconds of autograd
+        return (x * _scale(x, epsilon)).mul_(weight)
     return cast(Tensor, _RMSNorm.apply(x, weight, epsilon))
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        if torch.is_autocast_enabled("cpu"):  # or the scale would be a bfloat16
-            with torch.autocast("cpu", enabled=False):  # 10 microseconds, so only where needed
-                scale = _inverse_rms(x, epsilon)
-        else:
-            scale = _inverse_rms(x, epsilon)
+        scale = _scale(x, epsilon)
         ctx.save_for_backward(x, scale, weight)
         ctx.epsilon = epsilon
         return (x * scale).mul_(weight)
@@ -193,6 +218,13 @@ class _RMSNorm(torch.autograd.Function):
         return torch.addcmul(inner, x, along, value=-1).mul_(scale), of_weight, None
 
 
+def _scale(x: Tensor, epsilon: float) -> Tensor:
+    if not torch.is_autocast_enabled("cpu"):
+        return _inverse_rms(x, epsilon)
+    with torch.autocast("cpu", enabled=False):  # or the scale would be a bfloat16
+        return _inverse_rms(x, epsilon)
+
+
 def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:
     return (torch.linalg.vecdot(x, x) / x.shape[-1] + epsilon).rsqrt()[..., None]
 
@@ -202,15 +234,18 @@ def relu_squared(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:
 
     The derivative of torch's square is a power: 11 ms for relu(x).square() and back, this 1.5 ms.
     """
-    return cast(Tensor, _ReluSquared.apply(x))
+    return cast(Tensor, _ReluSquared.apply(x)) if torch.is_grad_enabled() else _squared(x)
+
+
+def _squared(x: Tensor) -> Tensor:
+    return x.clamp(min=0).square_()
 
 
 class _ReluSquared(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        positive = x.clamp(min=0)
-        return positive * positive
+        return _squared(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:

@@ -139,7 +139,7 @@ def _integers(weight: Tensor) -> Product:
     multiply: Any = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 
     def product(x: Tensor, bias: Tensor | None) -> Tensor:
-        peak = torch.linalg.vector_norm(x, torch.inf, -1, keepdim=True)
+        peak = x.abs().amax(-1, keepdim=True)  # a tenth of the time of a norm
         y = multiply(x / peak, 1 / steps, steps + 1, packed)
         return y.mul_(peak) if bias is None else torch.addcmul(bias, y, peak)
 

@@ -2,9 +2,11 @@
 norm, cache."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -12,13 +14,15 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext, SegmentedContext
 from glassformer.layers.block import STREAM, Block
+from glassformer.layers.branches import BranchedCache, BranchedContext
 from glassformer.layers.cache import Cache, KeysValues, Layers
+from glassformer.layers.joined import JoinedContext, runs
 from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
 from glassformer.layers.segments import Segment, SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
-from glassformer.layers.tap import tap
+from glassformer.layers.tap import tap, watching
 
 SOURCE_MASK = SameDocument() & Valid()
 """Mask of cross-attention: every real element of the own source, not causal (Notes C and E)."""
@@ -63,15 +67,22 @@ class Stack(nn.Module):
         """
         exact = torch.promote_types(x.dtype, torch.float32)
         keys = positions if cache is None or cache.positions is None else cache.positions
+        crossed = source_positions and source_context(positions, source_positions)
         if isinstance(cache, SegmentedCache):
             context, crossed = self.segmented(positions, cache, exact), _crossed(cache)
+        elif isinstance(cache, BranchedCache):
+            context, crossed = self.branched(positions, cache, exact)
+        elif cache is None and positions.lengths is not None and not self.watched():
+            context = self.joined(positions.lengths, positions, exact)
         else:
             context = self.context(positions, keys, exact)
-            crossed = source_positions and source_context(positions, source_positions)
         for layer, block in enumerate(self.blocks):
             if selected is not None and layer == len(self.blocks) - 1:
                 read = selected.positions(positions)
-                context = self.context(read, keys, exact, positions, selected)
+                if isinstance(context, JoinedContext):
+                    context = replace(context, selected=selected)
+                else:
+                    context = self.context(read, keys, exact, positions, selected)
                 crossed = source_positions and source_context(read, source_positions)
             update = None if cache is None else partial(_store, cache, layer)
             source_update = None if cache is None else partial(cache.once, layer)
@@ -114,6 +125,42 @@ class Stack(nn.Module):
             for layer, cross in enumerate(crosses)
             if cross is not None
         }
+
+    def branched(
+        self, positions: Positions, cache: BranchedCache, dtype: torch.dtype
+    ) -> tuple[BranchedContext, BranchedContext | None]:
+        """The contexts of self- and cross-attention of branches at these positions."""
+        assert cache.positions is not None
+        query, rotation = cache.query, self._rotation(positions, dtype)
+        table = self.mask.table(query, cache.positions) & cache.lines
+        bias = None if self.bias is None else self.bias(query, cache.positions) * self.bias_factor
+        scored = Allowed(dense=table[:, None]).prepared(), bias
+        rest = None, cache.place, cache.width
+        own, crossed = BranchedContext(*scored, rotation, rotation, *rest), None
+        if cache.sources is not None:
+            allow = source_context(query, cache.sources).allow
+            crossed = BranchedContext(allow, None, None, None, *rest)
+        return own, crossed
+
+    def joined(
+        self, lengths: Int[np.ndarray, "N"], positions: Positions, dtype: torch.dtype
+    ) -> JoinedContext:
+        """The context of documents of these lengths one behind the other in one row."""
+        place, found = positions.position[0], runs(lengths)
+        alone = {length: Positions.arange(length, 0, place.device) for _, length in found}
+        rotation = self._rotation(alone[max(alone)], dtype)
+        if rotation is not None:
+            cos, sin = rotation
+            rotation = cos.index_select(2, place), sin.index_select(2, place)
+        own = {n: AttentionContext(*self._scored(one, one)) for n, one in alone.items()}
+        return JoinedContext(
+            Allowed(), None, rotation, rotation, None, tuple((run, own[run[1]]) for run in found)
+        )
+
+    def watched(self) -> bool:
+        """Whether a tape reads the scores or patterns of a block, which are those of whole rows."""
+        attentions = (block.attention for block in self.blocks if isinstance(block, Block))
+        return any([watching(one, "scores", "pattern") for one in attentions])
 
     def _scored(self, query: Positions, key: Positions) -> tuple[Allowed, Tensor | None]:
         bias = None if self.bias is None else self.bias(query, key) * self.bias_factor

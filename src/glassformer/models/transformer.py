@@ -22,6 +22,7 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import Block
+from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
@@ -152,7 +153,7 @@ class Transformer(nn.Module):
         """The stream before the head, at all positions or at the `selected` ones.
 
         With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source,
-        and a cache of segments has the keys and values of every source.
+        and a cache of segments or branches has the keys and values of every source.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(
@@ -164,7 +165,8 @@ class Transformer(nn.Module):
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(self._encoded(batch, positions, selected), positions)
-        if self.encoder is not None and memory is None and not isinstance(cache, SegmentedCache):
+        sourced = isinstance(cache, SegmentedCache | BranchedCache)
+        if self.encoder is not None and memory is None and not sourced:
             if batch.source is None:
                 raise ConfigError(
                     "An encoder-decoder needs a source; give Batch(..., source=Batch(...))."

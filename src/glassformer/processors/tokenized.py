@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.collate import packed
+from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.data.order import PackedOrder, batches_of
+from glassformer.data.order import PackedOrder
 from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
@@ -35,7 +35,6 @@ from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
-BATCH_TOKENS = 4096
 FILE, STORE = "tokenizer.json", "tokens"
 
 
@@ -163,6 +162,10 @@ class TokenProcessor(Processor):
         """The input of a record, as `windows` takes it."""
         return record
 
+    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
+        """See `Processor`: joined, without padding."""
+        return joined(examples)
+
     def encoded_ids(self, ids: Sequence[int], words: Owners = ()) -> EncodedInput:
         """Token ids as one sequence; ConfigError: none, or too many."""
         check_ids(ids, self.facts.context)
@@ -206,11 +209,6 @@ class PackedProcessor(TokenProcessor):
         return packed(
             [e for row in rows for e in row], [[next(numbers) for _ in row] for row in rows]
         )
-
-    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """See `Processor`: packed, hardly any padding."""
-        for rows in batches_of(np.array([len(e.ids) for e in examples], np.int64), BATCH_TOKENS):
-            yield [i for row in rows for i in row], packed(examples, rows)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are taken as they are."""
