@@ -92,7 +92,7 @@ def test_the_public_names_are_these():
         *("generate", "generated", "recorded", "stream", "score"),
         *("chat", "chatted", "chat_stream"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
-        *("tag", "tagged", "classify", "classified", "embed", "contexts"),
+        *("compiled", "tag", "tagged", "classify", "classified", "embed", "contexts"),
         *("fill", "filled", "likelihoods", "few_shot"),
         *("answer", "answered", "draw"),
     }
@@ -102,6 +102,7 @@ def test_the_public_names_are_these():
         "checkpoint",
         "accept_changed",
         "quantize",
+        "compile",
     ]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
     assert list(inspect.signature(gf.Run.recorded).parameters) == [

@@ -1,6 +1,7 @@
 """The explorer with many clients: nobody holds up another, takes all the memory or all connections,
 and SIGTERM lets those who are there finish."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -250,6 +251,16 @@ def test_who_comes_while_it_ends_is_refused(explorer_of, static):
         assert "is ending" in refusal(*Client(server)("GET", "/"), 503)
 
 
+@pytest.fixture
+def own_loop():
+    """No event loop runs in this thread: a browser's client leaves one behind."""
+    others = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(others)
+
+
+@pytest.mark.usefixtures("own_loop")
 def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
     begun, ended = threading.Event(), threading.Event()
 
@@ -279,6 +290,7 @@ def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
         assert time.monotonic() - begin < LIMITS.drain, "it would wait so long for the answer"
 
 
+@pytest.mark.usefixtures("own_loop")
 def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static, monkeypatch):
     monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, drain=0.05))
 

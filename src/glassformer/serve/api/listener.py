@@ -108,15 +108,21 @@ class _JsonLines(logging.Handler):
         self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0], **more)
 
 
+LAST_PORT = 65535
+
+
 def listening(host: str, *ports: int) -> socket.socket:
     """A socket that listens at the first of these ports that is free; ConfigError: none is, or the
     address is not this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     said = ""
     for port in ports:
+        if port > LAST_PORT:
+            said = f"ports end at {LAST_PORT}"
+            continue
         try:
             return socket.create_server((host, port), family=family, backlog=2048)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             said = getattr(error, "strerror", None) or str(error)
     tried = " to ".join(map(str, dict.fromkeys((ports[0], ports[-1]))))
     raise ConfigError(
