@@ -168,7 +168,7 @@ def all_sides(place: Path, given: argparse.Namespace) -> Iterator[tuple[dict[str
             gf.export_run(folder, "gguf", place / "gguf", check=False)
             file = in_format(place / "gguf" / "model.gguf", THEIRS[given.bits])
             servers["llama.cpp"] = stack.enter_context(llama_server(file, given)), ask_llama
-        sides = {"engine": engine(gf.load(folder, quantize=quantize), given.requests)}
+        sides = {"engine": engine(gf.load(folder, quantize=quantize, compile=True), given.requests)}
         sides |= {name: server(*of) for name, of in servers.items()}
         model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
         sides["transformers"] = batching(model, given.requests, given.prompt + given.new)
