@@ -176,7 +176,7 @@ def _opened(
         return run
     from glassformer.run.quantizing import compared
 
-    costs = compared(load(folder, device), run, data)
+    costs = compared(load(folder, device, compile=compile), run, data)
     whole = costs[0].bits_per_byte is None
     sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")
     for name, cost in zip(("float32", quantize), costs, strict=True):
