@@ -140,7 +140,7 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
         offers = ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy()
         if not len(search.extend(*offers).live):
             break
-        lasts, sentences = torch.from_numpy(search.ids[:, -1]), torch.from_numpy(search.sentence)
+        lasts, sentences = torch.from_numpy(search.last), torch.from_numpy(search.sentence)
     for at, limit in enumerate(limits):
         table = lambda live, at=at: [
             dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live

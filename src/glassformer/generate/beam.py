@@ -39,12 +39,17 @@ from glassformer.generate.advance import (
 from glassformer.generate.beams import Beams, Chosen, Hypothesis, beams_of, normalized
 from glassformer.generate.config import CONSTRAINTS, GenerateConfig
 from glassformer.generate.constraints import Rows, constrained, is_set
+from glassformer.generate.lines import Lines
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
+from glassformer.layers.tap import recorded
+from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Features, Memory, Transformer, evaluating
 
+AT_ONCE = 128
+"""Sentences that a compiled step searches at the same time, about."""
 HEAD_ROWS = 128
 """Branches whose logits are computed together: few enough for these to stay in the cache."""
 
@@ -103,6 +108,7 @@ def beam_search(
     ends: Sequence[int] = (),
     source: Batch | None = None,
     limits: Sequence[int] | None = None,
+    at_once: int = AT_ONCE,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses for each prompt, best first, as found with beams of `beams`
     hypotheses.
@@ -118,7 +124,8 @@ def beam_search(
     With `early_stopping` (and k > 1) this is the search of transformers; see `beams.WideBeams`.
     Errors: those of `decode`, and `config.beams` 0.
     """
-    last = deque(beam_steps(model, prompts, config, ends, source, limits), maxlen=1)
+    steps = beam_steps(model, prompts, config, ends, source, limits, at_once=at_once)
+    last = deque(steps, maxlen=1)
     return last[0].best if last else []
 
 
@@ -130,8 +137,12 @@ def beam_steps(
     source: Batch | None = None,
     limits: Sequence[int] | None = None,
     watch: Watch | None = None,
+    at_once: int = AT_ONCE,
 ) -> Iterator[Search]:
     """The same search step by step; the last `best` is the result of `beam_search`.
+
+    With a compiled step (see `native`) that the search can use, prompts begin in order, about
+    `at_once` at the same time; without, all begin at once.
 
     Errors: those of `beam_search` and of `Watcher`.
     """
@@ -146,7 +157,14 @@ def beam_steps(
     firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
     examples = zip(examples_of(prompts), firsts, strict=True)
     rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
-    beams = beams_of(config, ends, rooms(rows, model, config, limits))
+    room = rooms(rows, model, config, limits)
+    step = None if watch is not None else compiled(model, config)
+    if step is not None and not any(isinstance(one, Example) for one in prompts):
+        ids = [one.ids.tolist() for one in rows]
+        lines, beams = Lines(model, step, ids, source), beams_of(config, ends, room, 0)
+        yield from _in_places(lines, beams, at_once)
+        return
+    beams = beams_of(config, ends, room)
     prompt_ids = [tokens_of(prompt) for prompt in prompts]
     constrains = any(is_set(config, name) for name in CONSTRAINTS)
     watcher = BeamWatcher(model, watch, config, firsts)
@@ -167,8 +185,34 @@ def beam_steps(
         if not len(chosen.live):
             return
         with watcher.computing():
-            parents, last = chosen.parents[chosen.live], beams.ids[:, -1]
+            parents, last = chosen.parents[chosen.live], beams.last
             features = grown(model, features, torch.from_numpy(parents), torch.from_numpy(last))
+
+
+def compiled(model: Transformer, config: GenerateConfig) -> CompiledStep | None:
+    """The compiled step, if a search with these settings can use it: it shows no activations, and
+    constraints read all log-probabilities."""
+    step = model.compiled_step
+    usable = step is not None and step.current and not recorded()
+    return step if usable and not any(is_set(config, name) for name in CONSTRAINTS) else None
+
+
+def _in_places(lines: Lines, beams: Beams, at_once: int) -> Iterator[Search]:
+    """The search by a compiled step, in which sentences take the places of those that ended."""
+    group, width = max(1, at_once // 4), beams.config.beams
+    while True:
+        with evaluating(lines.model):
+            while beams.waiting and beams.room + group * width <= max(at_once, group) * width:
+                number = min(group, beams.waiting)
+                lines.begin(number)
+                beams.begin(number)
+            log_probs, ids = lines.offers(beams.widest)
+        check_numbers(torch.from_numpy(log_probs))
+        chosen = beams.extend(log_probs, ids)
+        yield Search((), beams)
+        if not (len(chosen.live) or beams.waiting):
+            return
+        lines.grow(chosen.parents[chosen.live], beams.last)
 
 
 def offers(

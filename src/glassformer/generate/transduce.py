@@ -11,7 +11,7 @@ from functools import partial
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.beam import beam_steps
+from glassformer.generate.beam import beam_steps, compiled
 from glassformer.generate.beams import Hypothesis, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
@@ -76,8 +76,10 @@ def transduce_steps(
         else []
         for number, text in enumerate(texts, first)
     ]
-    call = partial(_hypotheses, model, tokenizer, config)
-    whole = yield from by_length([ids for own in pieces for ids in own], len, batch_size, call)
+    call = partial(_hypotheses, model, tokenizer, config, batch_size)
+    rows = [ids for own in pieces for ids in own]
+    places = config.beams and compiled(model, config)  # sentences take the places of others
+    whole = yield from by_length(rows, len, max(1, len(rows)) if places else batch_size, call)
     found = iter(whole)
     return [
         _joined([next(found) for _ in own], tokenizer, config) if own else [Transduction()]
@@ -159,7 +161,11 @@ def _pieces(
 
 
 def _hypotheses(
-    model: Transformer, tokenizer: PairTokenizer, config: GenerateConfig, sources: list[list[int]]
+    model: Transformer,
+    tokenizer: PairTokenizer,
+    config: GenerateConfig,
+    at_once: int,
+    sources: list[list[int]],
 ) -> Steps[list[list[Hypothesis]]]:
     """The hypotheses for each source; the limit of a target depends on its own source alone."""
     most, ends = min(config.max_new_tokens, model.config.max_length), config.ends(tokenizer.eos)
@@ -168,7 +174,9 @@ def _hypotheses(
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
         last = None
-        for search in beam_steps(model, prompts, config, ends, source, limits):
+        for search in beam_steps(
+            model, prompts, config, ends, source, limits, at_once=at_once
+        ):
             last = search
             yield
         return [] if last is None else last.best

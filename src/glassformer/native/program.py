@@ -24,10 +24,13 @@ from glassformer.layers.norm import LayerNorm, Norm
 from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
 from glassformer.layers.quantized import GROUP, grouped, quantized
 from glassformer.layers.segments import Pool, Segment
+from glassformer.models.compiled_step import Table
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
+PART = 32
+"""Hypotheses of a search that a thread computes together."""
 WHOLE, VECTOR = 64, 16
 """Columns of a matrix, and groups of a row in 4 bits, are filled with zeros up to multiples."""
 
@@ -134,6 +137,49 @@ class Program:
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
         return logits
+
+    def likeliest(
+        self, ids: np.ndarray, numbers: Tensor, own: Table, sources: Table | None, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `CompiledStep`."""
+        (lines, ends), d, n = own, self._decoder, len(ids)
+        where = Positions(torch.from_numpy(ends - 1)[None])
+        x = self._model.embed(torch.from_numpy(ids)[None], where)[0].contiguous()
+        angles = None if self._stack.rotation is None else self._stack.rotation(where)
+        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
+        biases = self._biases([Segment(0, end - 1, 1) for end in ends.tolist()])
+        table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
+        longest = max(int(ends.max()), 0 if sources is None else int(sources[1].max()))
+        shared, private, threads = self._memory(PART, longest)
+        k = min(k, d.head.rows)
+        logits, shared = torch.empty(threads * PART * d.head.rows), shared.repeat(threads)
+        log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
+        step = library.Step(
+            n=n,
+            threads=threads,
+            slots=numbers.shape[3],
+            x=x.data_ptr(),
+            cos=None if cos is None else cos.data_ptr(),
+            sin=None if sin is None else sin.data_ptr(),
+            pool=numbers.data_ptr(),
+            ends=ends.ctypes.data,
+            source_ends=None if sources is None else sources[1].ctypes.data,
+            bias=ctypes.addressof(table) if biases else None,
+            logits=logits.data_ptr(),
+            shared=shared.data_ptr(),
+            own=private.data_ptr(),
+            own_size=len(private) // threads,
+            lines=lines.ctypes.data,
+            line=lines.shape[1],
+            source_lines=None if sources is None else sources[0].ctypes.data,
+            source_line=0 if sources is None else sources[0].shape[1],
+            part=PART,
+            k=k,
+            ids=chosen.ctypes.data,
+            log_probs=log_probs.ctypes.data,
+        )
+        self._run(ctypes.addressof(d), ctypes.addressof(step))
+        return log_probs, chosen
 
     def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, int]:
         """What the threads share, what each has, and their number."""

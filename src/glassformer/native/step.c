@@ -4,13 +4,16 @@
 
    Every thread runs the whole step and computes its share of each product; a barrier stands where
    a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
-   those of a text depend neither on the other texts nor on the number of threads.
+   those of a text depend neither on the other texts nor on the number of threads. Hypotheses of a
+   search are many texts: each thread runs the whole step of a part of them.
 
    `library.py` compiles this for the processor at hand and has the same structures. */
 
 #include "vectors.h"
 
 #include "product.h"
+
+#include "likeliest.h"
 
 typedef struct {
   const float *weight, *bias; /* without a weight there is no norm */
@@ -46,6 +49,13 @@ typedef struct {
   float *shared;            /* n x (q k v + heads + 2 d_ff) */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
+  const int32_t *lines;     /* n x line: the slots of the keys of each text; NULL: first, ... */
+  const int32_t *source_lines;
+  int64_t line, source_line;
+  int64_t part;             /* texts that a thread computes alone; 0: all threads all texts */
+  int64_t k;                /* the k likeliest elements of each text; 0: all logits */
+  int64_t *ids;             /* n x k */
+  float *log_probs;         /* n x k */
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
@@ -75,12 +85,14 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* z = softmax(q · keys · scale + bias) values over n keys. */
-static void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   int64_t n, int64_t width, float scale, float *weights, float *z) {
+/* z = softmax(q · keys · scale + bias) values over n keys, in these slots or the first ones. */
+INLINE void attend(const float *q, const float *keys, const float *values, const float *bias,
+                   const int32_t *slots, int64_t n, int64_t width, float scale, float *weights,
+                   float *z) {
+#define AT(j) ((slots ? slots[j] : (j)) * width)
   float top = -INFINITY;
   for (int64_t j = 0; j < n; j++) {
-    weights[j] = dot(q, keys + j * width, width) * scale + (bias ? bias[j] : 0);
+    weights[j] = dot(q, keys + AT(j), width) * scale + (bias ? bias[j] : 0);
     if (!(weights[j] <= top)) top = weights[j];
   }
   for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
@@ -95,12 +107,12 @@ static void attend(const float *q, const float *keys, const float *values, const
     Vector total[4] = {0};
     for (int64_t j = 0; j < n; j++)
       for (int v = 0; v < 4; v++)
-        total[v] += weights[j] * load(values + j * width + k + v * WIDTH);
+        total[v] += weights[j] * load(values + AT(j) + k + v * WIDTH);
     for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
   }
   for (; k < width; k++) {
     float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[j * width + k];
+    for (int64_t j = 0; j < n; j++) total += weights[j] * values[AT(j) + k];
     z[k] = total * factor;
   }
 }
@@ -119,7 +131,8 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   for (; at < end; at++) {
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
-    float *place = keys_of(d, s, block, g) + (s->first[i] + s->ends[i] - 1) * width;
+    int64_t last = s->ends[i] - 1, slot = s->lines ? s->lines[i * s->line + last] : s->first[i] + last;
+    float *place = keys_of(d, s, block, g) + slot * width;
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
     memcpy(place, k, width * sizeof(float));
@@ -137,14 +150,17 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
     int64_t i = at / d->n_heads, h = at % d->n_heads;
     int64_t n = crossed ? s->source_ends[i] : s->ends[i];
     int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-    int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
+    const int32_t *line = crossed ? s->source_lines : s->lines;
+    if (line) line += i * (crossed ? s->source_line : s->line) + past;
+    int64_t slot = line ? 0 : (crossed ? s->source[i] : s->first[i]) + past;
     float *q = qs + i * row + h * width;
     if (q_norm->weight) normalize(q_norm, q, q, width);
     if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
     const float *keys = keys_of(d, s, block, h / group) + slot * width;
     const float *values = keys + d->n_kv_heads * s->slots * width;
     const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    attend(q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+    if (line) attend(q, keys, values, bias, line, n - past, width, d->scale, own, z + at * width);
+    else attend(q, keys, values, bias, 0, n - past, width, d->scale, own, z + at * width);
   }
 }
 
@@ -214,7 +230,40 @@ static void run(const Decoder *d, const Step *s) {
   product(&d->head, y, model, s->logits, d->head.rows, n, 0, own);
 }
 
+/* The likeliest elements of all texts, by one thread. */
+static void choose(const Decoder *d, const Step *s) {
+  for (int64_t i = 0; i < s->n; i++)
+    likeliest(s->logits + i * d->head.rows, d->head.rows, s->k, s->ids + i * s->k,
+              s->log_probs + i * s->k);
+}
+
+/* The step of n texts from `at` on, in the memory of this thread. */
+static Step part_of(const Decoder *d, const Step *s, int64_t at, int64_t n) {
+  int64_t thread = omp_get_thread_num(), angles = at * d->d_head;
+  Step part = *s;
+  part.n = n, part.x += at * d->d_model;
+  if (s->cos) part.cos += angles, part.sin += angles;
+  if (s->bias) part.bias += at;
+  if (s->source_lines) part.source_lines += at * s->source_line, part.source_ends += at;
+  part.lines += at * s->line, part.ends += at;
+  part.ids += at * s->k, part.log_probs += at * s->k;
+  part.logits += thread * s->part * d->head.rows;
+  part.shared += thread * s->part * ((2 * d->n_heads + 2 * d->n_kv_heads) * d->d_head + 2 * d->d_ff);
+  part.own += thread * s->own_size;
+  return part;
+}
+
 void decoder_step(const Decoder *d, const Step *s) {
+  if (!s->part) {
 #pragma omp parallel num_threads(s->threads)
-  run(d, s);
+    run(d, s);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic) num_threads(s->threads)
+  for (int64_t at = 0; at < s->n; at += s->part) {
+    Step part = part_of(d, s, at, s->n - at < s->part ? s->n - at : s->part);
+#pragma omp parallel num_threads(1)
+    run(d, &part);
+    choose(d, &part);
+  }
 }
