@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError
 
 SOURCE = Path(__file__).with_name("step.c")
 FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]
-FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"]
 SECONDS = 120
 """Limit of the compiler, which takes about three."""
 
@@ -28,7 +28,7 @@ class Matrix(ctypes.Structure):
     """See `product.h`."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("numbers", "scale", "sums", "steps", "zeros", "bias")),
+        *((name, c_void_p) for name in ("numbers", "scale", "steps", "bias")),
         *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
     ]
 
@@ -75,10 +75,11 @@ class Step(ctypes.Structure):
         *((name, c_int64) for name in ("n", "threads", "slots")),
         *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
         *((name, c_void_p) for name in ("source", "source_ends", "bias", "logits")),
-        *((name, c_void_p) for name in ("shared", "own")),
+        *((name, c_void_p) for name in ("shared", "inputs", "own")),
         ("own_size", c_int64),
         *((name, c_void_p) for name in ("lines", "source_lines")),
-        *((name, c_int64) for name in ("line", "source_line", "part", "k")),
+        *((name, c_int64) for name in ("line", "source_line", "part")),
+        *((name, c_int64) for name in ("shared_size", "inputs_size", "k")),
         *((name, c_void_p) for name in ("ids", "log_probs")),
     ]
 

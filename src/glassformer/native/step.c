@@ -47,12 +47,14 @@ typedef struct {
   const float *const *bias; /* of each text: n_heads x its keys; or NULL */
   float *logits;            /* n x rows of the head */
   float *shared;            /* n x (q k v + heads + 2 d_ff) */
+  float *inputs;            /* of a product of many texts */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
   const int32_t *lines;     /* n x line: the slots of the keys of each text; NULL: first, ... */
   const int32_t *source_lines;
   int64_t line, source_line;
   int64_t part;             /* texts that a thread computes alone; 0: all threads all texts */
+  int64_t shared_size, inputs_size; /* then of each thread, and logits of a part */
   int64_t k;                /* the k likeliest elements of each text; 0: all logits */
   int64_t *ids;             /* n x k */
   float *log_probs;         /* n x k */
@@ -73,11 +75,37 @@ static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
   for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
 }
 
-/* All texts normalized into this thread's memory; x itself where `norm` is none. */
-static const float *normalized(const Norm *norm, const Step *s, int64_t width, float *y) {
-  if (!norm || !norm->weight) return s->x;
-  for (int64_t i = 0; i < s->n; i++) normalize(norm, s->x + i * width, y + i * width, width);
-  return y;
+/* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
+   one tile each thread prepares for itself; of more, all threads prepare a share. */
+static Inputs prepared(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                       const float *x, int64_t stride, float *own) {
+  int64_t i = 0, end = s->n, columns = m->columns, alone = s->n <= TEXTS;
+  if (!alone) share(s->n, TEXTS, &i, &end);
+  float *rows = own, *place = alone ? own + TEXTS * columns : s->inputs;
+  Inputs in = inputs_at(m, s->n, (uint32_t *)place);
+  for (int64_t texts; i < end; i += texts) {
+    texts = tile_of(end - i);
+    for (int64_t t = 0; t < texts; t++) {
+      float *row = rows + t * columns;
+      const float *from = x + (i + t) * stride;
+      if (norm && norm->weight) normalize(norm, from, row, m->inputs);
+      else memcpy(row, from, m->inputs * sizeof(float));
+      for (int64_t k = 0; factor != 1 && k < m->inputs; k++) row[k] *= (float)factor;
+      memset(row + m->inputs, 0, (columns - m->inputs) * sizeof(float));
+    }
+    arrange(m, rows, texts, i, &in);
+  }
+  if (!alone) {
+#pragma omp barrier
+  }
+  return in;
+}
+
+/* y[i] = W x[i] + b, x as in `prepared`, or that added to y, for this thread's share of W's rows. */
+static void multiply(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                     const float *x, int64_t stride, float *y, int64_t to, int add, float *own) {
+  Inputs in = prepared(m, norm, factor, s, x, stride, own + s->n * UNIT);
+  product(m, &in, y, to, s->n, add, own);
 }
 
 static void rotate(float *x, const float *cos, const float *sin, int64_t n, float *copy) {
@@ -169,7 +197,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
 static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *norm,
                  const float *from, int64_t stride, float *own) {
   int64_t width = d->d_model, i, end;
-  product(m, from, stride, s->x, width, s->n, d->residual, own);
+  multiply(m, 0, 1, s, from, stride, s->x, width, d->residual, own);
 #pragma omp barrier
   if (d->pre_norm || !norm->weight) return;
   share(s->n, 1, &i, &end);
@@ -178,13 +206,16 @@ static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *n
 }
 
 /* This thread's share of the hidden layer. */
-static void feed(const Decoder *d, const Block *b, const Step *s, const float *y, float *hidden,
-                 float *own) {
+static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden, float *own) {
   int64_t begin, end, width = d->d_ff;
   float *gate = b->gate.numbers ? hidden + s->n * width : hidden;
-  product(&b->up, y, d->d_model, hidden, width, s->n, 0, own);
-  if (b->gate.numbers) product(&b->gate, y, d->d_model, gate, width, s->n, 0, own);
-  share(width, ROWS, &begin, &end);
+  const Norm *norm = d->pre_norm ? &b->feedforward_norm : 0;
+  multiply(&b->up, norm, 1, s, s->x, d->d_model, hidden, width, 0, own);
+  if (b->gate.numbers) {
+#pragma omp barrier
+    multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
+  }
+  share(width, UNIT, &begin, &end);
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t f = begin; f < end; f += WIDTH) {
       float *h = hidden + i * width + f, part[WIDTH] = {0};
@@ -199,11 +230,10 @@ static void run(const Decoder *d, const Step *s) {
   int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
   int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
   float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
-  float *normed = s->own + omp_get_thread_num() * s->own_size, *own = normed + n * model;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
   for (int64_t l = 0; l < d->n_blocks; l++) {
     const Block *b = d->blocks + l;
-    const float *y = normalized(d->pre_norm ? &b->attention_norm : 0, s, model, normed);
-    product(&b->qkv, y, model, qkv, row, n, 0, own);
+    multiply(&b->qkv, d->pre_norm ? &b->attention_norm : 0, 1, s, s->x, model, qkv, row, 0, own);
 #pragma omp barrier
     keep(d, b, s, l, qkv, own);
 #pragma omp barrier
@@ -211,23 +241,18 @@ static void run(const Decoder *d, const Step *s) {
 #pragma omp barrier
     join(d, s, &b->out, &b->attention_norm, z, heads, own);
     if (b->cross_q.numbers) {
-      y = normalized(d->pre_norm ? &b->cross_norm : 0, s, model, normed);
-      product(&b->cross_q, y, model, qkv, heads, n, 0, own);
+      const Norm *norm = d->pre_norm ? &b->cross_norm : 0;
+      multiply(&b->cross_q, norm, 1, s, s->x, model, qkv, heads, 0, own);
 #pragma omp barrier
       attend_all(d, &b->cross_q_norm, s, l, 1, qkv, heads, z, own);
 #pragma omp barrier
       join(d, s, &b->cross_out, &b->cross_norm, z, heads, own);
     }
-    y = normalized(d->pre_norm ? &b->feedforward_norm : 0, s, model, normed);
-    feed(d, b, s, y, hidden, own);
+    feed(d, b, s, hidden, own);
 #pragma omp barrier
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
-  const float *y = normalized(&d->norm, s, model, normed);
-  for (int64_t k = 0; d->head_factor != 1 && k < n * model; k++)
-    normed[k] = y[k] * (float)d->head_factor;
-  y = d->head_factor != 1 ? normed : y;
-  product(&d->head, y, model, s->logits, d->head.rows, n, 0, own);
+  multiply(&d->head, &d->norm, d->head_factor, s, s->x, model, s->logits, d->head.rows, 0, own);
 }
 
 /* The likeliest elements of all texts, by one thread. */
@@ -248,7 +273,7 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at, int64_t n) {
   part.lines += at * s->line, part.ends += at;
   part.ids += at * s->k, part.log_probs += at * s->k;
   part.logits += thread * s->part * d->head.rows;
-  part.shared += thread * s->part * ((2 * d->n_heads + 2 * d->n_kv_heads) * d->d_head + 2 * d->d_ff);
+  part.shared += thread * s->shared_size, part.inputs += thread * s->inputs_size;
   part.own += thread * s->own_size;
   return part;
 }
