@@ -61,6 +61,7 @@ class Program:
         assert isinstance(head, LanguageModelHead)
         self._run = library.decoder_step()
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
+        self._scratch = torch.empty(0)
         self._weights = [(one, one.data_ptr(), _version(one)) for one in model.parameters()]
         blocks = [one for one in stack.blocks if isinstance(one, Block)]
         self._blocks = (library.Block * len(blocks))(*map(self._block, blocks))
@@ -150,13 +151,16 @@ class Program:
         x = self._model.embed(torch.from_numpy(ids)[None], where)[0].contiguous()
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        biases = self._biases([Segment(0, end - 1, 1) for end in ends.tolist()])
+        biases = self._biases_of(ends)
         table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
         longest = max(int(ends.max()), 0 if sources is None else int(sources[1].max()))
-        shared, inputs, private, threads = self._memory(PART, longest)
-        k = min(k, d.head.rows)
-        sizes = PART * d.head.rows, len(shared), len(inputs)
-        logits, shared, inputs = (torch.empty(threads * size) for size in sizes)
+        k, threads = min(k, d.head.rows), torch.get_num_threads()
+        sizes = PART * d.head.rows, *self._sizes(PART, longest)
+        if len(self._scratch) < threads * sum(sizes):
+            self._scratch = torch.empty(threads * sum(sizes))
+        logits, shared, inputs, private = self._scratch[: threads * sum(sizes)].split(
+            [threads * size for size in sizes]
+        )
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         step = library.Step(
             n=n,
@@ -173,7 +177,7 @@ class Program:
             shared=shared.data_ptr(),
             inputs=inputs.data_ptr(),
             own=private.data_ptr(),
-            own_size=len(private) // threads,
+            own_size=sizes[3],
             lines=lines.ctypes.data,
             line=lines.shape[1],
             source_lines=None if sources is None else sources[0].ctypes.data,
@@ -190,13 +194,18 @@ class Program:
 
     def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
         """What the threads share, also inputs of products, what each has, and their number."""
+        (shared, inputs, own), threads = self._sizes(n, longest), torch.get_num_threads()
+        return torch.empty(shared), torch.empty(inputs), torch.empty(threads * own), threads
+
+    def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
+        """Numbers in each of these for one thread."""
         d = self._decoder
-        heads, threads = d.n_heads * d.d_head, torch.get_num_threads()
+        heads = d.n_heads * d.d_head
         shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
         own = n * UNIT + max(TILE * (widest + inputs), longest + TILE, d.d_head)
-        return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
+        return shared, n * inputs, own
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:
         """The bias of each text's scores, if the model has one."""
@@ -208,6 +217,14 @@ class Program:
             (bias(query, key)[0, :, 0] * self._stack.bias_factor).float().contiguous()
             for query, key in both
         ]
+
+    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "H S"]]:
+        """The same of rows that have so many keys; equal ones share theirs."""
+        if self._stack.bias is None:
+            return []
+        lengths, index = np.unique(ends, return_inverse=True)
+        own = self._biases([Segment(0, end - 1, 1) for end in lengths.tolist()])
+        return [own[at] for at in index.tolist()]
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross
