@@ -22,10 +22,10 @@
 
 typedef struct {
   const void *numbers; /* units of rows, the last one filled with zeros; in 8 bits 128 more */
-  const float *scale;  /* of each row, in 8 bits */
+  const float *scale;  /* of each row of all units, in 8 bits */
   const uint32_t *steps; /* in 4 bits, of each group and row of a unit: the step and the zero of
                             step · q + zero, in bfloat16, the step in the upper half */
-  const float *bias;             /* or NULL */
+  const float *bias;             /* the same, or NULL */
   int64_t rows, columns, format; /* columns: multiples of 64, the last ones of zeros */
   int64_t inputs;                /* columns without those */
 } Matrix;
@@ -55,7 +55,7 @@ static Inputs inputs_at(const Matrix *m, int64_t n, uint32_t *place) {
 /* Texts of the next tile, of so many left. */
 INLINE int64_t tile_of(int64_t left) {
   int64_t texts = TEXTS;
-  while (texts > left) texts = texts > 8 ? 8 : texts / 2;
+  while (texts > left) texts /= 2;
   return texts;
 }
 
@@ -121,21 +121,15 @@ static void arrange(const Matrix *m, float *rows, int64_t texts, int64_t i, cons
 /* Bytes of a word's weights in one row, times 8. */
 INLINE int64_t bits_of(int format) { return format == FP16 || format == INT4 ? 16 : 32; }
 
-/* total plus the products of a vector of weights with a word. */
-INLINE Vector multiplied(int format, Vector total, Vector w, Integers x) {
-  if (format == INT8) return (Vector)dot_bytes((Integers)total, (Integers)w, x);
-  if (format == BF16) return dot_pairs(total, w, x);
-  return total + w * (Vector)x;
-}
-
 /* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
    words with a tile of texts. */
 INLINE void tile(int format, int texts, const char *unit, const uint32_t *words, int64_t count,
                  const uint32_t *initial, float *sums, int first) {
-  Vector total[VECTORS][TEXTS];
+  Vector total[VECTORS][TEXTS] = {0};
+  Integers whole[VECTORS][TEXTS] = {0};
   for (int t = 0; t < texts; t++)
     for (int v = 0; v < VECTORS; v++)
-      total[v][t] = format == INT8 ? (Vector)word(initial + t) : (Vector){0};
+      if (format == INT8) whole[v][t] = word(initial + t);
   for (int64_t k = 0; k < count; k++) {
     Vector w[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
@@ -145,14 +139,17 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
     }
     for (int t = 0; t < texts; t++) {
       Integers x = word(words + k * texts + t);
-      for (int v = 0; v < VECTORS; v++) total[v][t] = multiplied(format, total[v][t], w[v], x);
+      for (int v = 0; v < VECTORS; v++)
+        if (format == INT8) whole[v][t] = dot_bytes(whole[v][t], (Integers)w[v], x);
+        else if (format == BF16) total[v][t] = dot_pairs(total[v][t], w[v], x);
+        else total[v][t] += w[v] * (Vector)x;
     }
   }
   for (int t = 0; t < texts; t++)
     for (int v = 0; v < VECTORS; v++) {
       float *place = sums + t * UNIT + v * WIDTH;
       Vector value = total[v][t];
-      if (format == INT8) value = __builtin_convertvector((Integers)value, Vector);
+      if (format == INT8) value = __builtin_convertvector(whole[v][t], Vector);
       store(place, first ? value : load(place) + value);
     }
 }
@@ -212,12 +209,17 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
                    int64_t to, int add) {
   int64_t f = u * UNIT, rows = m->rows - f < UNIT ? m->rows - f : UNIT;
   for (int64_t i = 0; i < n; i++, sums += UNIT) {
-    float *place = y + i * to + f, scale = m->format >= INT8 ? in->scale[i] : 1;
-    for (int64_t r = 0; r < rows; r++) {
-      float value = sums[r] * (m->format == INT8 ? scale * m->scale[f + r] : scale);
-      value += m->bias ? m->bias[f + r] : 0;
-      place[r] = add ? place[r] + value : value;
+    float *place = y + i * to + f;
+    for (int v = 0; v < UNIT; v += WIDTH) {
+      Vector value = load(sums + v);
+      if (m->format == INT8) value *= load(m->scale + f + v);
+      if (m->format >= INT8) value *= in->scale[i];
+      if (m->bias) value += load(m->bias + f + v);
+      if (rows == UNIT) store(place + v, add ? load(place + v) + value : value);
+      else store(sums + v, value);
     }
+    for (int64_t r = 0; rows < UNIT && r < rows; r++)
+      place[r] = add ? place[r] + sums[r] : sums[r];
   }
 }
 
@@ -229,7 +231,6 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
     for (; u < end; u++) {                                                                  \
       for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
         for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
-            case 12: tile_at(m, FORMAT, 12, u, k, i, in, sums); break;                      \
             case 8: tile_at(m, FORMAT, 8, u, k, i, in, sums); break;                        \
             case 4: tile_at(m, FORMAT, 4, u, k, i, in, sums); break;                        \
             case 2: tile_at(m, FORMAT, 2, u, k, i, in, sums); break;                        \

@@ -274,7 +274,7 @@ class Program:
         rows, inputs = weight.shape
         weight = F.pad(weight.detach(), (0, -inputs % WHOLE, 0, -rows % UNIT))
         made = library.Matrix(
-            bias=self._at(bias),
+            bias=self._at(None if bias is None else F.pad(bias.detach(), (0, -rows % UNIT))),
             rows=rows,
             columns=weight.shape[1],
             format=FORMATS.index(bits),

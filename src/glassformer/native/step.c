@@ -113,31 +113,59 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* z = softmax(q · keys · scale + bias) values over n keys, in these slots or the first ones. */
+/* The slot of key j: that in a line, or j itself. */
+INLINE int64_t slot_of(const int32_t *line, int64_t j) { return line ? line[j] : j; }
+
+/* q · key of WIDTH keys from number j on, of n; behind the last one, again that of the last. */
+INLINE Vector scores(const float *q, const float *keys, const int32_t *line, int64_t j, int64_t n,
+                     int64_t width) {
+  const float *key[WIDTH];
+  Vector total[WIDTH] = {0};
+  for (int i = 0; i < WIDTH; i++) key[i] = keys + slot_of(line, j + i < n ? j + i : n - 1) * width;
+  int64_t k = 0;
+  for (; k + WIDTH <= width; k += WIDTH)
+    for (int i = 0; i < WIDTH; i++) total[i] += load(q + k) * load(key[i] + k);
+  if (k < width)
+    for (int i = 0; i < WIDTH; i++)
+      total[i] += load_part(q + k, width - k) * load_part(key[i] + k, width - k);
+  return sums(total);
+}
+
+/* The sums of so many vectors of n values, even and odd ones apart, times weights. */
+INLINE void weighted(const float *weights, const float *values, const int32_t *line, int64_t n,
+                     int64_t width, int vectors, float factor, float *z) {
+  Vector total[2][4] = {0};
+  for (int64_t j = 0; j < n; j += 2)
+    for (int odd = 0; odd < 2 && j + odd < n; odd++)
+      for (int v = 0; v < vectors; v++)
+        total[odd][v] += weights[j + odd] * load(values + slot_of(line, j + odd) * width + v * WIDTH);
+  for (int v = 0; v < vectors; v++) store(z + v * WIDTH, (total[0][v] + total[1][v]) * factor);
+}
+
+/* z = softmax(q · keys · scale + bias) values over n keys, in the slots of a line or the first. */
 INLINE void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   const int32_t *slots, int64_t n, int64_t width, float scale, float *weights,
+                   const int32_t *line, int64_t n, int64_t width, float scale, float *weights,
                    float *z) {
-#define AT(j) ((slots ? slots[j] : (j)) * width)
-  float top = -INFINITY;
-  for (int64_t j = 0; j < n; j++) {
-    weights[j] = dot(q, keys + AT(j), width) * scale + (bias ? bias[j] : 0);
-    if (!(weights[j] <= top)) top = weights[j];
+  Vector tops = all(-INFINITY), totals = {0};
+  for (int64_t j = 0; j < n; j += WIDTH) {
+    Vector score = scores(q, keys, line, j, n, width) * scale;
+    if (bias) score += load_part(bias + j, n - j < WIDTH ? n - j : WIDTH);
+    tops = pick(score <= tops, tops, score);
+    store(weights + j, score);
   }
+  float top = tops[0];
+  for (int i = 1; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
   for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
-  Vector totals = {0};
   for (int64_t j = 0; j < n; j += WIDTH) {
     store(weights + j, exponential(load(weights + j) - top));
     totals += load(weights + j);
   }
   float factor = 1 / sum(totals);
   int64_t k = 0;
-  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
-    Vector total[4] = {0};
-    for (int64_t j = 0; j < n; j++)
-      for (int v = 0; v < 4; v++)
-        total[v] += weights[j] * load(values + AT(j) + k + v * WIDTH);
-    for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
-  }
+  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
+    weighted(weights, values + k, line, n, width, 4, factor, z + k);
+  for (; k + WIDTH <= width; k += WIDTH)
+    weighted(weights, values + k, line, n, width, 1, factor, z + k);
   for (; k < width; k++) {
     float total = 0;
     for (int64_t j = 0; j < n; j++) total += weights[j] * values[AT(j) + k];

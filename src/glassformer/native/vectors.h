@@ -10,7 +10,7 @@
 
 #ifdef __AVX512F__
 #define WIDTH 16 /* numbers of a vector */
-#define TEXTS 8  /* whose sums are computed at a time: 1, 2, 4, 8, or 12 */
+#define TEXTS 8  /* whose sums are computed at a time: 8, 4, 2 or 1 */
 #else
 #define WIDTH 8
 #define TEXTS 2
@@ -48,6 +48,27 @@ INLINE float sum(Vector v) {
   for (int i = 0; i < WIDTH; i++) total += v[i];
   return total;
 #endif
+}
+
+INLINE Vector load_part(const float *p, int64_t count) { /* with zeros behind */
+  Vector v = {0};
+  memcpy(&v, p, count * sizeof(float));
+  return v;
+}
+
+/* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
+   left. */
+INLINE Vector sums(Vector *v) {
+  for (int n = WIDTH; n > 1; n /= 2)
+    for (int i = 0; i < n; i += 2) {
+#if WIDTH == 16
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#else
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
+#endif
+      v[i / 2] = __builtin_shuffle(v[i], v[i + 1], even) + __builtin_shuffle(v[i], v[i + 1], even + 1);
+    }
+  return v[0];
 }
 
 /* --- numbers of 16 and 8 bits --- */
