@@ -168,7 +168,7 @@ INLINE void attend(const float *q, const float *keys, const float *values, const
     weighted(weights, values + k, line, n, width, 1, factor, z + k);
   for (; k < width; k++) {
     float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[AT(j) + k];
+    for (int64_t j = 0; j < n; j++) total += weights[j] * values[slot_of(line, j) * width + k];
     z[k] = total * factor;
   }
 }
