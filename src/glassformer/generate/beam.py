@@ -161,7 +161,7 @@ def beam_steps(
     step = None if watch is not None else compiled(model, config)
     if step is not None and not any(isinstance(one, Example) for one in prompts):
         ids = [one.ids.tolist() for one in rows]
-        lines, beams = Lines(model, step, ids, source), beams_of(config, ends, room, 0)
+        lines, beams = Lines(model, step, ids, source, at_once), beams_of(config, ends, room, 0)
         yield from _in_places(lines, beams, at_once)
         return
     beams = beams_of(config, ends, room)

@@ -19,8 +19,8 @@ from glassformer.layers.cache import Cache, Layers
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 
-SLOTS = 1024
-"""Slots at first; there are twice as many once less than a quarter is free."""
+SLOTS = 64
+"""Slots for each sentence at first; there are twice as many once less than an eighth is free."""
 COLUMNS = 32
 """Elements for which lines get room at a time."""
 
@@ -29,7 +29,7 @@ class Lines:
     """The rows of a search over sentences, and their keys.
 
     `prompts`: of all sentences. `source`: theirs, padded, of an encoder-decoder. Sentences begin in
-    this order. The rows of a sentence follow each other.
+    this order, about `at_once` at the same time. The rows of a sentence follow each other.
     """
 
     def __init__(
@@ -38,12 +38,15 @@ class Lines:
         step: CompiledStep,
         prompts: Sequence[Sequence[int]],
         source: Batch | None,
+        at_once: int,
     ):
         self.model, self.step, self.prompts, self.source = model, step, prompts, source
         config, n = model.config, len(prompts)
-        shape = config.depth("decoder"), 2, config.kv_heads, SLOTS, config.head_width
-        self.numbers = torch.zeros(shape)
-        self.free = np.arange(1, SLOTS, dtype=np.int32)  # slot 0: where lines have no element
+        slots = SLOTS * min(n, at_once)
+        self.numbers = torch.zeros(
+            config.depth("decoder"), 2, config.kv_heads, slots, config.head_width
+        )
+        self.free = np.arange(1, slots, dtype=np.int32)  # slot 0: where lines have no element
         self.begun = 0
         self.sentence = np.zeros(0, np.int64)
         self.tokens = np.zeros(0, np.int64)
@@ -123,10 +126,10 @@ class Lines:
         return taken
 
     def _tidy(self, number: int) -> None:
-        """Find the slots that nobody has, and make more if less than a quarter is free."""
+        """Find the slots that nobody has, and make more if less than an eighth is free."""
         used = np.zeros(self.numbers.shape[3], dtype=bool)
         used[self.lines], used[self.sources[self.sentence]], used[0] = True, True, True
-        while len(used) - used.sum() < max(number, len(used) // 4):
+        while len(used) - used.sum() < max(number, len(used) // 8):
             self.numbers = torch.cat([self.numbers, torch.zeros_like(self.numbers)], 3)
             used = np.pad(used, (0, len(used)))
         self.free = np.flatnonzero(~used).astype(np.int32)

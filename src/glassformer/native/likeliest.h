@@ -1,12 +1,13 @@
 /* The choices of one text among its logits. */
 
-INLINE int any(Integers where) { /* whether a bit is set */
+/* A bit for each number of a vector that is larger. */
+INLINE uint32_t larger(Vector v, float least) {
 #ifdef __AVX512F__
-  return _mm512_test_epi32_mask((__m512i)where, (__m512i)where) != 0;
+  return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_GT_OQ);
 #else
-  int32_t bits = 0;
-  for (int i = 0; i < WIDTH; i++) bits |= where[i];
-  return bits != 0;
+  uint32_t bits = 0;
+  for (int i = 0; i < WIDTH; i++) bits |= (uint32_t)(v[i] > least) << i;
+  return bits;
 #endif
 }
 
@@ -22,10 +23,12 @@ static void likeliest(const float *u, int64_t n, int64_t k, int64_t *ids, float 
   for (int64_t i = 0; i < k; i++) top[i] = -INFINITY, ids[i] = 0;
   int64_t j = 0, whole = n - n % (2 * WIDTH);
   for (; j < whole; j += 2 * WIDTH) {
-    Vector a = load(u + j), b = load(u + j + WIDTH), least = all(top[k - 1]);
-    if (!any((Integers)(a > least) | (Integers)(b > least))) continue;
-    for (int64_t i = j; i < j + 2 * WIDTH; i++)
+    uint32_t bits = larger(load(u + j), top[k - 1]);
+    bits |= larger(load(u + j + WIDTH), top[k - 1]) << WIDTH;
+    for (; bits; bits &= bits - 1) {
+      int64_t i = j + __builtin_ctz(bits);
       if (u[i] > top[k - 1]) insert(u[i], i, k, top, ids);
+    }
   }
   for (; j < n; j++)
     if (u[j] > top[k - 1]) insert(u[j], j, k, top, ids);

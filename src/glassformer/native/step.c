@@ -61,18 +61,26 @@ typedef struct {
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
-  float mean = 0;
+  const float *weight = norm->weight, *bias = norm->bias;
+  int64_t whole = n - n % WIDTH, k;
+  float mean = 0, rest = 0;
+  Vector totals = {0};
   if (norm->centred) {
-    Vector total = {0};
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) total += load(x + k);
-    for (mean = sum(total); k < n; k++) mean += x[k];
+    for (k = 0; k < whole; k += WIDTH) totals += load(x + k);
+    for (mean = sum(totals); k < n; k++) mean += x[k];
     mean /= n;
   }
-  for (int64_t k = 0; k < n; k++) y[k] = x[k] - mean;
-  float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
-  for (int64_t k = 0; k < n; k++) y[k] *= factor * norm->weight[k];
-  for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
+  for (totals = (Vector){0}, k = 0; k < whole; k += WIDTH) {
+    Vector v = load(x + k) - mean;
+    totals += v * v;
+  }
+  for (; k < n; k++) rest += (x[k] - mean) * (x[k] - mean);
+  float factor = 1 / sqrt((sum(totals) + rest) / n + norm->epsilon);
+  for (k = 0; k < whole; k += WIDTH) {
+    Vector v = (load(x + k) - mean) * (factor * load(weight + k));
+    store(y + k, bias ? v + load(bias + k) : v);
+  }
+  for (; k < n; k++) y[k] = (x[k] - mean) * (factor * weight[k]) + (bias ? bias[k] : 0);
 }
 
 /* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
@@ -196,6 +204,20 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   }
 }
 
+/* Fetch the keys and values of a text and head, which lie anywhere, into the cache. */
+static void fetch(const Decoder *d, const Step *s, int64_t block, int64_t at, int crossed) {
+  int64_t i = at / d->n_heads, group = d->n_heads / d->n_kv_heads, width = d->d_head;
+  int64_t n = crossed ? s->source_ends[i] : s->ends[i];
+  const int32_t *line = crossed ? s->source_lines + i * s->source_line : s->lines + i * s->line;
+  const float *keys = keys_of(d, s, block, at % d->n_heads / group);
+  const float *values = keys + d->n_kv_heads * s->slots * width;
+  for (int64_t j = d->window && n > d->window && !crossed ? n - d->window : 0; j < n; j++)
+    for (int64_t k = 0; k < width; k += 16) { /* 64 bytes */
+      __builtin_prefetch(keys + line[j] * width + k);
+      __builtin_prefetch(values + line[j] * width + k);
+    }
+}
+
 /* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
    queries of a text begin its row of `qs`, which has `row` numbers. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
@@ -210,6 +232,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
     if (line) line += i * (crossed ? s->source_line : s->line) + past;
     int64_t slot = line ? 0 : (crossed ? s->source[i] : s->first[i]) + past;
     float *q = qs + i * row + h * width;
+    if (line && at + 1 < end) fetch(d, s, block, at + 1, crossed);
     if (q_norm->weight) normalize(q_norm, q, q, width);
     if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
     const float *keys = keys_of(d, s, block, h / group) + slot * width;
@@ -244,14 +267,18 @@ static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden,
     multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
   }
   share(width, UNIT, &begin, &end);
-  for (int64_t i = 0; i < s->n; i++)
-    for (int64_t f = begin; f < end; f += WIDTH) {
-      float *h = hidden + i * width + f, part[WIDTH] = {0};
-      int64_t count = end - f < WIDTH ? end - f : WIDTH;
-      memcpy(part, gate + i * width + f, count * sizeof(float));
-      store(part, activated(d->activation, load(part)));
-      for (int64_t k = 0; k < count; k++) h[k] = b->gate.numbers ? h[k] * part[k] : part[k];
+  for (int64_t i = 0; i < s->n; i++) {
+    float *h = hidden + i * width, *g = gate + i * width;
+    int64_t f = begin, kind = d->activation;
+    for (; f + WIDTH <= end; f += WIDTH) {
+      Vector part = activated(kind, load(g + f));
+      store(h + f, b->gate.numbers ? load(h + f) * part : part);
     }
+    for (; f < end; f++) {
+      float part = activated(kind, all(g[f]))[0];
+      h[f] = b->gate.numbers ? h[f] * part : part;
+    }
+  }
 }
 
 static void run(const Decoder *d, const Step *s) {
