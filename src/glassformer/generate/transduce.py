@@ -9,17 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import torch
+
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate.beam import beam_steps, compiled
 from glassformer.generate.beams import Hypothesis, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
-from glassformer.generate.gradually import Steps, by_length, finish
+from glassformer.generate.gradually import Steps, by_length, finish, in_threads
 from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.text import Finish
-from glassformer.models.transformer import Transformer
+from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.pair_tokenizer import PairTokenizer
 
 
@@ -57,7 +59,8 @@ def transduce(
     i-th best of each piece.
     Errors: also a model that is no encoder-decoder.
     """
-    return finish(transduce_steps(model, tokenizer, texts, config, batch_size, first))
+    threads = torch.get_num_threads()
+    return finish(transduce_steps(model, tokenizer, texts, config, batch_size, first, threads))
 
 
 def transduce_steps(
@@ -67,8 +70,9 @@ def transduce_steps(
     config: GenerateConfig,
     batch_size: int = 32,
     first: int = 1,
+    threads: int = 1,
 ) -> Steps[list[list[Transduction]]]:
-    """The same step by step."""
+    """The same step by step; a search by a compiled step in several `threads` is one step."""
     _check(model, batch_size)
     pieces = [
         list(_pieces(tokenizer, text, model.config.max_length, config, number))
@@ -76,10 +80,15 @@ def transduce_steps(
         else []
         for number, text in enumerate(texts, first)
     ]
-    call = partial(_hypotheses, model, tokenizer, config, batch_size)
     rows = [ids for own in pieces for ids in own]
-    places = config.beams and compiled(model, config)  # sentences take the places of others
-    whole = yield from by_length(rows, len, max(1, len(rows)) if places else batch_size, call)
+    call = partial(_hypotheses, model, tokenizer, config, -(-batch_size // threads))
+    if not (config.beams and compiled(model, config)):
+        whole = yield from by_length(rows, len, batch_size, call)
+    elif threads > 1:
+        with evaluating(model):
+            whole = in_threads(rows, len, threads, call)
+    else:  # sentences take the places of others, the longest first
+        whole = yield from by_length(rows, lambda ids: -len(ids), len(rows) or 1, call)
     found = iter(whole)
     return [
         _joined([next(found) for _ in own], tokenizer, config) if own else [Transduction()]

@@ -6,6 +6,7 @@ logits = program.logits(ids, pool, texts)            one new element of each tex
 
 import ctypes
 from collections.abc import Sequence
+from threading import local
 from typing import get_args
 
 import numpy as np
@@ -61,7 +62,7 @@ class Program:
         assert isinstance(head, LanguageModelHead)
         self._run = library.decoder_step()
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
-        self._scratch = torch.empty(0)
+        self._scratch = local()
         self._weights = [(one, one.data_ptr(), _version(one)) for one in model.parameters()]
         blocks = [one for one in stack.blocks if isinstance(one, Block)]
         self._blocks = (library.Block * len(blocks))(*map(self._block, blocks))
@@ -156,11 +157,7 @@ class Program:
         longest = max(int(ends.max()), 0 if sources is None else int(sources[1].max()))
         k, threads = min(k, d.head.rows), torch.get_num_threads()
         sizes = PART * d.head.rows, *self._sizes(PART, longest)
-        if len(self._scratch) < threads * sum(sizes):
-            self._scratch = torch.empty(threads * sum(sizes))
-        logits, shared, inputs, private = self._scratch[: threads * sum(sizes)].split(
-            [threads * size for size in sizes]
-        )
+        logits, shared, inputs, private = self._kept_memory([threads * size for size in sizes])
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         step = library.Step(
             n=n,
@@ -196,6 +193,13 @@ class Program:
         """What the threads share, also inputs of products, what each has, and their number."""
         (shared, inputs, own), threads = self._sizes(n, longest), torch.get_num_threads()
         return torch.empty(shared), torch.empty(inputs), torch.empty(threads * own), threads
+
+    def _kept_memory(self, sizes: list[int]) -> tuple[Tensor, ...]:
+        """Memory of the calling thread, kept from step to step."""
+        kept = getattr(self._scratch, "numbers", torch.empty(0))
+        if len(kept) < sum(sizes):
+            kept = self._scratch.numbers = torch.empty(sum(sizes))
+        return kept[: sum(sizes)].split(sizes)
 
     def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
         """Numbers in each of these for one thread."""
