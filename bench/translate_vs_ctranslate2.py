@@ -105,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         gf.export_run(given.run, "ctranslate2", folder := Path(place, "theirs"))
         for kind, bits in OURS.items():
-            run = gf.load(given.run, quantize=bits)
+            run = gf.load(given.run, quantize=bits, compile=True)
             sides[f"glassformer {kind}"] = fastest(
                 [(f"batch {n}", ours(run, n)) for n in BATCHES["glassformer"]], texts
             )

@@ -121,6 +121,16 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
+INLINE float largest(Vector v) {
+#ifdef __AVX512F__
+  return _mm512_reduce_max_ps((__m512)v);
+#else
+  float top = v[0];
+  for (int i = 1; i < WIDTH; i++) top = v[i] <= top ? top : v[i];
+  return top;
+#endif
+}
+
 /* The slot of key j: that in a line, or j itself. */
 INLINE int64_t slot_of(const int32_t *line, int64_t j) { return line ? line[j] : j; }
 
@@ -161,8 +171,7 @@ INLINE void attend(const float *q, const float *keys, const float *values, const
     tops = pick(score <= tops, tops, score);
     store(weights + j, score);
   }
-  float top = tops[0];
-  for (int i = 1; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
+  float top = largest(tops);
   for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
   for (int64_t j = 0; j < n; j += WIDTH) {
     store(weights + j, exponential(load(weights + j) - top));
@@ -204,42 +213,57 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   }
 }
 
-/* Fetch the keys and values of a text and head, which lie anywhere, into the cache. */
-static void fetch(const Decoder *d, const Step *s, int64_t block, int64_t at, int crossed) {
-  int64_t i = at / d->n_heads, group = d->n_heads / d->n_kv_heads, width = d->d_head;
+/* The keys of a text that attention reads, from this one on, and how many there are. */
+typedef struct {
+  int64_t past, n;
+  const int32_t *line; /* their slots; NULL: neighbours from `slot` on */
+  int64_t slot;
+} Read;
+
+INLINE Read read_by(const Decoder *d, const Step *s, int64_t i, int crossed) {
   int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-  const int32_t *line = crossed ? s->source_lines + i * s->source_line : s->lines + i * s->line;
-  const float *keys = keys_of(d, s, block, at % d->n_heads / group);
-  const float *values = keys + d->n_kv_heads * s->slots * width;
-  for (int64_t j = d->window && n > d->window && !crossed ? n - d->window : 0; j < n; j++)
+  int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
+  if (s->lines) {
+    const int32_t *line = crossed ? s->source_lines + i * s->source_line : s->lines + i * s->line;
+    return (Read){past, n - past, line + past, 0};
+  }
+  return (Read){past, n - past, 0, (crossed ? s->source[i] : s->first[i]) + past};
+}
+
+/* Fetch keys and values in slots where another text has not read them, into the cache. */
+INLINE void fetch(const float *keys, const float *values, Read own, Read other, int64_t width) {
+  for (int64_t j = 0; j < own.n; j++) {
+    if (j < other.n && own.line[j] == other.line[j]) continue;
     for (int64_t k = 0; k < width; k += 16) { /* 64 bytes */
-      __builtin_prefetch(keys + line[j] * width + k);
-      __builtin_prefetch(values + line[j] * width + k);
+      __builtin_prefetch(keys + own.line[j] * width + k);
+      __builtin_prefetch(values + own.line[j] * width + k);
     }
+  }
 }
 
 /* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
-   queries of a text begin its row of `qs`, which has `row` numbers. */
+   queries of a text begin its row of `qs`, which has `row` numbers. Those of all texts that read
+   one key-value head follow each other. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
   int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
   share(s->n * d->n_heads, 1, &at, &end);
   for (; at < end; at++) {
-    int64_t i = at / d->n_heads, h = at % d->n_heads;
-    int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-    int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-    const int32_t *line = crossed ? s->source_lines : s->lines;
-    if (line) line += i * (crossed ? s->source_line : s->line) + past;
-    int64_t slot = line ? 0 : (crossed ? s->source[i] : s->first[i]) + past;
+    int64_t i = at / group % s->n, g = at / group / s->n, h = g * group + at % group;
+    Read read = read_by(d, s, i, crossed);
     float *q = qs + i * row + h * width;
-    if (line && at + 1 < end) fetch(d, s, block, at + 1, crossed);
     if (q_norm->weight) normalize(q_norm, q, q, width);
     if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const float *keys = keys_of(d, s, block, h / group) + slot * width;
+    const float *keys = keys_of(d, s, block, g) + read.slot * width;
     const float *values = keys + d->n_kv_heads * s->slots * width;
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    if (line) attend(q, keys, values, bias, line, n - past, width, d->scale, own, z + at * width);
-    else attend(q, keys, values, bias, 0, n - past, width, d->scale, own, z + at * width);
+    const float *bias = s->bias && !crossed ? s->bias[i] + h * (read.past + read.n) + read.past : 0;
+    float *to = z + (i * d->n_heads + h) * width;
+    if (!read.line) {
+      attend(q, keys, values, bias, 0, read.n, width, d->scale, own, to);
+      continue;
+    }
+    if (i + 1 < s->n) fetch(keys, values, read_by(d, s, i + 1, crossed), read, width);
+    attend(q, keys, values, bias, read.line, read.n, width, d->scale, own, to);
   }
 }
 
