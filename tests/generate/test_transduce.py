@@ -1,6 +1,7 @@
 """Text to text: batches and order change nothing, long texts come in pieces, and nothing is lost or
 made up."""
 
+import copy
 from functools import cache
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import (
     GenerateConfig,
     Transduction,
@@ -21,6 +22,7 @@ from glassformer.generate import (
     transduce,
 )
 from glassformer.models import Transformer
+from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
@@ -113,6 +115,44 @@ def test_without_beams_the_tokens_are_those_of_decoding(changes):
     assert one.log_probs == pytest.approx([step.log_probs[0] for step in steps], abs=1e-10)
     assert one.score == pytest.approx(sum(one.log_probs) / len(one.ids))
     assert one.finish == ("end" if one.ids[-1] == pair.eos else "length")
+
+
+@pytest.fixture
+def compiled_model(monkeypatch):
+    """In float32 with a compiled step, searched in two threads."""
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    quick = copy.deepcopy(model()).float()
+    quick.compiled_step = Program(quick)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield quick
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
+def test_threads_change_nothing(compiled_model, batch_size):
+    texts = [text + word for word in ("", " dog", " sings a song") for text in TEXTS]
+    config = how(beams=3, n_best=2)
+    found = transduce(compiled_model.train(), tokenizer(), texts, config, batch_size)
+    assert compiled_model.training
+    assert torch.get_num_threads() == 2
+    expected = transduce(model(), tokenizer(), texts, config)
+    for ones, others in zip(found, expected, strict=True):
+        assert [(one.text, one.ids, one.finish) for one in ones] == [
+            (one.text, one.ids, one.finish) for one in others
+        ]
+        scores = [one.score for one in others]  # float32 beside float64
+        assert [one.score for one in ones] == pytest.approx(scores, abs=1e-4)
+
+
+def test_what_fails_in_a_thread_is_said(compiled_model):
+    with torch.no_grad():
+        compiled_model.head.weight.fill_(torch.nan)
+    compiled_model.compiled_step = Program(compiled_model)
+    with pytest.raises(GlassformerError, match="not a number"):
+        transduce(compiled_model, tokenizer(), TEXTS, how(beams=3))
+    assert torch.get_num_threads() == 2
 
 
 def test_texts_of_nothing_but_spaces_are_empty_and_no_model_runs(monkeypatch):

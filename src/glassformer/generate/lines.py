@@ -7,7 +7,7 @@ No key is copied where a hypothesis goes on in several ways, and a slot in nobod
 sentences may come and go at any step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -52,9 +52,8 @@ class Lines:
         self.tokens = np.zeros(0, np.int64)
         self.ends = np.zeros(0, np.int64)
         self.lines = np.zeros((0, COLUMNS), np.int32)
-        longest = 0 if source is None else source.elements.shape[1]
-        self.sources = np.zeros((n, longest), np.int32)
-        self.source_ends = np.zeros(n, np.int64)
+        self.sources, self.source_ends = np.zeros((2, n), np.int64)
+        """First slot of each sentence's source, and how many it has."""
 
     def begin(self, number: int) -> None:
         """Begin the next sentences: read their sources, and their prompts but for the last
@@ -72,22 +71,22 @@ class Lines:
             assert features.cache is not None
             cache, valid = features.cache, features.positions.valid
             known = {i: (k[:, :, :-1], v[:, :, :-1]) for i, (k, v) in cache.own.items()}
-            table, _ = self._keep(known, None if valid is None else valid[:, :-1])
-            self._widen(table.shape[1] + 1)
-            self.lines[-number:, : table.shape[1]] = table
+            first, counts = self._keep(known, None if valid is None else valid[:, :-1])
+            self._widen(1 + int(counts.max()))
+            for line, begin, count in zip(self.lines[-number:], first, counts, strict=True):
+                line[:count] = np.arange(begin, begin + count)
         if memory is not None:
             assert self.model.decoder is not None
             layers = cache.cross or self.model.decoder.source_keys_values(memory.hidden)
-            table, self.source_ends[at] = self._keep(layers, memory.positions.valid)
-            self.sources[at, : table.shape[1]] = table
+            self.sources[at], self.source_ends[at] = self._keep(layers, memory.positions.valid)
 
     def offers(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """log p of the k likeliest tokens of each row, and these, [R, K]."""
         self.lines[np.arange(len(self.ends)), self.ends - 1] = self._take(len(self.ends))
+        own = self.lines, self.ends
         sources = None
         if self.source is not None:
             sources = self.sources[self.sentence], self.source_ends[self.sentence]
-        own = self.lines, self.ends
         return self.step.likeliest(self.tokens, self.numbers, own, sources, k)
 
     def grow(self, parents: np.ndarray, tokens: np.ndarray) -> None:
@@ -103,36 +102,50 @@ class Lines:
     def _keep(
         self, layers: Layers, valid: Bool[Tensor, "N T"] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Keep keys and values of N sentences, [N, G, T, K] at each layer; the table of their slots,
-        and how many each has."""
+        """Keep keys and values of N sentences, [N, G, T, K] at each layer, in slots behind each
+        other; the first slot of each, and how many it has."""
         keys = next(iter(layers.values()))[0]
         real = keys.new_ones(len(keys), keys.shape[2], dtype=torch.bool)
         real = real if valid is None else valid.expand_as(real)
-        table, counts = np.zeros(real.shape, np.int32), real.sum(1).numpy()
-        table = table[:, : counts.max()]
-        slots = self._take(int(counts.sum()))
-        at = torch.from_numpy(slots).long()
+        counts = real.sum(1).numpy()
+        begin, number = self._take_run(int(counts.sum())), int(counts.sum())
         for layer, both in layers.items():
             for kept, new in zip(self.numbers[layer], both, strict=True):
-                kept.index_copy_(1, at, new.transpose(0, 1)[:, real])
-        table[np.arange(table.shape[1]) < counts[:, None]] = slots
-        return table, counts
+                kept[:, begin : begin + number] = new.transpose(0, 1)[:, real]
+        return begin + counts.cumsum() - counts, counts
 
     def _take(self, number: int) -> np.ndarray:
         """Free slots."""
         if len(self.free) < number:
-            self._tidy(number)
+            self._tidy(lambda: len(self.free) >= number)
         taken, self.free = np.split(self.free, [number])
         return taken
 
-    def _tidy(self, number: int) -> None:
-        """Find the slots that nobody has, and make more if less than an eighth is free."""
+    def _take_run(self, number: int) -> int:
+        """The first of so many free slots behind each other."""
+        begins = lambda: np.flatnonzero(
+            self.free[number - 1 :] - self.free[: len(self.free) - number + 1] == number - 1
+        )
+        fits = lambda: len(self.free) >= number and len(begins()) > 0
+        if not fits():
+            self._tidy(fits)
+        at = begins()[0]
+        first = int(self.free[at])
+        self.free = np.delete(self.free, np.s_[at : at + number])
+        return first
+
+    def _tidy(self, enough: Callable[[], bool]) -> None:
+        """Find the slots that nobody has, and make more until it is enough and an eighth is free."""
         used = np.zeros(self.numbers.shape[3], dtype=bool)
-        used[self.lines], used[self.sources[self.sentence]], used[0] = True, True, True
-        while len(used) - used.sum() < max(number, len(used) // 8):
-            self.numbers = torch.cat([self.numbers, torch.zeros_like(self.numbers)], 3)
-            used = np.pad(used, (0, len(used)))
+        used[self.lines], used[0] = True, True
+        for sentence in np.unique(self.sentence).tolist():
+            begin = self.sources[sentence]
+            used[begin : begin + self.source_ends[sentence]] = True
         self.free = np.flatnonzero(~used).astype(np.int32)
+        while not enough() or len(self.free) < self.numbers.shape[3] // 8:
+            more = np.arange(self.numbers.shape[3], 2 * self.numbers.shape[3], dtype=np.int32)
+            self.numbers = torch.cat([self.numbers, torch.zeros_like(self.numbers)], 3)
+            self.free = np.concatenate([self.free, more])
 
 
 def rows_of(source: Batch, at: slice) -> Batch:

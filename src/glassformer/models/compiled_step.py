@@ -46,6 +46,7 @@ class CompiledStep(Protocol):
         largest first, of equals the lower id.
 
         Row r reads the keys in the slots of its line in `own`; its own are written into the last of
-        them. `numbers`: keys and values, [L, 2, G, slots, K].
+        them. `numbers`: keys and values, [L, 2, G, slots, K]. `sources`: the first slot of each
+        row's source, and how many it has, int64 [R].
         """
         ...

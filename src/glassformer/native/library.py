@@ -77,8 +77,8 @@ class Step(ctypes.Structure):
         *((name, c_void_p) for name in ("source", "source_ends", "bias", "logits")),
         *((name, c_void_p) for name in ("shared", "inputs", "own")),
         ("own_size", c_int64),
-        *((name, c_void_p) for name in ("lines", "source_lines")),
-        *((name, c_int64) for name in ("line", "source_line", "part")),
+        ("lines", c_void_p),
+        *((name, c_int64) for name in ("line", "part")),
         *((name, c_int64) for name in ("shared_size", "inputs_size", "k")),
         *((name, c_void_p) for name in ("ids", "log_probs")),
     ]

@@ -51,8 +51,7 @@ typedef struct {
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
   const int32_t *lines;     /* n x line: the slots of the keys of each text; NULL: first, ... */
-  const int32_t *source_lines;
-  int64_t line, source_line;
+  int64_t line;
   int64_t part;             /* texts that a thread computes alone; 0: all threads all texts */
   int64_t shared_size, inputs_size; /* then of each thread, and logits of a part */
   int64_t k;                /* the k likeliest elements of each text; 0: all logits */
@@ -223,10 +222,7 @@ typedef struct {
 INLINE Read read_by(const Decoder *d, const Step *s, int64_t i, int crossed) {
   int64_t n = crossed ? s->source_ends[i] : s->ends[i];
   int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-  if (s->lines) {
-    const int32_t *line = crossed ? s->source_lines + i * s->source_line : s->lines + i * s->line;
-    return (Read){past, n - past, line + past, 0};
-  }
+  if (s->lines && !crossed) return (Read){past, n - past, s->lines + i * s->line + past, 0};
   return (Read){past, n - past, 0, (crossed ? s->source[i] : s->first[i]) + past};
 }
 
@@ -348,7 +344,7 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at, int64_t n) {
   part.n = n, part.x += at * d->d_model;
   if (s->cos) part.cos += angles, part.sin += angles;
   if (s->bias) part.bias += at;
-  if (s->source_lines) part.source_lines += at * s->source_line, part.source_ends += at;
+  if (s->source) part.source += at, part.source_ends += at;
   part.lines += at * s->line, part.ends += at;
   part.ids += at * s->k, part.log_probs += at * s->k;
   part.logits += thread * s->part * d->head.rows;
