@@ -1,10 +1,11 @@
-/* One step of a decoder: the next element of each of n texts, through all blocks and the head.
+/* One step of a decoder: new elements of texts, a row each, through all blocks and the head.
 
        x ─ norm ─ q k v ─ rotate, keep, attend ─ out ─(+)─ norm ─ up, φ (, gate) ─ down ─(+)─ ...
 
    Every thread runs the whole step and computes its share of each product; a barrier stands where
    a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
-   those of a text depend neither on the other texts nor on the number of threads.
+   those of a row depend neither on the other rows nor on the number of threads. A row attends to
+   the keys of its text up to its own, so rows of one text stand in order.
 
    `library.py` compiles this for the processor at hand and has the same structures. */
 
@@ -33,17 +34,20 @@ typedef struct {
 } Decoder;
 
 typedef struct {
-  int64_t n, threads, slots;
+  int64_t n, most, threads, slots, halves; /* most: rows that go through the blocks together */
   float *x;                 /* n x d_model */
   const float *cos, *sin;   /* n x d_head, or NULL */
-  float *pool;              /* blocks x 2 x n_kv_heads x slots x d_head */
-  const int64_t *first;     /* slot of the first key of each text */
+  char *pool;               /* blocks x 2 x n_kv_heads x slots x d_head, float16 if `halves` */
+  const int64_t *first;     /* slot of the first key of each row */
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
-  const float *const *bias; /* of each text: n_heads x its keys; or NULL */
-  float *logits;            /* n x rows of the head */
-  float *shared;            /* n x (q k v + heads + 2 d_ff) */
+  const float *const *bias; /* of each row: n_heads x bias_width numbers; or NULL */
+  const int64_t *bias_width;
+  const int64_t *asked;     /* rows whose logits are wanted */
+  int64_t n_asked;
+  float *logits;            /* n_asked x rows of the head */
+  float *shared;            /* most x (q k v + heads + 2 d_ff) */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
 } Step;
@@ -75,12 +79,27 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
+/* Numbers that were kept, from number k on: float32 or float16. */
+INLINE Vector kept(int halves, const char *p, int64_t k) {
+  return halves ? from_fp16((const uint16_t *)p + k) : load((const float *)p + k);
+}
+
+INLINE float kept_number(int halves, const char *p, int64_t k) {
+  return halves ? from_half(((const uint16_t *)p)[k]) : ((const float *)p)[k];
+}
+
 /* z = softmax(q · keys · scale + bias) values over n keys. */
-static void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   int64_t n, int64_t width, float scale, float *weights, float *z) {
+INLINE void attend(int halves, const float *q, const char *keys, const char *values,
+                   const float *bias, int64_t n, int64_t width, float scale, float *weights,
+                   float *z) {
+  int64_t whole = width / WIDTH * WIDTH, k;
   float top = -INFINITY;
   for (int64_t j = 0; j < n; j++) {
-    weights[j] = dot(q, keys + j * width, width) * scale + (bias ? bias[j] : 0);
+    Vector total = {0};
+    float rest = 0;
+    for (k = 0; k < whole; k += WIDTH) total += load(q + k) * kept(halves, keys, j * width + k);
+    for (; k < width; k++) rest += q[k] * kept_number(halves, keys, j * width + k);
+    weights[j] = (sum(total) + rest) * scale + (bias ? bias[j] : 0);
     if (!(weights[j] <= top)) top = weights[j];
   }
   for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
@@ -90,28 +109,36 @@ static void attend(const float *q, const float *keys, const float *values, const
     totals += load(weights + j);
   }
   float factor = 1 / sum(totals);
-  int64_t k = 0;
-  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
+  for (k = 0; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
     Vector total[4] = {0};
     for (int64_t j = 0; j < n; j++)
       for (int v = 0; v < 4; v++)
-        total[v] += weights[j] * load(values + j * width + k + v * WIDTH);
+        total[v] += weights[j] * kept(halves, values, j * width + k + v * WIDTH);
     for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
   }
   for (; k < width; k++) {
     float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[j * width + k];
+    for (int64_t j = 0; j < n; j++) total += weights[j] * kept_number(halves, values, j * width + k);
     z[k] = total * factor;
   }
 }
 
-/* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
-   keys of all heads. */
-INLINE float *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
-  return s->pool + (block * 2 * d->n_kv_heads + head) * s->slots * d->d_head;
+/* Bytes of n slots of one head, and the keys of a key-value head in the pool at a block, from its
+   first slot on; values stand behind the keys of all heads. */
+INLINE int64_t bytes_of_slots(const Decoder *d, const Step *s, int64_t n) {
+  return n * d->d_head * (s->halves ? 2 : 4);
 }
 
-/* Normalize, rotate and keep the new keys and values of this thread's share of texts and heads. */
+INLINE char *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
+  return s->pool + (block * 2 * d->n_kv_heads + head) * bytes_of_slots(d, s, s->slots);
+}
+
+static void write(const Step *s, char *place, const float *x, int64_t n) {
+  if (s->halves) to_fp16((uint16_t *)place, x, n);
+  else memcpy(place, x, n * sizeof(float));
+}
+
+/* Normalize, rotate and keep the new keys and values of this thread's share of rows and heads. */
 static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block, float *qkv,
                  float *copy) {
   int64_t width = d->d_head, row = (d->n_heads + 2 * d->n_kv_heads) * width, at, end;
@@ -119,16 +146,16 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   for (; at < end; at++) {
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
-    float *place = keys_of(d, s, block, g) + (s->first[i] + s->ends[i] - 1) * width;
+    char *place = keys_of(d, s, block, g) + bytes_of_slots(d, s, s->first[i] + s->ends[i] - 1);
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
-    memcpy(place, k, width * sizeof(float));
-    memcpy(place + d->n_kv_heads * s->slots * width, v, width * sizeof(float));
+    write(s, place, k, width);
+    write(s, place + bytes_of_slots(d, s, d->n_kv_heads * s->slots), v, width);
   }
 }
 
-/* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
-   queries of a text begin its row of `qs`, which has `row` numbers. */
+/* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
+   queries of a row begin at `qs`, those of the next one `row` numbers further. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
   int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
@@ -141,10 +168,11 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
     float *q = qs + i * row + h * width;
     if (q_norm->weight) normalize(q_norm, q, q, width);
     if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const float *keys = keys_of(d, s, block, h / group) + slot * width;
-    const float *values = keys + d->n_kv_heads * s->slots * width;
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    attend(q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+    const char *keys = keys_of(d, s, block, h / group) + bytes_of_slots(d, s, slot);
+    const char *values = keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots);
+    const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+    if (s->halves) attend(1, q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+    else attend(0, q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
   }
 }
 
@@ -179,7 +207,7 @@ static void feed(const Decoder *d, const Block *b, const Step *s, const float *y
     }
 }
 
-static void run(const Decoder *d, const Step *s) {
+static void blocks(const Decoder *d, const Step *s) {
   int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
   int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
   float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
@@ -207,11 +235,36 @@ static void run(const Decoder *d, const Step *s) {
 #pragma omp barrier
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
-  const float *y = normalized(&d->norm, s, model, normed);
-  for (int64_t k = 0; d->head_factor != 1 && k < n * model; k++)
-    normed[k] = y[k] * (float)d->head_factor;
-  y = d->head_factor != 1 ? normed : y;
-  product(&d->head, y, model, s->logits, d->head.rows, n, 0, own);
+}
+
+/* Logits of the rows that are asked for. */
+static void head(const Decoder *d, const Step *s) {
+  int64_t width = d->d_model, rows = d->head.rows;
+  float *y = s->own + omp_get_thread_num() * s->own_size;
+  for (int64_t at = 0, n; at < s->n_asked; at += n) {
+    n = s->n_asked - at < s->most ? s->n_asked - at : s->most;
+    for (int64_t i = 0; i < n; i++) {
+      const float *x = s->x + s->asked[at + i] * width;
+      if (d->norm.weight) normalize(&d->norm, x, y + i * width, width);
+      else memcpy(y + i * width, x, width * sizeof(float));
+      for (int64_t k = 0; d->head_factor != 1 && k < width; k++)
+        y[i * width + k] *= (float)d->head_factor;
+    }
+    product(&d->head, y, width, s->logits + at * rows, rows, n, 0, y + n * width);
+  }
+}
+
+static void run(const Decoder *d, const Step *s) {
+  for (int64_t at = 0; at < s->n; at += s->most) {
+    Step part = *s;
+    part.n = s->n - at < s->most ? s->n - at : s->most;
+    part.x += at * d->d_model;
+    part.first += at, part.ends += at, part.source += at, part.source_ends += at;
+    if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
+    if (s->bias) part.bias += at, part.bias_width += at;
+    blocks(d, &part);
+  }
+  head(d, s);
 }
 
 void decoder_step(const Decoder *d, const Step *s) {

@@ -73,19 +73,46 @@ INLINE Vector from_bf16(const uint16_t *p) {
 #endif
 }
 
+INLINE float from_half(uint16_t half) { /* the exponent is moved by a product, which is exact */
+  Single one = {(uint32_t)(half & 0x7fff) << 13};
+  one.value *= 0x1p112f;
+  if (one.value >= 65536.0f) one.bits |= 0x7f800000; /* infinite or not a number */
+  one.bits |= (uint32_t)(half & 0x8000) << 16;
+  return one.value;
+}
+
 INLINE Vector from_fp16(const uint16_t *p) {
 #ifdef __AVX512F__
   return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #else
-  Vector v; /* the exponent is moved by a product, which is exact */
-  for (int i = 0; i < WIDTH; i++) {
-    Single one = {(uint32_t)(p[i] & 0x7fff) << 13};
-    one.value *= 0x1p112f;
-    one.bits |= (uint32_t)(p[i] & 0x8000) << 16;
-    v[i] = one.value;
-  }
+  Vector v;
+  for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
   return v;
 #endif
+}
+
+/* The nearest float16, of two the even one; what is too large becomes the largest. */
+INLINE uint16_t to_half(float value) {
+  Single one = {.value = fabsf(value)}, whole = one;
+  uint16_t sign = ((Single){.value = value}).bits >> 16 & 0x8000;
+  if (value != value) return sign | 0x7e00;
+  if (one.value > 65504.0f) return sign | 0x7bff;
+  if (one.value < 0x1p-14f) return sign | (uint16_t)rintf(one.value * 0x1p24f);
+  return sign | (uint16_t)((whole.bits + 0xfff + (whole.bits >> 13 & 1) - (112u << 23)) >> 13);
+}
+
+INLINE void to_fp16(uint16_t *to, const float *x, int64_t n) {
+  int64_t k = 0;
+#ifdef __AVX512F__
+  for (; k + 16 <= n; k += 16) {
+    __m512 v = _mm512_loadu_ps(x + k), most = _mm512_set1_ps(65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_GT_OQ), most);
+    most = _mm512_set1_ps(-65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_LT_OQ), most);
+    _mm256_storeu_si256((__m256i *)(to + k), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; k < n; k++) to[k] = to_half(x[k]);
 }
 
 /* total plus the products of bytes, unsigned times signed, summed by fours. */
