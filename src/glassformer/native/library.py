@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError
 
 SOURCE = Path(__file__).with_name("step.c")
 FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]
-FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"]
 SECONDS = 120
 """Limit of the compiler, which takes about three."""
 
@@ -28,7 +28,7 @@ class Matrix(ctypes.Structure):
     """See `product.h`."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("numbers", "scale", "sums", "steps", "zeros", "bias")),
+        *((name, c_void_p) for name in ("numbers", "scale", "steps", "bias")),
         *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
     ]
 
@@ -76,7 +76,7 @@ class Step(ctypes.Structure):
         *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
         *((name, c_void_p) for name in ("source", "source_ends", "bias", "bias_width", "asked")),
         ("n_asked", c_int64),
-        *((name, c_void_p) for name in ("logits", "shared", "own")),
+        *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
     ]
 

@@ -30,8 +30,10 @@ from glassformer.native import library
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, VECTOR = 64, 16
-"""Columns of a matrix, and groups of a row in 4 bits, are filled with zeros up to multiples."""
+WHOLE, UNIT = 64, 32
+"""Columns and rows of a matrix are filled with zeros up to multiples."""
+TILE = 16
+"""No fewer texts than a tile has; see `vectors.h`."""
 
 
 class Program:
@@ -115,7 +117,7 @@ class Program:
         rows = np.array(asked, np.int64)
         logits = x.new_empty(len(rows), self._decoder.head.rows)
         most = min(len(x), MOST)
-        shared, own, threads = self._memory(most, int(places.max()))
+        shared, inputs, own, threads = self._memory(most, int(places.max()))
         step = library.Step(
             n=len(x),
             most=most,
@@ -136,21 +138,22 @@ class Program:
             n_asked=len(rows),
             logits=logits.data_ptr(),
             shared=shared.data_ptr(),
+            inputs=inputs.data_ptr(),
             own=own.data_ptr(),
             own_size=len(own) // threads,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
         return logits
 
-    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, int]:
-        """What the threads share, what each has, and their number."""
+    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
+        """What the threads share, also inputs of products, what each has, and their number."""
         d = self._decoder
         heads, threads = d.n_heads * d.d_head, torch.get_num_threads()
-        shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
+        shared = n * max(2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff, d.d_model)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
-        inputs = n * (1 + widest + widest // GROUP + VECTOR)
-        own = n * d.d_model + max(inputs, longest + VECTOR, d.d_head)
-        return torch.empty(shared), torch.empty(threads * own), threads
+        inputs = widest + widest // GROUP + 1
+        own = n * UNIT + max(TILE * (widest + inputs), longest + TILE, d.d_head)
+        return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
         """The bias of the scores of each text's new elements, if the model has one."""
@@ -207,9 +210,9 @@ class Program:
         return self._packed(head.packed.matrix, OF_LOGITS[head.packed.bits], head.bias)
 
     def _packed(self, weight: Tensor, bits: str, bias: Tensor | None) -> library.Matrix:
-        """A matrix in a format."""
+        """A matrix in a format, in the order that `product.h` reads."""
         rows, inputs = weight.shape
-        weight = F.pad(weight.detach(), (0, -inputs % WHOLE)) if inputs % WHOLE else weight.detach()
+        weight = F.pad(weight.detach(), (0, -inputs % WHOLE, 0, -rows % UNIT))
         made = library.Matrix(
             bias=self._at(bias),
             rows=rows,
@@ -219,18 +222,24 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers, made.scale = self._at(levels), self._at(scale)
-            made.sums = self._at(levels.sum(1, dtype=torch.int32))
+            made.numbers, made.scale = self._units(levels.view(torch.uint8) ^ 128, 4), self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
-            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP)).unbind(2)
-            zeros = zero - 8 * scale
-            made.numbers, made.steps = self._at(low | (high << 4)), self._at(scale.bfloat16())
-            made.zeros = self._at(F.pad(zeros, (0, -zeros.shape[1] % VECTOR)).bfloat16())
+            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
+            made.numbers = self._units((low | (high << 4)).flatten(1), 4)
+            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16()
+            made.steps = self._units(pairs.flatten(1), 2)
+        elif bits == "bf16":
+            made.numbers = self._units(weight.bfloat16(), 2)
         else:
-            types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-            made.numbers = self._at(weight.to(types[bits]))
+            made.numbers = self._units(weight.half() if bits == "fp16" else weight, 1)
         return made
+
+    def _units(self, numbers: Tensor, together: int) -> int:
+        """Units of rows: for some columns at a time, what all rows of the unit have there."""
+        units = numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
+        self._kept.append(units.contiguous())
+        return self._kept[-1].data_ptr()
 
     def _at(self, numbers: Tensor | None) -> int | None:
         """The address of numbers, which are kept."""

@@ -47,7 +47,8 @@ typedef struct {
   const int64_t *asked;     /* rows whose logits are wanted */
   int64_t n_asked;
   float *logits;            /* n_asked x rows of the head */
-  float *shared;            /* most x (q k v + heads + 2 d_ff) */
+  float *shared;            /* most x (q k v + heads + 2 d_ff), or most x d_model */
+  float *inputs;            /* of a product of many rows */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
 } Step;
@@ -67,11 +68,37 @@ static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
   for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
 }
 
-/* All texts normalized into this thread's memory; x itself where `norm` is none. */
-static const float *normalized(const Norm *norm, const Step *s, int64_t width, float *y) {
-  if (!norm || !norm->weight) return s->x;
-  for (int64_t i = 0; i < s->n; i++) normalize(norm, s->x + i * width, y + i * width, width);
-  return y;
+/* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
+   one tile each thread prepares for itself; of more, all threads prepare a share. */
+static Inputs prepared(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                       const float *x, int64_t stride, float *own) {
+  int64_t i = 0, end = s->n, columns = m->columns, alone = s->n <= TEXTS;
+  if (!alone) share(s->n, TEXTS, &i, &end);
+  float *rows = own, *place = alone ? own + TEXTS * columns : s->inputs;
+  Inputs in = inputs_at(m, s->n, (uint32_t *)place);
+  for (int64_t texts; i < end; i += texts) {
+    texts = tile_of(end - i);
+    for (int64_t t = 0; t < texts; t++) {
+      float *row = rows + t * columns;
+      const float *from = x + (i + t) * stride;
+      if (norm && norm->weight) normalize(norm, from, row, m->inputs);
+      else memcpy(row, from, m->inputs * sizeof(float));
+      for (int64_t k = 0; factor != 1 && k < m->inputs; k++) row[k] *= (float)factor;
+      memset(row + m->inputs, 0, (columns - m->inputs) * sizeof(float));
+    }
+    arrange(m, rows, texts, i, &in);
+  }
+  if (!alone) {
+#pragma omp barrier
+  }
+  return in;
+}
+
+/* y[i] = W x[i] + b, x as in `prepared`, or that added to y, for this thread's share of W's rows. */
+static void multiply(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                     const float *x, int64_t stride, float *y, int64_t to, int add, float *own) {
+  Inputs in = prepared(m, norm, factor, s, x, stride, own + s->n * UNIT);
+  product(m, &in, y, to, s->n, add, own);
 }
 
 static void rotate(float *x, const float *cos, const float *sin, int64_t n, float *copy) {
@@ -181,7 +208,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
 static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *norm,
                  const float *from, int64_t stride, float *own) {
   int64_t width = d->d_model, i, end;
-  product(m, from, stride, s->x, width, s->n, d->residual, own);
+  multiply(m, 0, 1, s, from, stride, s->x, width, d->residual, own);
 #pragma omp barrier
   if (d->pre_norm || !norm->weight) return;
   share(s->n, 1, &i, &end);
@@ -190,13 +217,16 @@ static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *n
 }
 
 /* This thread's share of the hidden layer. */
-static void feed(const Decoder *d, const Block *b, const Step *s, const float *y, float *hidden,
-                 float *own) {
+static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden, float *own) {
   int64_t begin, end, width = d->d_ff;
   float *gate = b->gate.numbers ? hidden + s->n * width : hidden;
-  product(&b->up, y, d->d_model, hidden, width, s->n, 0, own);
-  if (b->gate.numbers) product(&b->gate, y, d->d_model, gate, width, s->n, 0, own);
-  share(width, ROWS, &begin, &end);
+  const Norm *norm = d->pre_norm ? &b->feedforward_norm : 0;
+  multiply(&b->up, norm, 1, s, s->x, d->d_model, hidden, width, 0, own);
+  if (b->gate.numbers) {
+#pragma omp barrier
+    multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
+  }
+  share(width, UNIT, &begin, &end);
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t f = begin; f < end; f += WIDTH) {
       float *h = hidden + i * width + f, part[WIDTH] = {0};
@@ -211,11 +241,10 @@ static void blocks(const Decoder *d, const Step *s) {
   int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
   int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
   float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
-  float *normed = s->own + omp_get_thread_num() * s->own_size, *own = normed + n * model;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
   for (int64_t l = 0; l < d->n_blocks; l++) {
     const Block *b = d->blocks + l;
-    const float *y = normalized(d->pre_norm ? &b->attention_norm : 0, s, model, normed);
-    product(&b->qkv, y, model, qkv, row, n, 0, own);
+    multiply(&b->qkv, d->pre_norm ? &b->attention_norm : 0, 1, s, s->x, model, qkv, row, 0, own);
 #pragma omp barrier
     keep(d, b, s, l, qkv, own);
 #pragma omp barrier
@@ -223,15 +252,14 @@ static void blocks(const Decoder *d, const Step *s) {
 #pragma omp barrier
     join(d, s, &b->out, &b->attention_norm, z, heads, own);
     if (b->cross_q.numbers) {
-      y = normalized(d->pre_norm ? &b->cross_norm : 0, s, model, normed);
-      product(&b->cross_q, y, model, qkv, heads, n, 0, own);
+      const Norm *norm = d->pre_norm ? &b->cross_norm : 0;
+      multiply(&b->cross_q, norm, 1, s, s->x, model, qkv, heads, 0, own);
 #pragma omp barrier
       attend_all(d, &b->cross_q_norm, s, l, 1, qkv, heads, z, own);
 #pragma omp barrier
       join(d, s, &b->cross_out, &b->cross_norm, z, heads, own);
     }
-    y = normalized(d->pre_norm ? &b->feedforward_norm : 0, s, model, normed);
-    feed(d, b, s, y, hidden, own);
+    feed(d, b, s, hidden, own);
 #pragma omp barrier
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
@@ -239,18 +267,18 @@ static void blocks(const Decoder *d, const Step *s) {
 
 /* Logits of the rows that are asked for. */
 static void head(const Decoder *d, const Step *s) {
-  int64_t width = d->d_model, rows = d->head.rows;
-  float *y = s->own + omp_get_thread_num() * s->own_size;
-  for (int64_t at = 0, n; at < s->n_asked; at += n) {
-    n = s->n_asked - at < s->most ? s->n_asked - at : s->most;
-    for (int64_t i = 0; i < n; i++) {
-      const float *x = s->x + s->asked[at + i] * width;
-      if (d->norm.weight) normalize(&d->norm, x, y + i * width, width);
-      else memcpy(y + i * width, x, width * sizeof(float));
-      for (int64_t k = 0; d->head_factor != 1 && k < width; k++)
-        y[i * width + k] *= (float)d->head_factor;
-    }
-    product(&d->head, y, width, s->logits + at * rows, rows, n, 0, y + n * width);
+  int64_t width = d->d_model, rows = d->head.rows, i, end;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
+  for (int64_t at = 0; at < s->n_asked; at += s->most) {
+    Step part = *s;
+    part.n = s->n_asked - at < s->most ? s->n_asked - at : s->most;
+    share(part.n, 1, &i, &end);
+    for (; i < end; i++)
+      memcpy(s->shared + i * width, s->x + s->asked[at + i] * width, width * sizeof(float));
+#pragma omp barrier
+    multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, s->logits + at * rows,
+             rows, 0, own);
+#pragma omp barrier
   }
 }
 
