@@ -51,6 +51,8 @@ class Running:
     ids: list[int]
     n_prompt: int
     before: list[int]
+    settings: str
+    """How its tokens are chosen, but for the seed."""
     parts: tuple[Part, ...] = ()
     first: int = 0
     cached: int = 0
@@ -92,6 +94,7 @@ class Running:
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
+            settings=request.config.model_dump_json(exclude={"seed"}),
             parts=padded(examples_of([prompt])).parts if patched else (),
             ahead=request.ahead,
         )
