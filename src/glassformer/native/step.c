@@ -186,7 +186,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
   int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
   share(s->n * d->n_heads, 1, &at, &end);
   for (; at < end; at++) {
-    int64_t i = at / d->n_heads, h = at % d->n_heads;
+    int64_t i = at % s->n, h = at / s->n; /* keys of a head stay in the cache for its texts */
     int64_t n = crossed ? s->source_ends[i] : s->ends[i];
     int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
     int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
@@ -196,7 +196,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
     const float *keys = keys_of(d, s, block, h / group) + slot * width;
     const float *values = keys + d->n_kv_heads * s->slots * width;
     const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    attend(q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+    attend(q, keys, values, bias, n - past, width, d->scale, own, z + (i * d->n_heads + h) * width);
   }
 }
 
