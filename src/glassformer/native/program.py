@@ -28,10 +28,10 @@ from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, UNIT = 64, 32
+WHOLE, UNIT, VECTOR = 64, 32, 16
 """Columns and rows of a matrix are filled with zeros up to multiples."""
-TILE = 16
-"""No fewer texts than a tile has; see `vectors.h`."""
+TILE = 8
+"""No fewer texts than a tile has, nor than attend together; see `vectors.h`."""
 
 
 class Program:
@@ -145,7 +145,7 @@ class Program:
         shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
-        own = n * UNIT + max(TILE * (widest + inputs), longest + TILE, d.d_head)
+        own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
         return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:

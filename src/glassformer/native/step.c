@@ -116,45 +116,67 @@ INLINE Vector scores(const float *q, const float *keys, int64_t j, int64_t n, in
   return sums(total);
 }
 
-/* The sums of so many vectors of n values, even and odd ones apart, times weights. */
+/* Add n values times weights to so many vectors, or begin them. */
 INLINE void weighted(const float *weights, const float *values, int64_t n, int64_t width,
-                     int vectors, float factor, float *z) {
-  Vector total[2][4] = {0};
-  for (int64_t j = 0; j < n; j += 2)
-    for (int odd = 0; odd < 2 && j + odd < n; odd++)
-      for (int v = 0; v < vectors; v++)
-        total[odd][v] += weights[j + odd] * load(values + (j + odd) * width + v * WIDTH);
-  for (int v = 0; v < vectors; v++) store(z + v * WIDTH, (total[0][v] + total[1][v]) * factor);
+                     int vectors, int first, float *z) {
+  Vector total[4] = {0};
+  for (int v = 0; v < vectors && !first; v++) total[v] = load(z + v * WIDTH);
+  for (int64_t j = 0; j < n; j++)
+    for (int v = 0; v < vectors; v++)
+      total[v] += weights[j] * load(values + j * width + v * WIDTH);
+  for (int v = 0; v < vectors; v++) store(z + v * WIDTH, total[v]);
 }
 
-/* z = softmax(q · keys · scale + bias) values over n keys. */
-static void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   int64_t n, int64_t width, float scale, float *weights, float *z) {
+/* A query, the number of its keys, its bias or NULL, its result, and room for its weights. */
+typedef struct {
+  const float *q, *bias;
+  float *z, *weights;
+  int64_t n;
+} Query;
+
+/* Weights of a query, from its scores. */
+static void softmax(const Query *one) {
   Vector tops = all(-INFINITY), totals = {0};
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    Vector score = scores(q, keys, j, n, width) * scale;
-    if (bias) score += load_part(bias + j, n - j < WIDTH ? n - j : WIDTH);
-    tops = pick(score <= tops, tops, score);
-    store(weights + j, score);
-  }
-  float top = tops[0];
-  for (int i = 1; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
-  for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    store(weights + j, exponential(load(weights + j) - top));
-    totals += load(weights + j);
+  float *w = one->weights, top = w[0];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = w[0];
+  for (int64_t j = 0; j < one->n; j += WIDTH) tops = pick(load(w + j) <= tops, tops, load(w + j));
+  for (int i = 0; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = top - 1000; /* adds nothing */
+  for (int64_t j = 0; j < one->n; j += WIDTH) {
+    store(w + j, exponential(load(w + j) - top));
+    totals += load(w + j);
   }
   float factor = 1 / sum(totals);
-  int64_t k = 0;
-  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
-    weighted(weights, values + k, n, width, 4, factor, z + k);
-  for (; k + WIDTH <= width; k += WIDTH)
-    weighted(weights, values + k, n, width, 1, factor, z + k);
-  for (; k < width; k++) {
-    float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[j * width + k];
-    z[k] = total * factor;
-  }
+  for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
+}
+
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
+   Keys and values are read in pieces that stay in the cache for all queries. */
+static void attend(const Query *queries, int64_t count, const float *keys, const float *values,
+                   int64_t width, float scale) {
+  int64_t most = 0;
+  for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      if (j >= one->n) continue;
+      Vector score = scores(one->q, keys, j, one->n, width) * scale;
+      if (one->bias) score += load_part(one->bias + j, one->n - j < WIDTH ? one->n - j : WIDTH);
+      store(one->weights + j, score);
+    }
+  for (const Query *one = queries; one < queries + count; one++) softmax(one);
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, k = 0;
+      const float *w = one->weights + j, *from = values + j * width;
+      for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
+        weighted(w, from + k, n, width, 4, !j, one->z + k);
+      for (; k + WIDTH <= width; k += WIDTH) weighted(w, from + k, n, width, 1, !j, one->z + k);
+      for (; k < width; k++) {
+        float total = j ? one->z[k] : 0;
+        for (int64_t i = 0; i < n; i++) total += w[i] * from[i * width + k];
+        one->z[k] = total;
+      }
+    }
 }
 
 /* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
@@ -180,23 +202,31 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
 }
 
 /* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
-   queries of a text begin its row of `qs`, which has `row` numbers. */
+   queries of a text begin its row of `qs`, which has `row` numbers. Texts behind each other whose
+   keys begin with the same one attend together. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
+  int64_t width = d->d_head, at, end;
+  const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
   share(s->n * d->n_heads, 1, &at, &end);
-  for (; at < end; at++) {
-    int64_t i = at % s->n, h = at / s->n; /* keys of a head stay in the cache for its texts */
-    int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-    int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-    int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
-    float *q = qs + i * row + h * width;
-    if (q_norm->weight) normalize(q_norm, q, q, width);
-    if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const float *keys = keys_of(d, s, block, h / group) + slot * width;
-    const float *values = keys + d->n_kv_heads * s->slots * width;
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    attend(q, keys, values, bias, n - past, width, d->scale, own, z + (i * d->n_heads + h) * width);
+  while (at < end) {
+    int64_t h = at / s->n, start = -1, count = 0;
+    Query queries[TOGETHER];
+    for (float *weights = own + width; count < TOGETHER && at < end && at / s->n == h; at++) {
+      int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
+      if (past < 0) past = 0;
+      if (count && first[i] + past != start) break;
+      start = first[i] + past;
+      float *q = qs + i * row + h * width;
+      if (q_norm->weight) normalize(q_norm, q, q, width);
+      if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
+      const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
+      float *to = z + (i * d->n_heads + h) * width;
+      queries[count++] = (Query){q, bias, to, weights, n - past};
+      weights += n - past + WIDTH;
+    }
+    const float *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads)) + start * width;
+    attend(queries, count, keys, keys + d->n_kv_heads * s->slots * width, width, d->scale);
   }
 }
 

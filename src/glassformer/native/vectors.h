@@ -16,6 +16,7 @@
 #define TEXTS 2
 #endif
 #define AHEAD 2048 /* bytes from what is read to what is fetched meanwhile */
+#define TOGETHER 8 /* queries of a head */
 #define GROUP 32 /* numbers that share a step in 4 bits */
 #define INLINE static inline __attribute__((always_inline))
 
