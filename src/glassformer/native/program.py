@@ -215,7 +215,8 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers, made.scale = self._units(levels.view(torch.uint8) ^ 128, 4), self._at(scale)
+            made.numbers = self._units(levels.view(torch.uint8) ^ 128, 4)
+            made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
             low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
