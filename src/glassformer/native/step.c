@@ -50,18 +50,20 @@ typedef struct {
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
+  const float *weight = norm->weight, *bias = norm->bias;
   float mean = 0;
   if (norm->centred) {
     Vector total = {0};
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) total += load(x + k);
-    for (mean = sum(total); k < n; k++) mean += x[k];
-    mean /= n;
+    for (int64_t k = 0; k < n; k += WIDTH) total += load_part(x + k, n - k);
+    mean = sum(total) / n;
   }
-  for (int64_t k = 0; k < n; k++) y[k] = x[k] - mean;
+  for (int64_t k = 0; k < n; k += WIDTH)
+    store_part(y + k, load_part(x + k, n - k) - mean, n - k);
   float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
-  for (int64_t k = 0; k < n; k++) y[k] *= factor * norm->weight[k];
-  for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
+  for (int64_t k = 0; k < n; k += WIDTH) {
+    Vector v = load_part(y + k, n - k) * (factor * load_part(weight + k, n - k));
+    store_part(y + k, bias ? v + load_part(bias + k, n - k) : v, n - k);
+  }
 }
 
 /* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
@@ -102,29 +104,37 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* q · key of WIDTH keys from number j on, of n; behind the last one, again that of the last. */
-INLINE Vector scores(const float *q, const float *keys, int64_t j, int64_t n, int64_t width) {
-  const float *key[WIDTH];
-  Vector total[WIDTH] = {0};
-  for (int i = 0; i < WIDTH; i++) key[i] = keys + (j + i < n ? j + i : n - 1) * width;
-  int64_t k = 0;
-  for (; k + WIDTH <= width; k += WIDTH)
-    for (int i = 0; i < WIDTH; i++) total[i] += load(q + k) * load(key[i] + k);
-  if (k < width)
-    for (int i = 0; i < WIDTH; i++)
-      total[i] += load_part(q + k, width - k) * load_part(key[i] + k, width - k);
+/* q · key of WIDTH keys. Behind the last key may stand anything, and stands something: values. */
+INLINE Vector scores(const float *q, const float *keys, int64_t width) {
+  Vector total[WIDTH];
+  for (int i = 0; i < WIDTH; i += 4) {
+    const float *key = keys + i * width;
+    Vector four[4] = {0};
+    for (int64_t k = 0; k < width; k += WIDTH)
+      for (int j = 0; j < 4; j++)
+        four[j] += load_part(q + k, width - k) * load_part(key + j * width + k, width - k);
+    for (int j = 0; j < 4; j++) total[i + j] = four[j];
+  }
   return sums(total);
 }
 
-/* Add n values times weights to so many vectors, or begin them. */
+/* Add n values times weights to so many vectors, or begin them; even and odd ones apart. */
 INLINE void weighted(const float *weights, const float *values, int64_t n, int64_t width,
                      int vectors, int first, float *z) {
-  Vector total[4] = {0};
-  for (int v = 0; v < vectors && !first; v++) total[v] = load(z + v * WIDTH);
-  for (int64_t j = 0; j < n; j++)
-    for (int v = 0; v < vectors; v++)
-      total[v] += weights[j] * load(values + j * width + v * WIDTH);
-  for (int v = 0; v < vectors; v++) store(z + v * WIDTH, total[v]);
+  Vector total[2][4] = {0};
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2)
+    for (int v = 0; v < vectors; v++) {
+      const float *value = values + j * width + v * WIDTH;
+      total[0][v] += weights[j] * load(value);
+      total[1][v] += weights[j + 1] * load(value + width);
+    }
+  for (int v = 0; v < vectors && j < n; v++)
+    total[0][v] += weights[j] * load(values + j * width + v * WIDTH);
+  for (int v = 0; v < vectors; v++) {
+    Vector both = total[0][v] + total[1][v];
+    store(z + v * WIDTH, first ? both : load(z + v * WIDTH) + both);
+  }
 }
 
 /* A query, the number of its keys, its bias or NULL, its result, and room for its weights. */
@@ -159,8 +169,8 @@ static void attend(const Query *queries, int64_t count, const float *keys, const
   for (int64_t j = 0; j < most; j += WIDTH)
     for (const Query *one = queries; one < queries + count; one++) {
       if (j >= one->n) continue;
-      Vector score = scores(one->q, keys, j, one->n, width) * scale;
-      if (one->bias) score += load_part(one->bias + j, one->n - j < WIDTH ? one->n - j : WIDTH);
+      Vector score = scores(one->q, keys + j * width, width) * scale;
+      if (one->bias) score += load_part(one->bias + j, one->n - j);
       store(one->weights + j, score);
     }
   for (const Query *one = queries; one < queries + count; one++) softmax(one);
@@ -256,11 +266,9 @@ static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden,
   share(width, UNIT, &begin, &end);
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t f = begin; f < end; f += WIDTH) {
-      float *h = hidden + i * width + f, part[WIDTH] = {0};
-      int64_t count = end - f < WIDTH ? end - f : WIDTH;
-      memcpy(part, gate + i * width + f, count * sizeof(float));
-      store(part, activated(d->activation, load(part)));
-      for (int64_t k = 0; k < count; k++) h[k] = b->gate.numbers ? h[k] * part[k] : part[k];
+      float *h = hidden + i * width + f;
+      Vector v = activated(d->activation, load_part(gate + i * width + f, end - f));
+      store_part(h, b->gate.numbers ? load_part(h, end - f) * v : v, end - f);
     }
 }
 

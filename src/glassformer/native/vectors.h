@@ -41,6 +41,8 @@ INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
 
+INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
+
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
   return _mm512_reduce_add_ps((__m512)v);
@@ -51,10 +53,16 @@ INLINE float sum(Vector v) {
 #endif
 }
 
+/* The first numbers of a vector, so many if it has as many. */
 INLINE Vector load_part(const float *p, int64_t count) { /* with zeros behind */
+  if (count >= WIDTH) return load(p);
   Vector v = {0};
   memcpy(&v, p, count * sizeof(float));
   return v;
+}
+INLINE void store_part(float *p, Vector v, int64_t count) {
+  if (count >= WIDTH) store(p, v);
+  else memcpy(p, &v, count * sizeof(float));
 }
 
 /* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
