@@ -162,8 +162,8 @@ static void softmax(const Query *one) {
 
 /* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
    Keys and values are read in pieces that stay in the cache for all queries. */
-static void attend(const Query *queries, int64_t count, const float *keys, const float *values,
-                   int64_t width, float scale) {
+INLINE void attend_wide(const Query *queries, int64_t count, const float *keys,
+                        const float *values, int64_t width, float scale) {
   int64_t most = 0;
   for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
   for (int64_t j = 0; j < most; j += WIDTH)
@@ -187,6 +187,13 @@ static void attend(const Query *queries, int64_t count, const float *keys, const
         one->z[k] = total;
       }
     }
+}
+
+static void attend(const Query *queries, int64_t count, const float *keys, const float *values,
+                   int64_t width, float scale) {
+  if (width == 64) attend_wide(queries, count, keys, values, 64, scale); /* without loops */
+  else if (width == 128) attend_wide(queries, count, keys, values, 128, scale);
+  else attend_wide(queries, count, keys, values, width, scale);
 }
 
 /* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
