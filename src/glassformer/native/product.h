@@ -22,10 +22,10 @@
 
 typedef struct {
   const void *numbers; /* units of rows, the last one filled with zeros; in 8 bits 128 more */
-  const float *scale;  /* of each row, in 8 bits */
+  const float *scale;  /* of each row of all units, in 8 bits */
   const uint32_t *steps; /* in 4 bits, of each group and row of a unit: the step and the zero of
                             step · q + zero, in bfloat16, the step in the upper half */
-  const float *bias;             /* or NULL */
+  const float *bias;             /* the same, or NULL */
   int64_t rows, columns, format; /* columns: multiples of 64, the last ones of zeros */
   int64_t inputs;                /* columns without those */
 } Matrix;
@@ -55,7 +55,7 @@ static Inputs inputs_at(const Matrix *m, int64_t n, uint32_t *place) {
 /* Texts of the next tile, of so many left. */
 INLINE int64_t tile_of(int64_t left) {
   int64_t texts = TEXTS;
-  while (texts > left) texts = texts > 8 ? 8 : texts / 2;
+  while (texts > left) texts /= 2;
   return texts;
 }
 
@@ -72,29 +72,30 @@ INLINE void share(int64_t count, int64_t unit, int64_t *begin, int64_t *end) {
 
 /* Numbers of one text as integers: x = scale · q, |q| at most 127, bytes at the place of x. */
 static void rounded(const Matrix *m, float *x, float *scale, int64_t texts, uint32_t *sums) {
-  Vector peak = {0}, finite = {0};
-  for (int64_t k = 0; k < m->columns; k += WIDTH) {
-    Vector v = load(x + k), size = pick(v < 0, -v, v);
-    peak = pick(peak < size, size, peak);
-    finite += v * 0.0f; /* not a number if one is not */
-  }
-  float most = 0, wrong = sum(finite);
-  for (int i = 0; i < WIDTH; i++) most = most < peak[i] ? peak[i] : most;
-  *scale = most / 127 + wrong;
-  float factor = most > 0 && wrong == 0 ? 127 / most : 0;
+  int64_t columns = m->columns, eight = m->format == INT8, part = eight ? IN_BLOCK : GROUP;
+  Integers sizes[4] = {0}; /* as integers, sizes have the same order, and those of no number follow */
+  for (int64_t k = 0; k < columns; k += 4 * WIDTH)
+    for (int i = 0; i < 4; i++) {
+      Integers size = load_integers(x + k + i * WIDTH) & 0x7fffffff;
+      sizes[i] = larger(sizes[i], size);
+    }
+  sizes[0] = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
+  Single peak = {0};
+  for (int i = 0; i < WIDTH; i++) peak.bits = peak.bits < sizes[0][i] ? sizes[0][i] : peak.bits;
+  *scale = peak.bits < 0x7f800000 ? peak.value / 127 : NAN;
+  float factor = peak.bits ? 127 / peak.value : 0;
   int8_t *bytes = (int8_t *)x;
-  for (int64_t k = 0; k < m->columns; k += WIDTH) {
-    Vector v = pick((Integers){0} == (int32_t)(factor == 0), load(x + k), all(0));
-    Integers q = (Integers)(v * factor + 12582912.0f) - 0x4B400000; /* to a whole number */
-    Bytes narrow = __builtin_convertvector(q, Bytes);
-    memcpy(bytes + k, &narrow, WIDTH);
-  }
-  int64_t part = m->format == INT8 ? IN_BLOCK : GROUP;
-  for (int64_t at = 0, k = 0; k < m->columns; at++) {
-    int32_t total = 0;
-    for (int64_t end = k + part < m->columns ? k + part : m->columns; k < end; k++)
-      total += bytes[k];
-    sums[at * texts] = m->format == INT8 ? (uint32_t)(-128 * total) : ((Single){.value = total}).bits;
+  for (int64_t k = 0; k < columns; sums += texts) {
+    Integers total = {0};
+    for (int64_t end = k + part < columns ? k + part : columns; k < end; k += WIDTH) {
+      Integers q = (Integers)(load(x + k) * factor + 12582912.0f) - 0x4B400000; /* the nearest */
+      Bytes narrow = __builtin_convertvector(q, Bytes);
+      memcpy(bytes + k, &narrow, WIDTH);
+      total += q;
+    }
+    int32_t all = 0;
+    for (int i = 0; i < WIDTH; i++) all += total[i];
+    *sums = eight ? (uint32_t)(-128 * all) : ((Single){.value = all}).bits;
   }
 }
 
@@ -121,21 +122,15 @@ static void arrange(const Matrix *m, float *rows, int64_t texts, int64_t i, cons
 /* Bytes of a word's weights in one row, times 8. */
 INLINE int64_t bits_of(int format) { return format == FP16 || format == INT4 ? 16 : 32; }
 
-/* total plus the products of a vector of weights with a word. */
-INLINE Vector multiplied(int format, Vector total, Vector w, Integers x) {
-  if (format == INT8) return (Vector)dot_bytes((Integers)total, (Integers)w, x);
-  if (format == BF16) return dot_pairs(total, w, x);
-  return total + w * (Vector)x;
-}
-
 /* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
    words with a tile of texts. */
 INLINE void tile(int format, int texts, const char *unit, const uint32_t *words, int64_t count,
                  const uint32_t *initial, float *sums, int first) {
-  Vector total[VECTORS][TEXTS];
+  Vector total[VECTORS][TEXTS] = {0};
+  Integers whole[VECTORS][TEXTS] = {0};
   for (int t = 0; t < texts; t++)
     for (int v = 0; v < VECTORS; v++)
-      total[v][t] = format == INT8 ? (Vector)word(initial + t) : (Vector){0};
+      if (format == INT8) whole[v][t] = word(initial + t);
   for (int64_t k = 0; k < count; k++) {
     Vector w[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
@@ -145,14 +140,17 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
     }
     for (int t = 0; t < texts; t++) {
       Integers x = word(words + k * texts + t);
-      for (int v = 0; v < VECTORS; v++) total[v][t] = multiplied(format, total[v][t], w[v], x);
+      for (int v = 0; v < VECTORS; v++)
+        if (format == INT8) whole[v][t] = dot_bytes(whole[v][t], (Integers)w[v], x);
+        else if (format == BF16) total[v][t] = dot_pairs(total[v][t], w[v], x);
+        else total[v][t] += w[v] * (Vector)x;
     }
   }
   for (int t = 0; t < texts; t++)
     for (int v = 0; v < VECTORS; v++) {
       float *place = sums + t * UNIT + v * WIDTH;
       Vector value = total[v][t];
-      if (format == INT8) value = __builtin_convertvector((Integers)value, Vector);
+      if (format == INT8) value = __builtin_convertvector(whole[v][t], Vector);
       store(place, first ? value : load(place) + value);
     }
 }
@@ -211,14 +209,19 @@ INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k
 static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, float *sums, float *y,
                    int64_t to, int add) {
   int64_t f = u * UNIT, rows = m->rows - f < UNIT ? m->rows - f : UNIT;
-  for (int64_t i = 0; i < n; i++, sums += UNIT) {
-    float *place = y + i * to + f, scale = m->format >= INT8 ? in->scale[i] : 1;
-    for (int64_t r = 0; r < rows; r++) {
-      float value = sums[r] * (m->format == INT8 ? scale * m->scale[f + r] : scale);
-      value += m->bias ? m->bias[f + r] : 0;
-      place[r] = add ? place[r] + value : value;
-    }
+  Vector scale[VECTORS], bias[VECTORS];
+  for (int v = 0; v < VECTORS; v++) {
+    scale[v] = m->format == INT8 ? load(m->scale + f + v * WIDTH) : all(1);
+    bias[v] = m->bias ? load(m->bias + f + v * WIDTH) : all(0);
   }
+  const float *own = m->format >= INT8 ? in->scale : 0;
+  for (int64_t i = 0; i < n; i++, sums += UNIT)
+    for (int v = 0; v < VECTORS; v++) {
+      float *place = y + i * to + f + v * WIDTH;
+      int64_t count = rows - v * WIDTH;
+      Vector value = load(sums + v * WIDTH) * (scale[v] * (own ? own[i] : 1)) + bias[v];
+      if (count > 0) store_part(place, add ? load_part(place, count) + value : value, count);
+    }
 }
 
 #define PRODUCT(FORMAT)                                                                     \
@@ -229,7 +232,6 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
     for (; u < end; u++) {                                                                  \
       for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
         for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
-            case 12: tile_at(m, FORMAT, 12, u, k, i, in, sums); break;                      \
             case 8: tile_at(m, FORMAT, 8, u, k, i, in, sums); break;                        \
             case 4: tile_at(m, FORMAT, 4, u, k, i, in, sums); break;                        \
             case 2: tile_at(m, FORMAT, 2, u, k, i, in, sums); break;                        \

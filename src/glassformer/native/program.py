@@ -30,10 +30,10 @@ from glassformer.native import library
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, UNIT = 64, 32
+WHOLE, UNIT, VECTOR = 64, 32, 16
 """Columns and rows of a matrix are filled with zeros up to multiples."""
-TILE = 16
-"""No fewer texts than a tile has; see `vectors.h`."""
+TILE = 8
+"""No fewer rows than a tile has, nor than attend together; see `vectors.h`."""
 
 
 class Program:
@@ -152,7 +152,7 @@ class Program:
         shared = n * max(2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff, d.d_model)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
-        own = n * UNIT + max(TILE * (widest + inputs), longest + TILE, d.d_head)
+        own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
         return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
@@ -214,7 +214,7 @@ class Program:
         rows, inputs = weight.shape
         weight = F.pad(weight.detach(), (0, -inputs % WHOLE, 0, -rows % UNIT))
         made = library.Matrix(
-            bias=self._at(bias),
+            bias=self._at(None if bias is None else F.pad(bias.detach(), (0, -rows % UNIT))),
             rows=rows,
             columns=weight.shape[1],
             format=FORMATS.index(bits),
@@ -222,10 +222,8 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers, made.scale = (
-                self._units(levels.view(torch.uint8) ^ 128, 4),
-                self._at(scale),
-            )
+            made.numbers = self._units(levels.view(torch.uint8) ^ 128, 4)
+            made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
             low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)

@@ -54,18 +54,20 @@ typedef struct {
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
+  const float *weight = norm->weight, *bias = norm->bias;
   float mean = 0;
   if (norm->centred) {
     Vector total = {0};
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) total += load(x + k);
-    for (mean = sum(total); k < n; k++) mean += x[k];
-    mean /= n;
+    for (int64_t k = 0; k < n; k += WIDTH) total += load_part(x + k, n - k);
+    mean = sum(total) / n;
   }
-  for (int64_t k = 0; k < n; k++) y[k] = x[k] - mean;
+  for (int64_t k = 0; k < n; k += WIDTH)
+    store_part(y + k, load_part(x + k, n - k) - mean, n - k);
   float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
-  for (int64_t k = 0; k < n; k++) y[k] *= factor * norm->weight[k];
-  for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
+  for (int64_t k = 0; k < n; k += WIDTH) {
+    Vector v = load_part(y + k, n - k) * (factor * load_part(weight + k, n - k));
+    store_part(y + k, bias ? v + load_part(bias + k, n - k) : v, n - k);
+  }
 }
 
 /* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
@@ -106,48 +108,103 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* Numbers that were kept, from number k on: float32 or float16. */
-INLINE Vector kept(int halves, const char *p, int64_t k) {
-  return halves ? from_fp16((const uint16_t *)p + k) : load((const float *)p + k);
-}
-
-INLINE float kept_number(int halves, const char *p, int64_t k) {
-  return halves ? from_half(((const uint16_t *)p)[k]) : ((const float *)p)[k];
-}
-
-/* z = softmax(q · keys · scale + bias) values over n keys. */
-INLINE void attend(int halves, const float *q, const char *keys, const char *values,
-                   const float *bias, int64_t n, int64_t width, float scale, float *weights,
-                   float *z) {
-  int64_t whole = width / WIDTH * WIDTH, k;
-  float top = -INFINITY;
-  for (int64_t j = 0; j < n; j++) {
-    Vector total = {0};
-    float rest = 0;
-    for (k = 0; k < whole; k += WIDTH) total += load(q + k) * kept(halves, keys, j * width + k);
-    for (; k < width; k++) rest += q[k] * kept_number(halves, keys, j * width + k);
-    weights[j] = (sum(total) + rest) * scale + (bias ? bias[j] : 0);
-    if (!(weights[j] <= top)) top = weights[j];
+/* The products of a query with WIDTH keys, from number j on. Behind the last key may stand
+   anything, and stands something: values. */
+INLINE Vector scores(int halves, const float *q, const char *keys, int64_t j, int64_t width) {
+  Vector total[WIDTH];
+  for (int i = 0; i < WIDTH; i += 4) {
+    int64_t at = (j + i) * width;
+    Vector four[4] = {0};
+    for (int64_t k = 0; k < width; k += WIDTH)
+      for (int t = 0; t < 4; t++)
+        four[t] += load_part(q + k, width - k) * kept(halves, keys, at + t * width + k, width - k);
+    for (int t = 0; t < 4; t++) total[i + t] = four[t];
   }
-  for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
-  Vector totals = {0};
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    store(weights + j, exponential(load(weights + j) - top));
-    totals += load(weights + j);
+  return sums(total);
+}
+
+/* Add n values, from number `at` on, times weights to so many vectors, or begin them; even and odd
+   ones apart. */
+INLINE void weighted(int halves, const float *weights, const char *values, int64_t at, int64_t n,
+                     int64_t width, int vectors, int first, float *z) {
+  Vector total[2][4] = {0};
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2)
+    for (int v = 0; v < vectors; v++) {
+      int64_t value = at + j * width + v * WIDTH;
+      total[0][v] += weights[j] * kept(halves, values, value, WIDTH);
+      total[1][v] += weights[j + 1] * kept(halves, values, value + width, WIDTH);
+    }
+  for (int v = 0; v < vectors && j < n; v++)
+    total[0][v] += weights[j] * kept(halves, values, at + j * width + v * WIDTH, WIDTH);
+  for (int v = 0; v < vectors; v++) {
+    Vector both = total[0][v] + total[1][v];
+    store(z + v * WIDTH, first ? both : load(z + v * WIDTH) + both);
+  }
+}
+
+/* A query, the number of its keys, its bias or NULL, its result, and room for its weights. */
+typedef struct {
+  const float *q, *bias;
+  float *z, *weights;
+  int64_t n;
+} Query;
+
+/* Weights of a query, from its scores. */
+static void softmax(const Query *one) {
+  Vector tops = all(-INFINITY), totals = {0};
+  float *w = one->weights, top = w[0];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = w[0];
+  for (int64_t j = 0; j < one->n; j += WIDTH) tops = pick(load(w + j) <= tops, tops, load(w + j));
+  for (int i = 0; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = top - 1000; /* adds nothing */
+  for (int64_t j = 0; j < one->n; j += WIDTH) {
+    store(w + j, exponential(load(w + j) - top));
+    totals += load(w + j);
   }
   float factor = 1 / sum(totals);
-  for (k = 0; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
-    Vector total[4] = {0};
-    for (int64_t j = 0; j < n; j++)
-      for (int v = 0; v < 4; v++)
-        total[v] += weights[j] * kept(halves, values, j * width + k + v * WIDTH);
-    for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
-  }
-  for (; k < width; k++) {
-    float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * kept_number(halves, values, j * width + k);
-    z[k] = total * factor;
-  }
+  for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
+}
+
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
+   Keys and values are read in pieces that stay in the cache for all queries. */
+INLINE void attend_wide(int halves, const Query *queries, int64_t count, const char *keys,
+                        const char *values, int64_t width, float scale) {
+  int64_t most = 0;
+  for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      if (j >= one->n) continue;
+      Vector score = scores(halves, one->q, keys, j, width) * scale;
+      if (one->bias) score += load_part(one->bias + j, one->n - j);
+      store(one->weights + j, score);
+    }
+  for (const Query *one = queries; one < queries + count; one++) softmax(one);
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, at = j * width, k = 0;
+      const float *w = one->weights + j;
+      for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
+        weighted(halves, w, values, at + k, n, width, 4, !j, one->z + k);
+      for (; k + WIDTH <= width; k += WIDTH)
+        weighted(halves, w, values, at + k, n, width, 1, !j, one->z + k);
+      for (; k < width; k++) {
+        float total = j ? one->z[k] : 0;
+        for (int64_t i = 0; i < n; i++) total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
+        one->z[k] = total;
+      }
+    }
+}
+
+#define ATTEND(WIDE) /* without loops over a width that is known */ \
+  if (s->halves) attend_wide(1, queries, count, keys, values, WIDE, scale); \
+  else attend_wide(0, queries, count, keys, values, WIDE, scale)
+
+static void attend(const Step *s, const Query *queries, int64_t count, const char *keys,
+                   const char *values, int64_t width, float scale) {
+  if (width == 64) ATTEND(64);
+  else if (width == 128) ATTEND(128);
+  else ATTEND(width);
 }
 
 /* Bytes of n slots of one head, and the keys of a key-value head in the pool at a block, from its
@@ -182,24 +239,33 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
 }
 
 /* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
-   queries of a row begin at `qs`, those of the next one `row` numbers further. */
+   queries of a row begin at `qs`, those of the next one `row` numbers further. Rows behind each
+   other whose keys begin with the same one attend together. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
+  int64_t width = d->d_head, at, end;
+  const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
   share(s->n * d->n_heads, 1, &at, &end);
-  for (; at < end; at++) {
-    int64_t i = at / d->n_heads, h = at % d->n_heads;
-    int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-    int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-    int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
-    float *q = qs + i * row + h * width;
-    if (q_norm->weight) normalize(q_norm, q, q, width);
-    if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const char *keys = keys_of(d, s, block, h / group) + bytes_of_slots(d, s, slot);
-    const char *values = keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots);
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
-    if (s->halves) attend(1, q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
-    else attend(0, q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+  while (at < end) {
+    int64_t h = at / s->n, start = -1, count = 0;
+    Query queries[TOGETHER];
+    for (float *weights = own + width; count < TOGETHER && at < end && at / s->n == h; at++) {
+      int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
+      if (past < 0) past = 0;
+      if (count && first[i] + past != start) break;
+      start = first[i] + past;
+      float *q = qs + i * row + h * width;
+      if (q_norm->weight) normalize(q_norm, q, q, width);
+      if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
+      const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+      float *to = z + (i * d->n_heads + h) * width;
+      queries[count++] = (Query){q, bias, to, weights, n - past};
+      weights += n - past + WIDTH;
+    }
+    const char *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads));
+    keys += bytes_of_slots(d, s, start);
+    attend(s, queries, count, keys, keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots), width,
+           d->scale);
   }
 }
 
@@ -229,11 +295,9 @@ static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden,
   share(width, UNIT, &begin, &end);
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t f = begin; f < end; f += WIDTH) {
-      float *h = hidden + i * width + f, part[WIDTH] = {0};
-      int64_t count = end - f < WIDTH ? end - f : WIDTH;
-      memcpy(part, gate + i * width + f, count * sizeof(float));
-      store(part, activated(d->activation, load(part)));
-      for (int64_t k = 0; k < count; k++) h[k] = b->gate.numbers ? h[k] * part[k] : part[k];
+      float *h = hidden + i * width + f;
+      Vector v = activated(d->activation, load_part(gate + i * width + f, end - f));
+      store_part(h, b->gate.numbers ? load_part(h, end - f) * v : v, end - f);
     }
 }
 

@@ -10,12 +10,13 @@
 
 #ifdef __AVX512F__
 #define WIDTH 16 /* numbers of a vector */
-#define TEXTS 8  /* whose sums are computed at a time: 1, 2, 4, 8, or 12 */
+#define TEXTS 8  /* whose sums are computed at a time: 8, 4, 2 or 1 */
 #else
 #define WIDTH 8
 #define TEXTS 2
 #endif
 #define AHEAD 2048 /* bytes from what is read to what is fetched meanwhile */
+#define TOGETHER 8 /* queries of a head */
 #define GROUP 32 /* numbers that share a step in 4 bits */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -40,6 +41,8 @@ INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
 
+INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
+
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
   return _mm512_reduce_add_ps((__m512)v);
@@ -48,6 +51,33 @@ INLINE float sum(Vector v) {
   for (int i = 0; i < WIDTH; i++) total += v[i];
   return total;
 #endif
+}
+
+/* The first numbers of a vector, so many if it has as many. */
+INLINE Vector load_part(const float *p, int64_t count) { /* with zeros behind */
+  if (count >= WIDTH) return load(p);
+  Vector v = {0};
+  memcpy(&v, p, count * sizeof(float));
+  return v;
+}
+INLINE void store_part(float *p, Vector v, int64_t count) {
+  if (count >= WIDTH) store(p, v);
+  else memcpy(p, &v, count * sizeof(float));
+}
+
+/* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
+   left. */
+INLINE Vector sums(Vector *v) {
+  for (int n = WIDTH; n > 1; n /= 2)
+    for (int i = 0; i < n; i += 2) {
+#if WIDTH == 16
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#else
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
+#endif
+      v[i / 2] = __builtin_shuffle(v[i], v[i + 1], even) + __builtin_shuffle(v[i], v[i + 1], even + 1);
+    }
+  return v[0];
 }
 
 /* --- numbers of 16 and 8 bits --- */
@@ -84,6 +114,15 @@ INLINE Vector from_fp16(const uint16_t *p) {
   for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
   return v;
 #endif
+}
+
+/* Numbers that were kept, from number k on, so many of them: float32 or float16. */
+INLINE Vector kept(int halves, const char *p, int64_t k, int64_t count) {
+  if (!halves) return load_part((const float *)p + k, count);
+  if (count >= WIDTH) return from_fp16((const uint16_t *)p + k);
+  uint16_t part[WIDTH] = {0};
+  memcpy(part, (const uint16_t *)p + k, count * sizeof(uint16_t));
+  return from_fp16(part);
 }
 
 /* The nearest float16, of two the even one; what is too large becomes the largest. */
