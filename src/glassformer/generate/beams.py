@@ -130,7 +130,8 @@ class Beams:
         owners, new = self.sentence.tolist(), int(self.lengths[self.sentence[0]])
         ids = self.ids[:, :new].tolist()
         seen = [[*prompts[i], *own] for i, own in zip(owners, ids, strict=True)]
-        return Rows(seen, new, self.ends, (self.limits[self.sentence] == new + 1).tolist())
+        last = (self.limits[self.sentence] == new + 1).tolist()
+        return Rows(seen, [new] * len(seen), self.ends, last)
 
     @property
     def widest(self) -> int:

@@ -44,7 +44,7 @@ class Lines:
         config, n = model.config, len(prompts)
         slots = SLOTS * min(n, at_once)
         self.numbers = torch.zeros(
-            config.depth("decoder"), 2, config.kv_heads, slots, config.head_width
+            config.depth("decoder"), 2, config.kv_heads, slots, config.head_width, dtype=step.keys
         )
         self.free = np.arange(1, slots, dtype=np.int32)  # slot 0: where lines have no element
         self.begun = 0

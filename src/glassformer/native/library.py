@@ -72,10 +72,11 @@ class Step(ctypes.Structure):
     """What a step reads and writes."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("n", "threads", "slots")),
+        *((name, c_int64) for name in ("n", "most", "threads", "slots", "halves")),
         *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
-        *((name, c_void_p) for name in ("source", "source_ends", "bias", "logits")),
-        *((name, c_void_p) for name in ("shared", "inputs", "own")),
+        *((name, c_void_p) for name in ("source", "source_ends", "bias", "bias_width", "asked")),
+        ("n_asked", c_int64),
+        *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
         ("lines", c_void_p),
         *((name, c_int64) for name in ("line", "part")),

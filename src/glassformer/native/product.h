@@ -72,29 +72,30 @@ INLINE void share(int64_t count, int64_t unit, int64_t *begin, int64_t *end) {
 
 /* Numbers of one text as integers: x = scale · q, |q| at most 127, bytes at the place of x. */
 static void rounded(const Matrix *m, float *x, float *scale, int64_t texts, uint32_t *sums) {
-  Vector peak = {0}, finite = {0};
-  for (int64_t k = 0; k < m->columns; k += WIDTH) {
-    Vector v = load(x + k), size = pick(v < 0, -v, v);
-    peak = pick(peak < size, size, peak);
-    finite += v * 0.0f; /* not a number if one is not */
-  }
-  float most = 0, wrong = sum(finite);
-  for (int i = 0; i < WIDTH; i++) most = most < peak[i] ? peak[i] : most;
-  *scale = most / 127 + wrong;
-  float factor = most > 0 && wrong == 0 ? 127 / most : 0;
+  int64_t columns = m->columns, eight = m->format == INT8, part = eight ? IN_BLOCK : GROUP;
+  Integers sizes[4] = {0}; /* as integers, sizes have the same order, and those of no number follow */
+  for (int64_t k = 0; k < columns; k += 4 * WIDTH)
+    for (int i = 0; i < 4; i++) {
+      Integers size = load_integers(x + k + i * WIDTH) & 0x7fffffff;
+      sizes[i] = larger(sizes[i], size);
+    }
+  sizes[0] = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
+  Single peak = {0};
+  for (int i = 0; i < WIDTH; i++) peak.bits = peak.bits < sizes[0][i] ? sizes[0][i] : peak.bits;
+  *scale = peak.bits < 0x7f800000 ? peak.value / 127 : NAN;
+  float factor = peak.bits ? 127 / peak.value : 0;
   int8_t *bytes = (int8_t *)x;
-  for (int64_t k = 0; k < m->columns; k += WIDTH) {
-    Vector v = pick((Integers){0} == (int32_t)(factor == 0), load(x + k), all(0));
-    Integers q = (Integers)(v * factor + 12582912.0f) - 0x4B400000; /* to a whole number */
-    Bytes narrow = __builtin_convertvector(q, Bytes);
-    memcpy(bytes + k, &narrow, WIDTH);
-  }
-  int64_t part = m->format == INT8 ? IN_BLOCK : GROUP;
-  for (int64_t at = 0, k = 0; k < m->columns; at++) {
-    int32_t total = 0;
-    for (int64_t end = k + part < m->columns ? k + part : m->columns; k < end; k++)
-      total += bytes[k];
-    sums[at * texts] = m->format == INT8 ? (uint32_t)(-128 * total) : ((Single){.value = total}).bits;
+  for (int64_t k = 0; k < columns; sums += texts) {
+    Integers total = {0};
+    for (int64_t end = k + part < columns ? k + part : columns; k < end; k += WIDTH) {
+      Integers q = (Integers)(load(x + k) * factor + 12582912.0f) - 0x4B400000; /* the nearest */
+      Bytes narrow = __builtin_convertvector(q, Bytes);
+      memcpy(bytes + k, &narrow, WIDTH);
+      total += q;
+    }
+    int32_t all = 0;
+    for (int i = 0; i < WIDTH; i++) all += total[i];
+    *sums = eight ? (uint32_t)(-128 * all) : ((Single){.value = all}).bits;
   }
 }
 
@@ -208,19 +209,19 @@ INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k
 static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, float *sums, float *y,
                    int64_t to, int add) {
   int64_t f = u * UNIT, rows = m->rows - f < UNIT ? m->rows - f : UNIT;
-  for (int64_t i = 0; i < n; i++, sums += UNIT) {
-    float *place = y + i * to + f;
-    for (int v = 0; v < UNIT; v += WIDTH) {
-      Vector value = load(sums + v);
-      if (m->format == INT8) value *= load(m->scale + f + v);
-      if (m->format >= INT8) value *= in->scale[i];
-      if (m->bias) value += load(m->bias + f + v);
-      if (rows == UNIT) store(place + v, add ? load(place + v) + value : value);
-      else store(sums + v, value);
-    }
-    for (int64_t r = 0; rows < UNIT && r < rows; r++)
-      place[r] = add ? place[r] + sums[r] : sums[r];
+  Vector scale[VECTORS], bias[VECTORS];
+  for (int v = 0; v < VECTORS; v++) {
+    scale[v] = m->format == INT8 ? load(m->scale + f + v * WIDTH) : all(1);
+    bias[v] = m->bias ? load(m->bias + f + v * WIDTH) : all(0);
   }
+  const float *own = m->format >= INT8 ? in->scale : 0;
+  for (int64_t i = 0; i < n; i++, sums += UNIT)
+    for (int v = 0; v < VECTORS; v++) {
+      float *place = y + i * to + f + v * WIDTH;
+      int64_t count = rows - v * WIDTH;
+      Vector value = load(sums + v * WIDTH) * (scale[v] * (own ? own[i] : 1)) + bias[v];
+      if (count > 0) store_part(place, add ? load_part(place, count) + value : value, count);
+    }
 }
 
 #define PRODUCT(FORMAT)                                                                     \

@@ -1,7 +1,7 @@
 """A model's decoder and head in the structures of `step.c`, and a step of them.
 
 program = Program(model)
-logits = program.logits(ids, pool, texts)            one new element of each text
+logits = program.logits(batch, pool, texts, sources, asked)
 """
 
 import ctypes
@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Positions
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
@@ -29,13 +29,15 @@ from glassformer.models.compiled_step import Table
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
-FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, UNIT = 64, 32
-"""Columns and rows of a matrix are filled with zeros up to multiples."""
-TILE = 16
-"""No fewer texts than a tile has; see `vectors.h`."""
 PART = 64
 """Rows of a search that a thread computes together."""
+MOST = 256
+"""Rows that go through the blocks together."""
+FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
+WHOLE, UNIT, VECTOR = 64, 32, 16
+"""Columns and rows of a matrix are filled with zeros up to multiples."""
+TILE = 8
+"""No fewer rows than a tile has, nor than attend together; see `vectors.h`."""
 
 
 class Program:
@@ -46,8 +48,6 @@ class Program:
     inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the
     weights are told by `current`. ConfigError: another kind of model, or no C compiler.
     """
-
-    most = 16
 
     def __init__(self, model: Transformer):
         if not fits(model):
@@ -95,36 +95,40 @@ class Program:
             one.data_ptr() == at and _version(one) == version for one, at, version in self._weights
         )
 
+    @property
+    def keys(self) -> torch.dtype:
+        """See `CompiledStep`: float32 beside matrices of float32, else float16."""
+        block = self._blocks[0]
+        return torch.float32 if block.qkv.format == FORMATS.index("fp32") else torch.float16
+
     def logits(
         self,
-        ids: Sequence[int],
+        batch: Batch,
         pool: Pool,
         texts: Sequence[Segment],
-        sources: Sequence[Segment] = (),
+        sources: Sequence[Segment],
+        asked: Sequence[int],
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
-        where = Positions(torch.tensor([[one.start for one in texts]]))
-        x = self._model.embed(torch.tensor([[*ids]]), where)[0].contiguous()
-        angles = None if self._stack.rotation is None else self._stack.rotation(where)
+        assert batch.positions is not None
+        x = self._model.embed(batch.elements, batch.positions, parts=batch.parts)[0].contiguous()
+        angles = None if self._stack.rotation is None else self._stack.rotation(batch.positions)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        places = np.array(
-            [
-                [one.slot for one in texts],
-                [one.end for one in texts],
-                [one.slot for one in sources or texts],
-                [one.end for one in sources or texts],
-            ],
-            np.int64,
-        )
+        places = _places(texts, sources)
         first, ends, source, source_ends = (one.ctypes.data for one in places)
         biases = self._biases(texts)
-        table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
-        logits = x.new_empty(len(texts), self._decoder.head.rows)
-        shared, inputs, own, threads = self._memory(len(texts), int(places.max()))
+        tables = _rows(biases)
+        bias, width = (one.ctypes.data if biases else None for one in tables)
+        rows = np.array(asked, np.int64)
+        logits = x.new_empty(len(rows), self._decoder.head.rows)
+        most = min(len(x), MOST)
+        shared, inputs, own, threads = self._memory(most, int(places.max()))
         step = library.Step(
-            n=len(texts),
+            n=len(x),
+            most=most,
             threads=threads,
             slots=pool.numbers.shape[3],
+            halves=pool.numbers.dtype == torch.float16,
             x=x.data_ptr(),
             cos=None if cos is None else cos.data_ptr(),
             sin=None if sin is None else sin.data_ptr(),
@@ -133,7 +137,10 @@ class Program:
             ends=ends,
             source=source,
             source_ends=source_ends,
-            bias=ctypes.addressof(table) if biases else None,
+            bias=bias,
+            bias_width=width,
+            asked=rows.ctypes.data,
+            n_asked=len(rows),
             logits=logits.data_ptr(),
             shared=shared.data_ptr(),
             inputs=inputs.data_ptr(),
@@ -153,29 +160,35 @@ class Program:
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
         biases = self._biases_of(ends)
-        table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
-        longest = max(int(ends.max()), 0 if sources is None else int(sources[1].max()))
+        tables = _rows(biases)
+        bias, width = (one.ctypes.data if biases else None for one in tables)
+        source, source_ends = (None, None) if sources is None else (x.ctypes.data for x in sources)
+        longest = max(int(column.max()) for column in (ends, *(sources or ())[1:]))
         k, threads = min(k, d.head.rows), torch.get_num_threads()
         sizes = PART * d.head.rows, *self._sizes(PART, longest)
-        logits, shared, inputs, private = self._kept_memory([threads * size for size in sizes])
+        gathered = 2 * (longest + VECTOR) * d.d_head
+        kept = self._kept_memory([threads * size for size in (*sizes[:3], sizes[3] + gathered)])
+        logits, shared, inputs, private = (one.data_ptr() for one in kept)
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         step = library.Step(
             n=n,
             threads=threads,
             slots=numbers.shape[3],
+            halves=numbers.dtype == torch.float16,
             x=x.data_ptr(),
             cos=None if cos is None else cos.data_ptr(),
             sin=None if sin is None else sin.data_ptr(),
             pool=numbers.data_ptr(),
             ends=ends.ctypes.data,
-            source=None if sources is None else sources[0].ctypes.data,
-            source_ends=None if sources is None else sources[1].ctypes.data,
-            bias=ctypes.addressof(table) if biases else None,
-            logits=logits.data_ptr(),
-            shared=shared.data_ptr(),
-            inputs=inputs.data_ptr(),
-            own=private.data_ptr(),
-            own_size=sizes[3],
+            source=source,
+            source_ends=source_ends,
+            bias=bias,
+            bias_width=width,
+            logits=logits,
+            shared=shared,
+            inputs=inputs,
+            own=private,
+            own_size=sizes[3] + gathered,
             lines=lines.ctypes.data,
             line=lines.shape[1],
             part=PART,
@@ -188,11 +201,6 @@ class Program:
         self._run(ctypes.addressof(d), ctypes.addressof(step))
         return log_probs, chosen
 
-    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
-        """What the threads share, also inputs of products, what each has, and their number."""
-        (shared, inputs, own), threads = self._sizes(n, longest), torch.get_num_threads()
-        return torch.empty(shared), torch.empty(inputs), torch.empty(threads * own), threads
-
     def _kept_memory(self, sizes: list[int]) -> tuple[Tensor, ...]:
         """Memory of the calling thread, kept from step to step."""
         kept = getattr(self._scratch, "numbers", torch.empty(0))
@@ -200,28 +208,33 @@ class Program:
             kept = self._scratch.numbers = torch.empty(sum(sizes))
         return kept[: sum(sizes)].split(sizes)
 
+    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
+        """What the threads share, also inputs of products, what each has, and their number."""
+        (shared, inputs, own), threads = self._sizes(n, longest), torch.get_num_threads()
+        return torch.empty(shared), torch.empty(inputs), torch.empty(threads * own), threads
+
     def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
-        """Numbers in each of these for one thread."""
+        """How many numbers these are, of one thread."""
         d = self._decoder
         heads = d.n_heads * d.d_head
-        shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
+        shared = n * max(2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff, d.d_model)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
-        own = n * UNIT + max(TILE * (widest + inputs), longest + TILE, d.d_head)
+        own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
         return shared, n * inputs, own
 
-    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:
-        """The bias of each text's scores, if the model has one."""
+    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
+        """The bias of the scores of each text's new elements, if the model has one."""
         if (bias := self._stack.bias) is None:
             return []
         numbers = torch.arange(max(one.end for one in texts))[None]
         both = ((one.query(numbers), one.key(numbers)) for one in texts)
         return [
-            (bias(query, key)[0, :, 0] * self._stack.bias_factor).float().contiguous()
+            (bias(query, key)[0] * self._stack.bias_factor).float().transpose(0, 1).contiguous()
             for query, key in both
         ]
 
-    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "H S"]]:
+    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "1 H S"]]:
         """The same of rows that have so many keys; equal ones share theirs."""
         if self._stack.bias is None:
             return []
@@ -285,7 +298,8 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers, made.scale = self._units(levels.view(torch.uint8) ^ 128, 4), self._at(scale)
+            made.numbers = self._units(levels.view(torch.uint8) ^ 128, 4)
+            made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
             low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
@@ -310,6 +324,24 @@ class Program:
             return None
         self._kept.append(numbers.detach().contiguous())
         return self._kept[-1].data_ptr()
+
+
+def _places(texts: Sequence[Segment], sources: Sequence[Segment]) -> np.ndarray:
+    """Of each new element, the slot of its text's first key, how many keys it sees, and the same of
+    its source; int64 [4, N]."""
+    crossed = sources or texts
+    table = [
+        (one.slot, end, source.slot, source.end)
+        for one, source in zip(texts, crossed, strict=True)
+        for end in range(one.start + 1, one.end + 1)
+    ]
+    return np.array(table, np.int64).T.copy()
+
+
+def _rows(biases: Sequence[Float[Tensor, "N H S"]]) -> np.ndarray:
+    """The address of the bias of each new element, and its S; int64 [2, N]."""
+    table = [(own.data_ptr(), own.shape[1]) for bias in biases for own in bias]
+    return np.array(table, np.int64).reshape(-1, 2).T.copy()
 
 
 def fits(model: Transformer) -> bool:

@@ -1,11 +1,11 @@
-/* One step of a decoder: the next element of each of n texts, through all blocks and the head.
+/* One step of a decoder: new elements of texts, a row each, through all blocks and the head.
 
        x ─ norm ─ q k v ─ rotate, keep, attend ─ out ─(+)─ norm ─ up, φ (, gate) ─ down ─(+)─ ...
 
    Every thread runs the whole step and computes its share of each product; a barrier stands where
    a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
-   those of a text depend neither on the other texts nor on the number of threads. Hypotheses of a
-   search are many texts: each thread runs the whole step of a part of them.
+   those of a row depend neither on the other rows nor on the number of threads. A row attends to
+   the keys of its text up to its own, so rows of one text stand in order.
 
    `library.py` compiles this for the processor at hand and has the same structures. */
 
@@ -36,50 +36,45 @@ typedef struct {
 } Decoder;
 
 typedef struct {
-  int64_t n, threads, slots;
+  int64_t n, most, threads, slots, halves; /* most: rows that go through the blocks together */
   float *x;                 /* n x d_model */
   const float *cos, *sin;   /* n x d_head, or NULL */
-  float *pool;              /* blocks x 2 x n_kv_heads x slots x d_head */
-  const int64_t *first;     /* slot of the first key of each text */
+  char *pool;               /* blocks x 2 x n_kv_heads x slots x d_head, float16 if `halves` */
+  const int64_t *first;     /* slot of the first key of each row */
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
-  const float *const *bias; /* of each text: n_heads x its keys; or NULL */
-  float *logits;            /* n x rows of the head */
-  float *shared;            /* n x (q k v + heads + 2 d_ff) */
-  float *inputs;            /* of a product of many texts */
+  const float *const *bias; /* of each row: n_heads x bias_width numbers; or NULL */
+  const int64_t *bias_width;
+  const int64_t *asked;     /* rows whose logits are wanted */
+  int64_t n_asked;
+  float *logits;            /* n_asked x rows of the head */
+  float *shared;            /* most x (q k v + heads + 2 d_ff), or most x d_model */
+  float *inputs;            /* of a product of many rows */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
-  const int32_t *lines;     /* n x line: the slots of the keys of each text; NULL: first, ... */
-  int64_t line;
-  int64_t part;             /* texts that a thread computes alone; 0: all threads all texts */
-  int64_t shared_size, inputs_size; /* then of each thread, and logits of a part */
-  int64_t k;                /* the k likeliest elements of each text; 0: all logits */
-  int64_t *ids;             /* n x k */
+  const int32_t *lines;     /* of a search: n x line, the slots of each row's keys; or NULL */
+  int64_t line, part;       /* part: rows that one thread computes alone */
+  int64_t shared_size, inputs_size; /* those of each thread, which has logits of a part too */
+  int64_t k, *ids;          /* n x k: the likeliest elements behind each row */
   float *log_probs;         /* n x k */
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
   const float *weight = norm->weight, *bias = norm->bias;
-  int64_t whole = n - n % WIDTH, k;
-  float mean = 0, rest = 0;
-  Vector totals = {0};
+  float mean = 0;
   if (norm->centred) {
-    for (k = 0; k < whole; k += WIDTH) totals += load(x + k);
-    for (mean = sum(totals); k < n; k++) mean += x[k];
-    mean /= n;
+    Vector total = {0};
+    for (int64_t k = 0; k < n; k += WIDTH) total += load_part(x + k, n - k);
+    mean = sum(total) / n;
   }
-  for (totals = (Vector){0}, k = 0; k < whole; k += WIDTH) {
-    Vector v = load(x + k) - mean;
-    totals += v * v;
+  for (int64_t k = 0; k < n; k += WIDTH)
+    store_part(y + k, load_part(x + k, n - k) - mean, n - k);
+  float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
+  for (int64_t k = 0; k < n; k += WIDTH) {
+    Vector v = load_part(y + k, n - k) * (factor * load_part(weight + k, n - k));
+    store_part(y + k, bias ? v + load_part(bias + k, n - k) : v, n - k);
   }
-  for (; k < n; k++) rest += (x[k] - mean) * (x[k] - mean);
-  float factor = 1 / sqrt((sum(totals) + rest) / n + norm->epsilon);
-  for (k = 0; k < whole; k += WIDTH) {
-    Vector v = (load(x + k) - mean) * (factor * load(weight + k));
-    store(y + k, bias ? v + load(bias + k) : v);
-  }
-  for (; k < n; k++) y[k] = (x[k] - mean) * (factor * weight[k]) + (bias ? bias[k] : 0);
 }
 
 /* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
@@ -120,82 +115,121 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-INLINE float largest(Vector v) {
-#ifdef __AVX512F__
-  return _mm512_reduce_max_ps((__m512)v);
-#else
-  float top = v[0];
-  for (int i = 1; i < WIDTH; i++) top = v[i] <= top ? top : v[i];
-  return top;
-#endif
-}
-
-/* The slot of key j: that in a line, or j itself. */
-INLINE int64_t slot_of(const int32_t *line, int64_t j) { return line ? line[j] : j; }
-
-/* q · key of WIDTH keys from number j on, of n; behind the last one, again that of the last. */
-INLINE Vector scores(const float *q, const float *keys, const int32_t *line, int64_t j, int64_t n,
-                     int64_t width) {
-  const float *key[WIDTH];
-  Vector total[WIDTH] = {0};
-  for (int i = 0; i < WIDTH; i++) key[i] = keys + slot_of(line, j + i < n ? j + i : n - 1) * width;
-  int64_t k = 0;
-  for (; k + WIDTH <= width; k += WIDTH)
-    for (int i = 0; i < WIDTH; i++) total[i] += load(q + k) * load(key[i] + k);
-  if (k < width)
-    for (int i = 0; i < WIDTH; i++)
-      total[i] += load_part(q + k, width - k) * load_part(key[i] + k, width - k);
+/* The products of a query with WIDTH keys, from number j on. Behind the last key may stand
+   anything, and stands something: values. */
+INLINE Vector scores(int halves, const float *q, const char *keys, int64_t j, int64_t width) {
+  Vector total[WIDTH];
+  for (int i = 0; i < WIDTH; i += 4) {
+    int64_t at = (j + i) * width;
+    Vector four[4] = {0};
+    for (int64_t k = 0; k < width; k += WIDTH)
+      for (int t = 0; t < 4; t++)
+        four[t] += load_part(q + k, width - k) * kept(halves, keys, at + t * width + k, width - k);
+    for (int t = 0; t < 4; t++) total[i + t] = four[t];
+  }
   return sums(total);
 }
 
-/* The sums of so many vectors of n values, even and odd ones apart, times weights. */
-INLINE void weighted(const float *weights, const float *values, const int32_t *line, int64_t n,
-                     int64_t width, int vectors, float factor, float *z) {
+/* Add n values, from number `at` on, times weights to so many vectors, or begin them; even and odd
+   ones apart. */
+INLINE void weighted(int halves, const float *weights, const char *values, int64_t at, int64_t n,
+                     int64_t width, int vectors, int first, float *z) {
   Vector total[2][4] = {0};
-  for (int64_t j = 0; j < n; j += 2)
-    for (int odd = 0; odd < 2 && j + odd < n; odd++)
-      for (int v = 0; v < vectors; v++)
-        total[odd][v] += weights[j + odd] * load(values + slot_of(line, j + odd) * width + v * WIDTH);
-  for (int v = 0; v < vectors; v++) store(z + v * WIDTH, (total[0][v] + total[1][v]) * factor);
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2)
+    for (int v = 0; v < vectors; v++) {
+      int64_t value = at + j * width + v * WIDTH;
+      total[0][v] += weights[j] * kept(halves, values, value, WIDTH);
+      total[1][v] += weights[j + 1] * kept(halves, values, value + width, WIDTH);
+    }
+  for (int v = 0; v < vectors && j < n; v++)
+    total[0][v] += weights[j] * kept(halves, values, at + j * width + v * WIDTH, WIDTH);
+  for (int v = 0; v < vectors; v++) {
+    Vector both = total[0][v] + total[1][v];
+    store(z + v * WIDTH, first ? both : load(z + v * WIDTH) + both);
+  }
 }
 
-/* z = softmax(q · keys · scale + bias) values over n keys, in the slots of a line or the first. */
-INLINE void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   const int32_t *line, int64_t n, int64_t width, float scale, float *weights,
-                   float *z) {
+/* A query, the number of its keys, its bias or NULL, its result, and room for its weights. */
+typedef struct {
+  const float *q, *bias;
+  float *z, *weights;
+  int64_t n;
+} Query;
+
+/* Weights of a query, from its scores. */
+static void softmax(const Query *one) {
   Vector tops = all(-INFINITY), totals = {0};
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    Vector score = scores(q, keys, line, j, n, width) * scale;
-    if (bias) score += load_part(bias + j, n - j < WIDTH ? n - j : WIDTH);
-    tops = pick(score <= tops, tops, score);
-    store(weights + j, score);
-  }
-  float top = largest(tops);
-  for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    store(weights + j, exponential(load(weights + j) - top));
-    totals += load(weights + j);
+  float *w = one->weights, top = w[0];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = w[0];
+  for (int64_t j = 0; j < one->n; j += WIDTH) tops = pick(load(w + j) <= tops, tops, load(w + j));
+  for (int i = 0; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = top - 1000; /* adds nothing */
+  for (int64_t j = 0; j < one->n; j += WIDTH) {
+    store(w + j, exponential(load(w + j) - top));
+    totals += load(w + j);
   }
   float factor = 1 / sum(totals);
-  int64_t k = 0;
-  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
-    weighted(weights, values + k, line, n, width, 4, factor, z + k);
-  for (; k + WIDTH <= width; k += WIDTH)
-    weighted(weights, values + k, line, n, width, 1, factor, z + k);
-  for (; k < width; k++) {
-    float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[slot_of(line, j) * width + k];
-    z[k] = total * factor;
-  }
+  for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
 }
 
-/* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
-   keys of all heads. */
-INLINE float *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
-  return s->pool + (block * 2 * d->n_kv_heads + head) * s->slots * d->d_head;
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
+   Keys and values are read in pieces that stay in the cache for all queries. */
+INLINE void attend_wide(int halves, const Query *queries, int64_t count, const char *keys,
+                        const char *values, int64_t width, float scale) {
+  int64_t most = 0;
+  for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      if (j >= one->n) continue;
+      Vector score = scores(halves, one->q, keys, j, width) * scale;
+      if (one->bias) score += load_part(one->bias + j, one->n - j);
+      store(one->weights + j, score);
+    }
+  for (const Query *one = queries; one < queries + count; one++) softmax(one);
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, at = j * width, k = 0;
+      const float *w = one->weights + j;
+      for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
+        weighted(halves, w, values, at + k, n, width, 4, !j, one->z + k);
+      for (; k + WIDTH <= width; k += WIDTH)
+        weighted(halves, w, values, at + k, n, width, 1, !j, one->z + k);
+      for (; k < width; k++) {
+        float total = j ? one->z[k] : 0;
+        for (int64_t i = 0; i < n; i++) total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
+        one->z[k] = total;
+      }
+    }
 }
 
-/* Normalize, rotate and keep the new keys and values of this thread's share of texts and heads. */
+#define ATTEND(WIDE) /* without loops over a width that is known */ \
+  if (s->halves) attend_wide(1, queries, count, keys, values, WIDE, scale); \
+  else attend_wide(0, queries, count, keys, values, WIDE, scale)
+
+static void attend(const Step *s, const Query *queries, int64_t count, const char *keys,
+                   const char *values, int64_t width, float scale) {
+  if (width == 64) ATTEND(64);
+  else if (width == 128) ATTEND(128);
+  else ATTEND(width);
+}
+
+/* Bytes of n slots of one head, and the keys of a key-value head in the pool at a block, from its
+   first slot on; values stand behind the keys of all heads. */
+INLINE int64_t bytes_of_slots(const Decoder *d, const Step *s, int64_t n) {
+  return n * d->d_head * (s->halves ? 2 : 4);
+}
+
+INLINE char *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
+  return s->pool + (block * 2 * d->n_kv_heads + head) * bytes_of_slots(d, s, s->slots);
+}
+
+static void write(const Step *s, char *place, const float *x, int64_t n) {
+  if (s->halves) to_fp16((uint16_t *)place, x, n);
+  else memcpy(place, x, n * sizeof(float));
+}
+
+/* Normalize, rotate and keep the new keys and values of this thread's share of rows and heads. */
 static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block, float *qkv,
                  float *copy) {
   int64_t width = d->d_head, row = (d->n_heads + 2 * d->n_kv_heads) * width, at, end;
@@ -204,62 +238,61 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
     int64_t last = s->ends[i] - 1, slot = s->lines ? s->lines[i * s->line + last] : s->first[i] + last;
-    float *place = keys_of(d, s, block, g) + slot * width;
+    char *place = keys_of(d, s, block, g) + bytes_of_slots(d, s, slot);
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
-    memcpy(place, k, width * sizeof(float));
-    memcpy(place + d->n_kv_heads * s->slots * width, v, width * sizeof(float));
+    write(s, place, k, width);
+    write(s, place + bytes_of_slots(d, s, d->n_kv_heads * s->slots), v, width);
   }
 }
 
-/* The keys of a text that attention reads, from this one on, and how many there are. */
-typedef struct {
-  int64_t past, n;
-  const int32_t *line; /* their slots; NULL: neighbours from `slot` on */
-  int64_t slot;
-} Read;
-
-INLINE Read read_by(const Decoder *d, const Step *s, int64_t i, int crossed) {
-  int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-  int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-  if (s->lines && !crossed) return (Read){past, n - past, s->lines + i * s->line + past, 0};
-  return (Read){past, n - past, 0, (crossed ? s->source[i] : s->first[i]) + past};
-}
-
-/* Fetch keys and values in slots where another text has not read them, into the cache. */
-INLINE void fetch(const float *keys, const float *values, Read own, Read other, int64_t width) {
-  for (int64_t j = 0; j < own.n; j++) {
-    if (j < other.n && own.line[j] == other.line[j]) continue;
-    for (int64_t k = 0; k < width; k += 16) { /* 64 bytes */
-      __builtin_prefetch(keys + own.line[j] * width + k);
-      __builtin_prefetch(values + own.line[j] * width + k);
-    }
+/* Copy numbers in slots of a line, behind each other; returns the end of the copies. */
+static char *gathered(const char *from, const int32_t *line, int64_t n, int64_t bytes, char *to) {
+  for (int64_t j = 0; j < n; j++, to += bytes) {
+    const char *slot = from + line[j] * bytes;
+    if (bytes == 256) memcpy(to, slot, 256); /* without a call */
+    else memcpy(to, slot, bytes);
   }
+  return to;
 }
 
-/* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
-   queries of a text begin its row of `qs`, which has `row` numbers. Those of all texts that read
-   one key-value head follow each other. */
+/* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
+   queries of a row begin at `qs`, those of the next one `row` numbers further. Rows behind each
+   other whose keys begin with the same one attend together. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
+  int64_t width = d->d_head, values_at = bytes_of_slots(d, s, d->n_kv_heads * s->slots), at, end;
+  const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
+  const int32_t *lines = crossed ? 0 : s->lines, *line = 0;
   share(s->n * d->n_heads, 1, &at, &end);
-  for (; at < end; at++) {
-    int64_t i = at / group % s->n, g = at / group / s->n, h = g * group + at % group;
-    Read read = read_by(d, s, i, crossed);
-    float *q = qs + i * row + h * width;
-    if (q_norm->weight) normalize(q_norm, q, q, width);
-    if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const float *keys = keys_of(d, s, block, g) + read.slot * width;
-    const float *values = keys + d->n_kv_heads * s->slots * width;
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * (read.past + read.n) + read.past : 0;
-    float *to = z + (i * d->n_heads + h) * width;
-    if (!read.line) {
-      attend(q, keys, values, bias, 0, read.n, width, d->scale, own, to);
-      continue;
+  while (at < end) {
+    int64_t h = at / s->n, start = -1, count = 0;
+    float *weights = own + width;
+    Query queries[TOGETHER];
+    for (; count < TOGETHER && at < end && at / s->n == h; at++) {
+      int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
+      if (past < 0) past = 0;
+      if (count && (lines || first[i] + past != start)) break;
+      if (lines) line = lines + i * s->line + past;
+      else start = first[i] + past;
+      float *q = qs + i * row + h * width;
+      if (q_norm->weight) normalize(q_norm, q, q, width);
+      if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
+      const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+      float *to = z + (i * d->n_heads + h) * width;
+      queries[count++] = (Query){q, bias, to, weights, n - past};
+      weights += n - past + WIDTH;
     }
-    if (i + 1 < s->n) fetch(keys, values, read_by(d, s, i + 1, crossed), read, width);
-    attend(q, keys, values, bias, read.line, read.n, width, d->scale, own, to);
+    const char *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads));
+    const char *values = keys + values_at;
+    if (lines) {
+      int64_t bytes = bytes_of_slots(d, s, 1), n = queries[0].n;
+      char *both = (char *)weights, *behind = gathered(keys, line, n, bytes, both);
+      gathered(values, line, n, bytes, behind);
+      keys = both, values = behind;
+    } else
+      keys += bytes_of_slots(d, s, start), values += bytes_of_slots(d, s, start);
+    attend(s, queries, count, keys, values, width, d->scale);
   }
 }
 
@@ -287,21 +320,15 @@ static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden,
     multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
   }
   share(width, UNIT, &begin, &end);
-  for (int64_t i = 0; i < s->n; i++) {
-    float *h = hidden + i * width, *g = gate + i * width;
-    int64_t f = begin, kind = d->activation;
-    for (; f + WIDTH <= end; f += WIDTH) {
-      Vector part = activated(kind, load(g + f));
-      store(h + f, b->gate.numbers ? load(h + f) * part : part);
+  for (int64_t i = 0; i < s->n; i++)
+    for (int64_t f = begin; f < end; f += WIDTH) {
+      float *h = hidden + i * width + f;
+      Vector v = activated(d->activation, load_part(gate + i * width + f, end - f));
+      store_part(h, b->gate.numbers ? load_part(h, end - f) * v : v, end - f);
     }
-    for (; f < end; f++) {
-      float part = activated(kind, all(g[f]))[0];
-      h[f] = b->gate.numbers ? h[f] * part : part;
-    }
-  }
 }
 
-static void run(const Decoder *d, const Step *s) {
+static void blocks(const Decoder *d, const Step *s) {
   int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
   int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
   float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
@@ -327,23 +354,46 @@ static void run(const Decoder *d, const Step *s) {
 #pragma omp barrier
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
-  multiply(&d->head, &d->norm, d->head_factor, s, s->x, model, s->logits, d->head.rows, 0, own);
 }
 
-/* The likeliest elements of all texts, by one thread. */
-static void choose(const Decoder *d, const Step *s) {
-  for (int64_t i = 0; i < s->n; i++)
-    likeliest(s->logits + i * d->head.rows, d->head.rows, s->k, s->ids + i * s->k,
-              s->log_probs + i * s->k);
+/* Logits of the rows that are asked for. */
+static void head(const Decoder *d, const Step *s) {
+  int64_t width = d->d_model, rows = d->head.rows, i, end;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
+  for (int64_t at = 0; at < s->n_asked; at += s->most) {
+    Step part = *s;
+    part.n = s->n_asked - at < s->most ? s->n_asked - at : s->most;
+    share(part.n, 1, &i, &end);
+    for (; i < end; i++)
+      memcpy(s->shared + i * width, s->x + s->asked[at + i] * width, width * sizeof(float));
+#pragma omp barrier
+    multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, s->logits + at * rows,
+             rows, 0, own);
+#pragma omp barrier
+  }
 }
 
-/* The step of n texts from `at` on, in the memory of this thread. */
-static Step part_of(const Decoder *d, const Step *s, int64_t at, int64_t n) {
-  int64_t thread = omp_get_thread_num(), angles = at * d->d_head;
+static void run(const Decoder *d, const Step *s) {
+  for (int64_t at = 0; at < s->n; at += s->most) {
+    Step part = *s;
+    part.n = s->n - at < s->most ? s->n - at : s->most;
+    part.x += at * d->d_model;
+    part.first += at, part.ends += at, part.source += at, part.source_ends += at;
+    if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
+    if (s->bias) part.bias += at, part.bias_width += at;
+    blocks(d, &part);
+  }
+  head(d, s);
+}
+
+/* The rows of a search from `at` on, in the memory of this thread. */
+static Step part_of(const Decoder *d, const Step *s, int64_t at) {
+  int64_t thread = omp_get_thread_num();
   Step part = *s;
-  part.n = n, part.x += at * d->d_model;
-  if (s->cos) part.cos += angles, part.sin += angles;
-  if (s->bias) part.bias += at;
+  part.n = s->n - at < s->part ? s->n - at : s->part;
+  part.x += at * d->d_model;
+  if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
+  if (s->bias) part.bias += at, part.bias_width += at;
   if (s->source) part.source += at, part.source_ends += at;
   part.lines += at * s->line, part.ends += at;
   part.ids += at * s->k, part.log_probs += at * s->k;
@@ -353,17 +403,28 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at, int64_t n) {
   return part;
 }
 
-void decoder_step(const Decoder *d, const Step *s) {
-  if (!s->part) {
-#pragma omp parallel num_threads(s->threads)
-    run(d, s);
-    return;
-  }
+/* A step of a search: each thread computes parts of the rows alone. */
+static void search(const Decoder *d, const Step *s) {
 #pragma omp parallel for schedule(dynamic) num_threads(s->threads)
   for (int64_t at = 0; at < s->n; at += s->part) {
-    Step part = part_of(d, s, at, s->n - at < s->part ? s->n - at : s->part);
-#pragma omp parallel num_threads(1)
-    run(d, &part);
-    choose(d, &part);
+    Step part = part_of(d, s, at);
+    int64_t rows = d->head.rows;
+#pragma omp parallel num_threads(1) /* the team of `share` and of barriers */
+    {
+      blocks(d, &part);
+      multiply(&d->head, &d->norm, d->head_factor, &part, part.x, d->d_model, part.logits, rows, 0,
+               part.own);
+    }
+    for (int64_t i = 0; i < part.n; i++)
+      likeliest(part.logits + i * rows, rows, s->k, part.ids + i * s->k, part.log_probs + i * s->k);
   }
+}
+
+void decoder_step(const Decoder *d, const Step *s) {
+  if (s->lines) {
+    search(d, s);
+    return;
+  }
+#pragma omp parallel num_threads(s->threads)
+  run(d, s);
 }

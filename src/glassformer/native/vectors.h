@@ -16,6 +16,7 @@
 #define TEXTS 2
 #endif
 #define AHEAD 2048 /* bytes from what is read to what is fetched meanwhile */
+#define TOGETHER 8 /* queries of a head */
 #define GROUP 32 /* numbers that share a step in 4 bits */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -40,6 +41,8 @@ INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
 
+INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
+
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
   return _mm512_reduce_add_ps((__m512)v);
@@ -50,10 +53,16 @@ INLINE float sum(Vector v) {
 #endif
 }
 
+/* The first numbers of a vector, so many if it has as many. */
 INLINE Vector load_part(const float *p, int64_t count) { /* with zeros behind */
+  if (count >= WIDTH) return load(p);
   Vector v = {0};
   memcpy(&v, p, count * sizeof(float));
   return v;
+}
+INLINE void store_part(float *p, Vector v, int64_t count) {
+  if (count >= WIDTH) store(p, v);
+  else memcpy(p, &v, count * sizeof(float));
 }
 
 /* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
@@ -89,19 +98,55 @@ INLINE Vector dot_pairs(Vector total, Vector a, Integers b) {
 #endif
 }
 
+INLINE float from_half(uint16_t half) { /* the exponent is moved by a product, which is exact */
+  Single one = {(uint32_t)(half & 0x7fff) << 13};
+  one.value *= 0x1p112f;
+  if (one.value >= 65536.0f) one.bits |= 0x7f800000; /* infinite or not a number */
+  one.bits |= (uint32_t)(half & 0x8000) << 16;
+  return one.value;
+}
+
 INLINE Vector from_fp16(const uint16_t *p) {
 #ifdef __AVX512F__
   return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #else
-  Vector v; /* the exponent is moved by a product, which is exact */
-  for (int i = 0; i < WIDTH; i++) {
-    Single one = {(uint32_t)(p[i] & 0x7fff) << 13};
-    one.value *= 0x1p112f;
-    one.bits |= (uint32_t)(p[i] & 0x8000) << 16;
-    v[i] = one.value;
-  }
+  Vector v;
+  for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
   return v;
 #endif
+}
+
+/* Numbers that were kept, from number k on, so many of them: float32 or float16. */
+INLINE Vector kept(int halves, const char *p, int64_t k, int64_t count) {
+  if (!halves) return load_part((const float *)p + k, count);
+  if (count >= WIDTH) return from_fp16((const uint16_t *)p + k);
+  uint16_t part[WIDTH] = {0};
+  memcpy(part, (const uint16_t *)p + k, count * sizeof(uint16_t));
+  return from_fp16(part);
+}
+
+/* The nearest float16, of two the even one; what is too large becomes the largest. */
+INLINE uint16_t to_half(float value) {
+  Single one = {.value = fabsf(value)}, whole = one;
+  uint16_t sign = ((Single){.value = value}).bits >> 16 & 0x8000;
+  if (value != value) return sign | 0x7e00;
+  if (one.value > 65504.0f) return sign | 0x7bff;
+  if (one.value < 0x1p-14f) return sign | (uint16_t)rintf(one.value * 0x1p24f);
+  return sign | (uint16_t)((whole.bits + 0xfff + (whole.bits >> 13 & 1) - (112u << 23)) >> 13);
+}
+
+INLINE void to_fp16(uint16_t *to, const float *x, int64_t n) {
+  int64_t k = 0;
+#ifdef __AVX512F__
+  for (; k + 16 <= n; k += 16) {
+    __m512 v = _mm512_loadu_ps(x + k), most = _mm512_set1_ps(65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_GT_OQ), most);
+    most = _mm512_set1_ps(-65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_LT_OQ), most);
+    _mm256_storeu_si256((__m256i *)(to + k), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; k < n; k++) to[k] = to_half(x[k]);
 }
 
 /* total plus the products of four bytes in each place, unsigned times signed. */
