@@ -1,7 +1,7 @@
 /* The choices of one text among its logits. */
 
 /* A bit for each number of a vector that is larger. */
-INLINE uint32_t larger(Vector v, float least) {
+INLINE uint32_t above(Vector v, float least) {
 #ifdef __AVX512F__
   return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_GT_OQ);
 #else
@@ -39,8 +39,8 @@ static void likeliest(const float *u, int64_t n, int64_t k, int64_t *ids, float 
   for (int64_t i = 0; i < k; i++) top[i] = -INFINITY, ids[i] = 0;
   int64_t j = 0, whole = n - n % (2 * WIDTH);
   for (; j < whole; j += 2 * WIDTH) {
-    uint32_t bits = larger(load(u + j), top[k - 1]);
-    bits |= larger(load(u + j + WIDTH), top[k - 1]) << WIDTH;
+    uint32_t bits = above(load(u + j), top[k - 1]);
+    bits |= above(load(u + j + WIDTH), top[k - 1]) << WIDTH;
     for (; bits; bits &= bits - 1) {
       int64_t i = j + __builtin_ctz(bits);
       if (u[i] > top[k - 1]) insert(u[i], i, k, top, ids);

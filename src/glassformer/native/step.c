@@ -251,6 +251,7 @@ static char *gathered(const char *from, const int32_t *line, int64_t n, int64_t 
   for (int64_t j = 0; j < n; j++, to += bytes) {
     const char *slot = from + line[j] * bytes;
     if (bytes == 256) memcpy(to, slot, 256); /* without a call */
+    else if (bytes == 128) memcpy(to, slot, 128);
     else memcpy(to, slot, bytes);
   }
   return to;
