@@ -11,6 +11,16 @@ INLINE uint32_t above(Vector v, float least) {
 #endif
 }
 
+INLINE float largest(Vector v) {
+#ifdef __AVX512F__
+  return _mm512_reduce_max_ps((__m512)v);
+#else
+  float top = v[0];
+  for (int i = 1; i < WIDTH; i++) top = v[i] <= top ? top : v[i];
+  return top;
+#endif
+}
+
 /* eˣ for x at most 0, to 3 units in the last place of 1: what a sum of such numbers needs. */
 INLINE Vector share_of(Vector x) {
 #ifdef __AVX512F__

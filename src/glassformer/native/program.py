@@ -166,8 +166,7 @@ class Program:
         longest = max(int(column.max()) for column in (ends, *(sources or ())[1:]))
         k, threads = min(k, d.head.rows), torch.get_num_threads()
         sizes = PART * d.head.rows, *self._sizes(PART, longest)
-        gathered = 2 * (longest + VECTOR) * d.d_head
-        kept = self._kept_memory([threads * size for size in (*sizes[:3], sizes[3] + gathered)])
+        kept = self._kept_memory([threads * size for size in sizes])
         logits, shared, inputs, private = (one.data_ptr() for one in kept)
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         step = library.Step(
@@ -188,7 +187,7 @@ class Program:
             shared=shared,
             inputs=inputs,
             own=private,
-            own_size=sizes[3] + gathered,
+            own_size=sizes[3],
             lines=lines.ctypes.data,
             line=lines.shape[1],
             part=PART,

@@ -246,36 +246,28 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   }
 }
 
-/* Copy numbers in slots of a line, behind each other; returns the end of the copies. */
-static char *gathered(const char *from, const int32_t *line, int64_t n, int64_t bytes, char *to) {
-  for (int64_t j = 0; j < n; j++, to += bytes) {
-    const char *slot = from + line[j] * bytes;
-    if (bytes == 256) memcpy(to, slot, 256); /* without a call */
-    else if (bytes == 128) memcpy(to, slot, 128);
-    else memcpy(to, slot, bytes);
-  }
-  return to;
-}
+#include "lines.h"
 
 /* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
    queries of a row begin at `qs`, those of the next one `row` numbers further. Rows behind each
    other whose keys begin with the same one attend together. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, values_at = bytes_of_slots(d, s, d->n_kv_heads * s->slots), at, end;
+  int64_t width = d->d_head, at, end;
   const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
-  const int32_t *lines = crossed ? 0 : s->lines, *line = 0;
+  if (s->lines) {
+    attend_lines(d, q_norm, s, block, crossed, qs, row, z, own);
+    return;
+  }
   share(s->n * d->n_heads, 1, &at, &end);
   while (at < end) {
     int64_t h = at / s->n, start = -1, count = 0;
-    float *weights = own + width;
     Query queries[TOGETHER];
-    for (; count < TOGETHER && at < end && at / s->n == h; at++) {
+    for (float *weights = own + width; count < TOGETHER && at < end && at / s->n == h; at++) {
       int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
       if (past < 0) past = 0;
-      if (count && (lines || first[i] + past != start)) break;
-      if (lines) line = lines + i * s->line + past;
-      else start = first[i] + past;
+      if (count && first[i] + past != start) break;
+      start = first[i] + past;
       float *q = qs + i * row + h * width;
       if (q_norm->weight) normalize(q_norm, q, q, width);
       if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
@@ -285,15 +277,9 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
       weights += n - past + WIDTH;
     }
     const char *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads));
-    const char *values = keys + values_at;
-    if (lines) {
-      int64_t bytes = bytes_of_slots(d, s, 1), n = queries[0].n;
-      char *both = (char *)weights, *behind = gathered(keys, line, n, bytes, both);
-      gathered(values, line, n, bytes, behind);
-      keys = both, values = behind;
-    } else
-      keys += bytes_of_slots(d, s, start), values += bytes_of_slots(d, s, start);
-    attend(s, queries, count, keys, values, width, d->scale);
+    keys += bytes_of_slots(d, s, start);
+    attend(s, queries, count, keys, keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots), width,
+           d->scale);
   }
 }
 
