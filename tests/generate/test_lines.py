@@ -102,14 +102,18 @@ def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, ch
     sources = [row(n, seed=20 + at) for at, (_, n) in enumerate(lengths)]
     expected = [search(model, [a], [b], config, sorted(ends))[0] for a, b in zip(prompts, sources)]
     with pytest.MonkeyPatch.context() as patch:
-        tidy = Lines._tidy
+        take = Lines._take
 
-        def spoilt(lines, enough):
-            tidy(lines, enough)
+        def spoilt(lines, number):
+            taken = take(lines, number)
             lines.numbers[:, :, :, torch.from_numpy(lines.free).long()] = torch.nan
+            for cell in lines.cells:
+                lines.numbers[:, :, :, cell : cell + lines.longest] = torch.nan
+            return taken
 
-        patch.setattr(Lines, "_tidy", spoilt)
+        patch.setattr(Lines, "_take", spoilt)
         patch.setattr(lines_module, "SLOTS", 2)
+        patch.setattr(lines_module, "CELLS", 1)
         source = source_of(model, sources)
         found = beam_search(model, prompts, config, sorted(ends), source, at_once=at_once)
     for ones, others in zip(found, expected, strict=True):  # prompts are read by the model's pass

@@ -1,13 +1,13 @@
 """The hypotheses of many searches as rows of a compiled step, their keys in one memory.
 
-    slots    x x x x | a b c | d e | ...     elements of sources, and of hypotheses
+    slots    x x x x . | x x . . . | a b c d e ...     cells of sources, and elements of hypotheses
     lines    a hypothesis reads the slots of its elements, whoever else has them too
 
 No key is copied where a hypothesis goes on in several ways, and a slot in nobody's line is free. So
 sentences may come and go at any step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -19,8 +19,10 @@ from glassformer.layers.cache import Cache, Layers
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 
-SLOTS = 64
+SLOTS = 32
 """Slots for each sentence at first; there are twice as many once less than an eighth is free."""
+CELLS = 2
+"""Cells for each sentence of those at first: as beams narrow, more sentences have places."""
 COLUMNS = 32
 """Elements for which lines get room at a time."""
 
@@ -42,18 +44,23 @@ class Lines:
     ):
         self.model, self.step, self.prompts, self.source = model, step, prompts, source
         config, n = model.config, len(prompts)
-        slots = SLOTS * min(n, at_once)
-        self.numbers = torch.zeros(
-            config.depth("decoder"), 2, config.kv_heads, slots, config.head_width, dtype=step.keys
-        )
-        self.free = np.arange(1, slots, dtype=np.int32)  # slot 0: where lines have no element
-        self.begun = 0
-        self.sentence = np.zeros(0, np.int64)
-        self.tokens = np.zeros(0, np.int64)
-        self.ends = np.zeros(0, np.int64)
-        self.lines = np.zeros((0, COLUMNS), np.int32)
+        self.longest = 0 if source is None else source.elements.shape[1] + config.n_prefix
         self.sources, self.source_ends = np.zeros((2, n), np.int64)
-        """First slot of each sentence's source, and how many it has."""
+        """The cell of each sentence's source, and how many elements it has."""
+        self.held = np.zeros(0, np.int64)
+        """Sentences that have a cell."""
+        cells = CELLS * min(n, at_once) * bool(self.longest)
+        slots = cells * self.longest + 1 + SLOTS * min(n, at_once)
+        shape = config.depth("decoder"), 2, config.kv_heads, slots, config.head_width
+        self.numbers = torch.zeros(shape, dtype=step.keys)
+        self.cells = 1 + self.longest * np.arange(cells)
+        self.unused = np.ones(slots, dtype=bool)
+        """Slots that a line may have; in slot 0 lines have no element."""
+        self.unused[: cells * self.longest + 1] = False
+        self.free = np.flatnonzero(self.unused).astype(np.int32)
+        self.begun = 0
+        self.sentence, self.tokens, self.ends = np.zeros((3, 0), np.int64)
+        self.lines = np.zeros((0, COLUMNS), np.int32)
 
     def begin(self, number: int) -> None:
         """Begin the next sentences: read their sources, and their prompts but for the last
@@ -71,14 +78,18 @@ class Lines:
             assert features.cache is not None
             cache, valid = features.cache, features.positions.valid
             known = {i: (k[:, :, :-1], v[:, :, :-1]) for i, (k, v) in cache.own.items()}
-            first, counts = self._keep(known, None if valid is None else valid[:, :-1])
+            real = _real(known, None if valid is None else valid[:, :-1])
+            slots, counts = self._take(int(real.sum())), real.sum(1)
+            self._write(known, real, slots)
             self._widen(1 + int(counts.max()))
-            for line, begin, count in zip(self.lines[-number:], first, counts, strict=True):
-                line[:count] = np.arange(begin, begin + count)
+            self.lines[-number:][np.arange(self.lines.shape[1]) < counts[:, None]] = slots
         if memory is not None:
             assert self.model.decoder is not None
             layers = cache.cross or self.model.decoder.source_keys_values(memory.hidden)
-            self.sources[at], self.source_ends[at] = self._keep(layers, memory.positions.valid)
+            real = _real(layers, memory.positions.valid)
+            cells = self._take_cells(at)
+            self._write(layers, real, (cells[:, None] + real.cumsum(1) - 1)[real])
+            self.sources[at], self.source_ends[at] = cells, real.sum(1)
 
     def offers(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """log p of the k likeliest tokens of each row, and these, [R, K]."""
@@ -99,53 +110,52 @@ class Lines:
         if (missing := columns - self.lines.shape[1]) > 0:
             self.lines = np.pad(self.lines, [(0, 0), (0, -(-missing // COLUMNS) * COLUMNS)])
 
-    def _keep(
-        self, layers: Layers, valid: Bool[Tensor, "N T"] | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Keep keys and values of N sentences, [N, G, T, K] at each layer, in slots behind each
-        other; the first slot of each, and how many it has."""
-        keys = next(iter(layers.values()))[0]
-        real = keys.new_ones(len(keys), keys.shape[2], dtype=torch.bool)
-        real = real if valid is None else valid.expand_as(real)
-        counts = real.sum(1).numpy()
-        begin, number = self._take_run(int(counts.sum())), int(counts.sum())
+    def _write(self, layers: Layers, real: np.ndarray, slots: np.ndarray) -> None:
+        """Write the real keys and values of N sentences, [N, G, T, K] at each layer, to slots."""
+        which, at = torch.from_numpy(real), torch.from_numpy(slots).long()
         for layer, both in layers.items():
             for kept, new in zip(self.numbers[layer], both, strict=True):
-                kept[:, begin : begin + number] = new.transpose(0, 1)[:, real]
-        return begin + counts.cumsum() - counts, counts
+                kept.index_copy_(1, at, new.transpose(0, 1)[:, which].to(kept.dtype))
 
     def _take(self, number: int) -> np.ndarray:
         """Free slots."""
         if len(self.free) < number:
-            self._tidy(lambda: len(self.free) >= number)
+            used = self.unused.copy()
+            used[self.lines] = False
+            free = np.flatnonzero(used)
+            if len(free) < max(number, self.unused.sum() // 8):
+                more = self._grow(max(number, int(self.unused.sum())))
+                self.unused[more:] = True
+                free = np.concatenate([free, np.arange(more, len(self.unused))])
+            self.free = free.astype(np.int32)
         taken, self.free = np.split(self.free, [number])
         return taken
 
-    def _take_run(self, number: int) -> int:
-        """The first of so many free slots behind each other."""
-        begins = lambda: np.flatnonzero(
-            self.free[number - 1 :] - self.free[: len(self.free) - number + 1] == number - 1
-        )
-        fits = lambda: len(self.free) >= number and len(begins()) > 0
-        if not fits():
-            self._tidy(fits)
-        at = begins()[0]
-        first = int(self.free[at])
-        self.free = np.delete(self.free, np.s_[at : at + number])
-        return first
+    def _take_cells(self, at: slice) -> np.ndarray:
+        """Cells for the sources of new sentences; those of ended sentences are free."""
+        new, going = np.arange(at.start, at.stop), np.isin(self.held, self.sentence)
+        self.cells = np.concatenate([self.cells, self.sources[self.held[~going]]])
+        self.held = np.concatenate([self.held[going], new])
+        if (missing := len(new) - len(self.cells)) > 0:
+            number = max(missing, len(self.held))
+            more = self._grow(number * self.longest) + self.longest * np.arange(number)
+            self.cells = np.concatenate([self.cells, more])
+        taken, self.cells = np.split(self.cells, [len(new)])
+        return taken
 
-    def _tidy(self, enough: Callable[[], bool]) -> None:
-        """Find the slots that nobody has, and make more until it is enough and an eighth is free."""
-        used = np.zeros(self.numbers.shape[3], dtype=bool)
-        used[self.lines], used[0] = True, True
-        for sentence in np.unique(self.sentence).tolist():
-            begin = self.sources[sentence]
-            used[begin : begin + self.source_ends[sentence]] = True
-        self.free = np.flatnonzero(~used).astype(np.int32)
-        while not enough() or len(self.free) < self.numbers.shape[3] // 8:
-            more = np.arange(self.numbers.shape[3], 2 * self.numbers.shape[3], dtype=np.int32)
-            self.numbers = torch.cat([self.numbers, torch.zeros_like(self.numbers)], 3)
-            self.free = np.concatenate([self.free, more])
+    def _grow(self, number: int) -> int:
+        """Make more slots; returns the first."""
+        before = self.numbers.shape[3]
+        self.numbers = torch.nn.functional.pad(self.numbers, (0, 0, 0, number))
+        self.unused = np.pad(self.unused, (0, number))
+        return before
+
+
+def _real(layers: Layers, valid: Bool[Tensor, "#N T"] | None) -> np.ndarray:
+    """Whether each key is that of an element, [N, T]."""
+    keys, _ = next(iter(layers.values()))
+    real = keys.new_ones(len(keys), keys.shape[2], dtype=torch.bool)
+    return (real if valid is None else valid.expand_as(real)).numpy()
 
 
 def rows_of(source: Batch, at: slice) -> Batch:
