@@ -124,8 +124,9 @@ INLINE int64_t bits_of(int format) { return format == FP16 || format == INT4 ? 1
 
 /* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
    words with a tile of texts. */
-INLINE void tile(int format, int texts, const char *unit, const uint32_t *words, int64_t count,
-                 const uint32_t *initial, float *sums, int first) {
+INLINE void tile(int format, int texts, const char *unit, const char *ahead, int64_t step,
+                 const uint32_t *words, int64_t count, const uint32_t *initial, float *sums,
+                 int first) {
   Vector total[VECTORS][TEXTS] = {0};
   Integers whole[VECTORS][TEXTS] = {0};
   for (int t = 0; t < texts; t++)
@@ -135,7 +136,7 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
     Vector w[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
       const char *p = unit + (k * VECTORS + v) * (WIDTH * bits_of(format) / 8);
-      __builtin_prefetch(p + AHEAD);
+      __builtin_prefetch(ahead + (k * VECTORS + v) * step);
       w[v] = format == FP16 ? from_fp16((const uint16_t *)p) : load((const float *)p);
     }
     for (int t = 0; t < texts; t++) {
@@ -156,8 +157,9 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
 }
 
 /* The same in 4 bits. 16 bytes of a row are a group, the first halves of it in the lower halves. */
-INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const uint32_t *words,
-                      int64_t count, const uint32_t *group_sums, float *sums, int first) {
+INLINE void tile_int4(int texts, const char *unit, const char *ahead, int64_t step,
+                      const uint32_t *steps, const uint32_t *words, int64_t count,
+                      const uint32_t *group_sums, float *sums, int first) {
   Vector total[VECTORS][TEXTS] = {0};
   for (int64_t g = 0; g < count / 8; g++) {
     Integers part[VECTORS][TEXTS] = {0};
@@ -165,7 +167,7 @@ INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const 
       Integers low[VECTORS], high[VECTORS];
       for (int v = 0; v < VECTORS; v++) {
         const char *p = unit + ((g * 4 + s) * VECTORS + v) * 4 * WIDTH;
-        __builtin_prefetch(p + AHEAD);
+        __builtin_prefetch(ahead + ((g * 4 + s) * VECTORS + v) * step);
         low[v] = load_integers(p) & 0x0f0f0f0f;
         high[v] = load_integers(p) >> 4 & 0x0f0f0f0f;
       }
@@ -192,17 +194,20 @@ INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const 
     }
 }
 
-/* A block of words, from word k on, of unit u with the tile that begins with text i. */
+/* A block of words, from word k on, of unit u with the tile that begins with text i of n. Over all
+   tiles, as many bytes are fetched, further on: of many texts behind the block. */
 INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k, int64_t i,
-                    const Inputs *in, float *sums) {
+                    int64_t n, const Inputs *in, float *sums) {
   int64_t words = words_of(m), count = words - k < BLOCK ? words - k : BLOCK;
-  const char *unit = (const char *)m->numbers + (u * words + k) * UNIT * bits_of(format) / 8;
+  int64_t of_word = UNIT * bits_of(format) / 8, step = WIDTH * bits_of(format) / 8 * texts / n;
+  const char *unit = (const char *)m->numbers + (u * words + k) * of_word;
+  const char *ahead = unit + (n > TEXTS ? BLOCK * of_word : AHEAD) + count * of_word * i / n;
   const uint32_t *x = in->words + i * words + k * texts, *own = in->sums + i * sums_of(m);
   if (format == INT4) {
     const uint32_t *steps = m->steps + (u * words + k) / 8 * UNIT;
-    tile_int4(texts, unit, steps, x, count, own + k / 8 * texts, sums + i * UNIT, !k);
+    tile_int4(texts, unit, ahead, step, steps, x, count, own + k / 8 * texts, sums + i * UNIT, !k);
   } else
-    tile(format, texts, unit, x, count, own + k / BLOCK * texts, sums + i * UNIT, !k);
+    tile(format, texts, unit, ahead, step, x, count, own + k / BLOCK * texts, sums + i * UNIT, !k);
 }
 
 /* Write what the sums of unit u are to y, or add it. */
@@ -232,10 +237,10 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
     for (; u < end; u++) {                                                                  \
       for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
         for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
-            case 8: tile_at(m, FORMAT, 8, u, k, i, in, sums); break;                        \
-            case 4: tile_at(m, FORMAT, 4, u, k, i, in, sums); break;                        \
-            case 2: tile_at(m, FORMAT, 2, u, k, i, in, sums); break;                        \
-            default: tile_at(m, FORMAT, 1, u, k, i, in, sums);                              \
+            case 8: tile_at(m, FORMAT, 8, u, k, i, n, in, sums); break;                     \
+            case 4: tile_at(m, FORMAT, 4, u, k, i, n, in, sums); break;                     \
+            case 2: tile_at(m, FORMAT, 2, u, k, i, n, in, sums); break;                     \
+            default: tile_at(m, FORMAT, 1, u, k, i, n, in, sums);                           \
           }                                                                                 \
       finish(m, u, in, n, sums, y, to, add);                                                \
     }                                                                                       \
