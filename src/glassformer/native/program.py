@@ -146,6 +146,7 @@ class Program:
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
         own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
+        own += -own % VECTOR
         return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:
