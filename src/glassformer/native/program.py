@@ -153,6 +153,7 @@ class Program:
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
         own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
+        own += -own % VECTOR
         return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
@@ -222,25 +223,21 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers = self._units(levels.view(torch.uint8) ^ 128, 4)
+            numbers = _units(levels.view(torch.uint8) ^ 128, 4)
             made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
             low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
-            made.numbers = self._units((low | (high << 4)).flatten(1), 4)
-            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16()
-            made.steps = self._units(pairs.flatten(1), 2)
+            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16().flatten(1)
+            both = (low | (high << 4)).flatten(1), pairs.view(torch.uint8)
+            groups = scale.shape[1]
+            numbers = torch.cat([_units(one, 4).unflatten(1, (groups, -1)) for one in both], 2)
         elif bits == "bf16":
-            made.numbers = self._units(weight.bfloat16(), 2)
+            numbers = _units(weight.bfloat16(), 2)
         else:
-            made.numbers = self._units(weight.half() if bits == "fp16" else weight, 1)
+            numbers = _units(weight.half() if bits == "fp16" else weight, 1)
+        made.numbers = self._at(numbers)
         return made
-
-    def _units(self, numbers: Tensor, together: int) -> int:
-        """Units of rows: for some columns at a time, what all rows of the unit have there."""
-        units = numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
-        self._kept.append(units.contiguous())
-        return self._kept[-1].data_ptr()
 
     def _at(self, numbers: Tensor | None) -> int | None:
         """The address of numbers, which are kept."""
@@ -274,6 +271,11 @@ def fits(model: Transformer) -> bool:
     weight = next(model.parameters())
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
     return model.config.predicts_next and plain
+
+
+def _units(numbers: Tensor, together: int) -> Tensor:
+    """Units of rows: for some columns at a time, what all rows of the unit have there."""
+    return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
 
 
 def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:
