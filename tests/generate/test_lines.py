@@ -100,7 +100,8 @@ def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, ch
     config = how(beams, n_best=beams, max_new_tokens=12)
     prompts = [row(n, seed=at) for at, (n, _) in enumerate(lengths)]
     sources = [row(n, seed=20 + at) for at, (_, n) in enumerate(lengths)]
-    expected = [search(model, [a], [b], config, sorted(ends))[0] for a, b in zip(prompts, sources)]
+    alone = zip(prompts, sources, strict=True)
+    expected = [search(model, [a], [b], config, sorted(ends))[0] for a, b in alone]
     with pytest.MonkeyPatch.context() as patch:
         take = Lines._take
 

@@ -137,6 +137,26 @@ def test_matrices_of_few_bits(bits):
 
 
 @pytest.mark.parametrize("bits", [None, *FORMATS])
+@torch.inference_mode()
+def test_products_of_many_rows(bits):
+    """Columns of more than one block, no whole units of rows, and tiles of every width."""
+    sizes = {"n_layers": 1, "d_model": 96, "n_heads": 3, "d_ff": 1120, "vocab_size": 53}
+    model = copy.deepcopy(tiny.model(**sizes)).float()
+    for one in model.parameters():
+        one.mul_(0.3)
+    if bits is not None:
+        pack(model, bits)
+    program, pool, ids = Program(model), pool_of(model, 40), torch.randint(0, 53, (40,)).tolist()
+    texts = [Segment(row * PAGE, 0, 1) for row in range(40)]
+    found = program.logits(ids, pool, texts)
+    want = in_float64(model)(Batch(torch.tensor(ids)[:, None])).logits[:, 0]
+    error, spread = (found - want).std(), want.std()
+    assert error < (1e-5 if bits in (None, "fp16") else 0.02) * spread  # see above
+    for n in (1, 2, 3, 4, 7, 8, 9, 15, 16, 31):
+        assert torch.equal(program.logits(ids[:n], pool, texts[:n]), found[:n])
+
+
+@pytest.mark.parametrize("bits", [None, *FORMATS])
 @given(st.data())
 def test_bits_depend_neither_on_other_texts_nor_on_threads(bits, data):
     model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import chunks, numbered, one_line
 from glassformer.cli.options import (
+    Compile,
     Device,
     Json,
     MaxNewTokens,
@@ -58,6 +59,7 @@ def translate(
     force: Force = False,
     batch_size: OptionalCount = None,
     device: Device = "cpu",
+    compile: Compile = False,
     json: Json = False,
 ) -> None:
     """Translate each line of standard input, by any text-to-text model; empty lines stay empty.
@@ -82,17 +84,19 @@ def translate(
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
     _check(given(options), printed | {"batch_size": batch_size}, layer or head, targets, force)
-    opened, config = _opened(run, device, given(options))
+    opened, config = _opened(run, device, compile, given(options))
     align = partial(_alignment, opened, layer, head) if alignments else None
     write = partial(_translate, opened, config, batch_size or 32, scores, align, show_attention)
     return write(json) if targets is None else _score(opened, targets, json)
 
 
-def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", "GenerateConfig"]:
+def _opened(
+    folder: Path, device: str, compile: bool, options: dict[str, Any]
+) -> tuple["Run", "GenerateConfig"]:
     """The run and how it searches or samples; ConfigError: another task, or options without use."""
     from glassformer.run import load
 
-    run = load(folder, device)
+    run = load(folder, device, compile=compile)
     config = run.options(**options)
     if "seed" in options and config.beams:
         raise ConfigError(

@@ -54,7 +54,7 @@ def normalized(total: float, length: int, penalty: float) -> float:
 
 @dataclass(frozen=True)
 class Made:
-    """Continuations of rows: the rows, the new tokens and log p of these, sentences, and Σ log p."""
+    """Continuations of rows: the rows, new tokens and log p of these, sentences, and Σ log p."""
 
     parents: np.ndarray
     tokens: np.ndarray
@@ -269,8 +269,8 @@ class WideBeams(Beams):
         return np.flatnonzero(first)
 
     def _note(self, sentence: int, one: Hypothesis) -> None:
-        found = sorted([*self.found[sentence], one], key=lambda one: -one.score)[: self.config.beams]
-        self.found[sentence] = found
+        found = sorted([*self.found[sentence], one], key=lambda one: -one.score)
+        found = self.found[sentence] = found[: self.config.beams]
         if len(found) == self.config.beams:
             early = self.config.early_stopping is True
             self.bars[sentence] = np.inf if early else found[-1].score

@@ -68,5 +68,6 @@ def in_threads(
         finally:
             stopped.set()
             torch.set_num_threads(threads)
-    found = {i: one for own, part in zip(shares, parts, strict=True) for i, one in zip(own, part)}
+    pairs = (zip(*both, strict=True) for both in zip(shares, parts, strict=True))
+    found = {i: one for share in pairs for i, one in share}
     return [found[i] for i in range(len(rows))]

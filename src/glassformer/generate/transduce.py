@@ -183,9 +183,7 @@ def _hypotheses(
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
         last = None
-        for search in beam_steps(
-            model, prompts, config, ends, source, limits, at_once=at_once
-        ):
+        for search in beam_steps(model, prompts, config, ends, source, limits, at_once=at_once):
             last = search
             yield
         return [] if last is None else last.best

@@ -1,4 +1,4 @@
-"""What the engine asks of a step of decoding that a compiler made from a model."""
+"""What the engine and beam search ask of a step of decoding that a compiler made from a model."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from glassformer.batch import Batch
 from glassformer.layers.segments import Pool, Segment
 
 Table = tuple[np.ndarray, np.ndarray]
-"""Slots of the keys of each of R rows, int32 [R, S], and how many a row has, int64 [R]."""
+"""Where the keys of each of R rows are, and how many a row has, int64 [R]."""
 
 
 class CompiledStep(Protocol):
@@ -46,11 +46,11 @@ class CompiledStep(Protocol):
     def likeliest(
         self, ids: np.ndarray, numbers: Tensor, own: Table, sources: Table | None, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """log p of the k likeliest tokens behind one new element of each row, and these, [R, K]: the
-        largest first, of equals the lower id.
+        """log p of the k likeliest tokens behind one new element of each row, and these, [R, K]:
+        the largest first, of equals the lower id.
 
-        Row r reads the keys in the slots of its line in `own`; its own are written into the last of
-        them. `numbers`: keys and values, [L, 2, G, slots, K]. `sources`: the first slot of each
-        row's source, and how many it has, int64 [R].
+        `own`: the slots of each row's keys, int32 [R, S]; those of the new element are written into
+        the last. `sources`: the first slot of each row's source, int64 [R]. `numbers`: keys and
+        values in all slots, [L, 2, G, slots, K].
         """
         ...

@@ -28,7 +28,7 @@ class Matrix(ctypes.Structure):
     """See `product.h`."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("numbers", "scale", "steps", "bias")),
+        *((name, c_void_p) for name in ("numbers", "scale", "bias")),
         *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
     ]
 

@@ -21,10 +21,10 @@
 #define IN_BLOCK (4 * BLOCK) /* integers in them */
 
 typedef struct {
-  const void *numbers; /* units of rows, the last one filled with zeros; in 8 bits 128 more */
+  const void *numbers; /* units of rows, the last one filled with zeros; in 8 bits 128 more; in 4
+                          bits, behind each group of a unit, of each row the step and the zero
+                          of step · q + zero, in bfloat16, the step in the upper half */
   const float *scale;  /* of each row of all units, in 8 bits */
-  const uint32_t *steps; /* in 4 bits, of each group and row of a unit: the step and the zero of
-                            step · q + zero, in bfloat16, the step in the upper half */
   const float *bias;             /* the same, or NULL */
   int64_t rows, columns, format; /* columns: multiples of 64, the last ones of zeros */
   int64_t inputs;                /* columns without those */
@@ -119,13 +119,14 @@ static void arrange(const Matrix *m, float *rows, int64_t texts, int64_t i, cons
 
 /* --- products --- */
 
-/* Bytes of a word's weights in one row, times 8. */
-INLINE int64_t bits_of(int format) { return format == FP16 || format == INT4 ? 16 : 32; }
+/* Bits of a word's weights in one row, in 4 bits with what stands behind a group. */
+INLINE int64_t bits_of(int format) { return format == FP16 ? 16 : format == INT4 ? 20 : 32; }
 
 /* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
    words with a tile of texts. */
-INLINE void tile(int format, int texts, const char *unit, const uint32_t *words, int64_t count,
-                 const uint32_t *initial, float *sums, int first) {
+INLINE void tile(int format, int texts, const char *unit, const char *ahead, int64_t step,
+                 const uint32_t *words, int64_t count, const uint32_t *initial, float *sums,
+                 int first) {
   Vector total[VECTORS][TEXTS] = {0};
   Integers whole[VECTORS][TEXTS] = {0};
   for (int t = 0; t < texts; t++)
@@ -135,7 +136,7 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
     Vector w[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
       const char *p = unit + (k * VECTORS + v) * (WIDTH * bits_of(format) / 8);
-      __builtin_prefetch(p + AHEAD);
+      __builtin_prefetch(ahead + (k * VECTORS + v) * step);
       w[v] = format == FP16 ? from_fp16((const uint16_t *)p) : load((const float *)p);
     }
     for (int t = 0; t < texts; t++) {
@@ -156,18 +157,21 @@ INLINE void tile(int format, int texts, const char *unit, const uint32_t *words,
 }
 
 /* The same in 4 bits. 16 bytes of a row are a group, the first halves of it in the lower halves. */
-INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const uint32_t *words,
-                      int64_t count, const uint32_t *group_sums, float *sums, int first) {
+INLINE void tile_int4(int texts, const char *unit, const char *ahead, int64_t step,
+                      const uint32_t *words, int64_t count, const uint32_t *group_sums,
+                      float *sums, int first) {
   Vector total[VECTORS][TEXTS] = {0};
   for (int64_t g = 0; g < count / 8; g++) {
+    const char *p = unit + g * 5 * UNIT * 4;
+    for (int line = 0; line < 5 * VECTORS; line++)
+      __builtin_prefetch(ahead + (g * 5 * VECTORS + line) * step);
     Integers part[VECTORS][TEXTS] = {0};
     for (int s = 0; s < 4; s++) {
       Integers low[VECTORS], high[VECTORS];
       for (int v = 0; v < VECTORS; v++) {
-        const char *p = unit + ((g * 4 + s) * VECTORS + v) * 4 * WIDTH;
-        __builtin_prefetch(p + AHEAD);
-        low[v] = load_integers(p) & 0x0f0f0f0f;
-        high[v] = load_integers(p) >> 4 & 0x0f0f0f0f;
+        Integers both = load_integers(p + (s * VECTORS + v) * 4 * WIDTH);
+        low[v] = both & 0x0f0f0f0f;
+        high[v] = both >> 4 & 0x0f0f0f0f;
       }
       const uint32_t *x = words + (g * 8 + s) * texts;
       for (int t = 0; t < texts; t++) {
@@ -177,11 +181,11 @@ INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const 
       }
     }
     for (int v = 0; v < VECTORS; v++) {
-      Integers both = load_integers(steps + (g * VECTORS + v) * WIDTH);
-      Vector step = (Vector)(both & (int32_t)0xffff0000), zero = (Vector)(both << 16);
+      Integers both = load_integers(p + (4 * VECTORS + v) * 4 * WIDTH);
+      Vector steps = (Vector)(both & (int32_t)0xffff0000), zeros = (Vector)(both << 16);
       for (int t = 0; t < texts; t++) {
-        total[v][t] += step * __builtin_convertvector(part[v][t], Vector);
-        total[v][t] += zero * (Vector)word(group_sums + g * texts + t);
+        total[v][t] += steps * __builtin_convertvector(part[v][t], Vector);
+        total[v][t] += zeros * (Vector)word(group_sums + g * texts + t);
       }
     }
   }
@@ -192,17 +196,19 @@ INLINE void tile_int4(int texts, const char *unit, const uint32_t *steps, const 
     }
 }
 
-/* A block of words, from word k on, of unit u with the tile that begins with text i. */
+/* A block of words, from word k on, of unit u with the tile that begins with text i of n. Over all
+   tiles, as many bytes are fetched, further on: of many texts behind the block. */
 INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k, int64_t i,
-                    const Inputs *in, float *sums) {
+                    int64_t n, const Inputs *in, float *sums) {
   int64_t words = words_of(m), count = words - k < BLOCK ? words - k : BLOCK;
-  const char *unit = (const char *)m->numbers + (u * words + k) * UNIT * bits_of(format) / 8;
+  int64_t of_word = UNIT * bits_of(format) / 8, vector = format == FP16 ? 2 * WIDTH : 4 * WIDTH;
+  const char *unit = (const char *)m->numbers + (u * words + k) * of_word;
+  const char *ahead = unit + (n > TEXTS ? BLOCK * of_word : AHEAD) + count * of_word * i / n;
   const uint32_t *x = in->words + i * words + k * texts, *own = in->sums + i * sums_of(m);
-  if (format == INT4) {
-    const uint32_t *steps = m->steps + (u * words + k) / 8 * UNIT;
-    tile_int4(texts, unit, steps, x, count, own + k / 8 * texts, sums + i * UNIT, !k);
-  } else
-    tile(format, texts, unit, x, count, own + k / BLOCK * texts, sums + i * UNIT, !k);
+  sums += i * UNIT, k /= format == INT4 ? 8 : BLOCK; /* the number of the group or block */
+  int64_t step = vector * texts / n;
+  if (format == INT4) tile_int4(texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
+  else tile(format, texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
 }
 
 /* Write what the sums of unit u are to y, or add it. */
@@ -232,10 +238,10 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
     for (; u < end; u++) {                                                                  \
       for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
         for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
-            case 8: tile_at(m, FORMAT, 8, u, k, i, in, sums); break;                        \
-            case 4: tile_at(m, FORMAT, 4, u, k, i, in, sums); break;                        \
-            case 2: tile_at(m, FORMAT, 2, u, k, i, in, sums); break;                        \
-            default: tile_at(m, FORMAT, 1, u, k, i, in, sums);                              \
+            case 8: tile_at(m, FORMAT, 8, u, k, i, n, in, sums); break;                     \
+            case 4: tile_at(m, FORMAT, 4, u, k, i, n, in, sums); break;                     \
+            case 2: tile_at(m, FORMAT, 2, u, k, i, n, in, sums); break;                     \
+            default: tile_at(m, FORMAT, 1, u, k, i, n, in, sums);                           \
           }                                                                                 \
       finish(m, u, in, n, sums, y, to, add);                                                \
     }                                                                                       \

@@ -165,7 +165,7 @@ class Program:
         source, source_ends = (None, None) if sources is None else (x.ctypes.data for x in sources)
         longest = max(int(column.max()) for column in (ends, *(sources or ())[1:]))
         k, threads = min(k, d.head.rows), torch.get_num_threads()
-        sizes = PART * d.head.rows, *self._sizes(PART, longest)
+        sizes = PART * d.head.rows, *self._sizes(PART, longest)  # whole vectors
         kept = self._kept_memory([threads * size for size in sizes])
         logits, shared, inputs, private = (one.data_ptr() for one in kept)
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
@@ -220,7 +220,8 @@ class Program:
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
         inputs = widest + widest // GROUP + 1
         own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
-        return shared, n * inputs, own
+        shared, inputs, own = (-(-size // VECTOR) * VECTOR for size in (shared, n * inputs, own))
+        return shared, inputs, own
 
     def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
         """The bias of the scores of each text's new elements, if the model has one."""
@@ -297,25 +298,21 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers = self._units(levels.view(torch.uint8) ^ 128, 4)
+            numbers = _units(levels.view(torch.uint8) ^ 128, 4)
             made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
             low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
-            made.numbers = self._units((low | (high << 4)).flatten(1), 4)
-            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16()
-            made.steps = self._units(pairs.flatten(1), 2)
+            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16().flatten(1)
+            both = (low | (high << 4)).flatten(1), pairs.view(torch.uint8)
+            groups = scale.shape[1]
+            numbers = torch.cat([_units(one, 4).unflatten(1, (groups, -1)) for one in both], 2)
         elif bits == "bf16":
-            made.numbers = self._units(weight.bfloat16(), 2)
+            numbers = _units(weight.bfloat16(), 2)
         else:
-            made.numbers = self._units(weight.half() if bits == "fp16" else weight, 1)
+            numbers = _units(weight.half() if bits == "fp16" else weight, 1)
+        made.numbers = self._at(numbers)
         return made
-
-    def _units(self, numbers: Tensor, together: int) -> int:
-        """Units of rows: for some columns at a time, what all rows of the unit have there."""
-        units = numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
-        self._kept.append(units.contiguous())
-        return self._kept[-1].data_ptr()
 
     def _at(self, numbers: Tensor | None) -> int | None:
         """The address of numbers, which are kept."""
@@ -349,6 +346,11 @@ def fits(model: Transformer) -> bool:
     weight = next(model.parameters())
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
     return model.config.predicts_next and plain
+
+
+def _units(numbers: Tensor, together: int) -> Tensor:
+    """Units of rows: for some columns at a time, what all rows of the unit have there."""
+    return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
 
 
 def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:

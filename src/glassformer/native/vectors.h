@@ -15,7 +15,7 @@
 #define WIDTH 8
 #define TEXTS 2
 #endif
-#define AHEAD 2048 /* bytes from what is read to what is fetched meanwhile */
+#define AHEAD 16384 /* bytes from what is read to what is fetched meanwhile, of few texts */
 #define TOGETHER 8 /* queries of a head */
 #define GROUP 32 /* numbers that share a step in 4 bits */
 #define INLINE static inline __attribute__((always_inline))
