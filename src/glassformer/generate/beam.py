@@ -160,24 +160,36 @@ def beam_steps(
     room = rooms(rows, model, config, limits)
     step = None if watch is not None else compiled(model, config)
     if step is not None and not any(isinstance(one, Example) for one in prompts):
-        ids = [one.ids.tolist() for one in rows]
-        lines, beams = Lines(model, step, ids, source, at_once), beams_of(config, ends, room, 0)
-        yield from _in_places(lines, beams, at_once)
+        lines = Lines(model, step, [one.ids.tolist() for one in rows], source, at_once)
+        yield from _in_places(lines, beams_of(config, ends, room, 0), at_once)
         return
-    beams = beams_of(config, ends, room)
-    prompt_ids = [tokens_of(prompt) for prompt in prompts]
-    constrains = any(is_set(config, name) for name in CONSTRAINTS)
     watcher = BeamWatcher(model, watch, config, firsts)
     # Modes are entered for each computation, since a generator would leak them.
     with watcher.computing():
         memory = encoded(source, model)
         features = prefill(model, rows, memory, Cache())
         watcher.memory = memory
+    prompt_ids = [tokens_of(prompt) for prompt in prompts]
+    yield from _together(model, features, beams_of(config, ends, room), prompt_ids, watcher)
+
+
+def _together(
+    model: Transformer,
+    features: Features,
+    beams: Beams,
+    prompts: Sequence[Sequence[int]],
+    watcher: "BeamWatcher",
+) -> Iterator[Search]:
+    """The search by the model's own pass, of all sentences at once, from features of the
+    prompts."""
+    config = beams.config
+    constrains = any(is_set(config, name) for name in CONSTRAINTS)
     features = branching(features, config.beams)
     while True:
         with evaluating(model):
-            given = beams.rows(prompt_ids) if constrains else None
-            left, log_probs, ids = offers(model, features, beams.widest, given, config, watch)
+            given = beams.rows(prompts) if constrains else None
+            found = offers(model, features, beams.widest, given, config, watcher.watch)
+        left, log_probs, ids = found
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
         chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
@@ -202,7 +214,7 @@ def _in_places(lines: Lines, beams: Beams, at_once: int) -> Iterator[Search]:
     group, width = max(1, at_once // 4), beams.config.beams
     while True:
         with evaluating(lines.model):
-            while beams.waiting and beams.room + group * width <= max(at_once, group) * width:
+            while beams.waiting and beams.room + group * width <= at_once * width:
                 number = min(group, beams.waiting)
                 lines.begin(number)
                 beams.begin(number)
