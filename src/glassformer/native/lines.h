@@ -51,8 +51,8 @@ INLINE void weighted_in(int halves, const float *weights, const char *values, Pl
   Vector total[2][4] = {0};
   for (int64_t j = 0; j < own.n; j++)
     for (int v = 0; v < vectors; v++) {
-      int64_t at = k + v * WIDTH;
-      total[j % 2][v] += weights[j] * kept(halves, values, slot_of(own, j) * width + at, width - at);
+      int64_t at = k + v * WIDTH, place = slot_of(own, j) * width + at;
+      total[j % 2][v] += weights[j] * kept(halves, values, place, width - at);
     }
   for (int v = 0; v < vectors; v++) {
     int64_t at = k + v * WIDTH;

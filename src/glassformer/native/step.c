@@ -237,7 +237,8 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   for (; at < end; at++) {
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
-    int64_t last = s->ends[i] - 1, slot = s->lines ? s->lines[i * s->line + last] : s->first[i] + last;
+    int64_t last = s->ends[i] - 1;
+    int64_t slot = s->lines ? s->lines[i * s->line + last] : s->first[i] + last;
     char *place = keys_of(d, s, block, g) + bytes_of_slots(d, s, slot);
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
