@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import processes
+from glassformer.native import Program, compiler
 
 RECIPE = """
 task: text-to-text
@@ -115,6 +116,15 @@ def test_scores_stand_in_front(cli, run, opened):
     found = opened.transduced(LINES, opened.options())
     for source, line, with_score, best in zip(LINES, plain, said, found, strict=False):
         assert with_score == (f"{best[0].score:.4f}\t{line}" if source.strip() else "")
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+def test_a_compiled_step_translates_the_same(cli, run, monkeypatch):
+    plain, rows, likeliest = cli("translate", run, stdin=TEXT).out, [], Program.likeliest
+    noted = lambda program, ids, *rest: rows.append(len(ids)) or likeliest(program, ids, *rest)
+    monkeypatch.setattr(Program, "likeliest", noted)
+    assert cli("translate", run, "--compile", stdin=TEXT).out == plain
+    assert rows
 
 
 def test_the_n_best_of_each_line(cli, run, opened):
