@@ -13,8 +13,8 @@ RUN: a translator that CTranslate2 has a class for, such as one of BART's archit
 FILE: a text a line. Both sides sort the texts by length and search with five beams; each gets the
 batch size (CTranslate2 also the division of its threads) with which it was fastest before, and its
 own other settings. Ours decodes by a compiled step and is timed from texts to texts, CTranslate2
-from tokens to tokens. Prints one JSON object: sentences a second, medians of rounds A B A B ..., and
-how many texts are the same.
+from tokens to tokens. Prints one JSON object: sentences a second, medians of rounds A B A B ...
+and how many texts are the same.
 """
 
 import argparse
