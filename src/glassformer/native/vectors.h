@@ -41,7 +41,7 @@ INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
 
-INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
+INLINE Integers larger(Integers a, Integers b) { return (a & (a >= b)) | (b & (a < b)); }
 
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
@@ -75,7 +75,8 @@ INLINE Vector sums(Vector *v) {
 #else
       const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
 #endif
-      v[i / 2] = __builtin_shuffle(v[i], v[i + 1], even) + __builtin_shuffle(v[i], v[i + 1], even + 1);
+      Vector a = v[i], b = v[i + 1];
+      v[i / 2] = __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, even + 1);
     }
   return v[0];
 }
@@ -83,8 +84,8 @@ INLINE Vector sums(Vector *v) {
 /* --- numbers of 16 and 8 bits --- */
 
 INLINE Halves narrowed(Vector v) { /* to the nearest bfloat16, of two the even one */
-  Integers bits = (Integers)v, odd = bits >> 16 & 1;
-  bits = (Integers)pick(v != v, (Vector)((Integers){0} + 0x7fc00000), (Vector)(bits + 0x7fff + odd));
+  Integers bits = (Integers)v, none = v != v, odd = bits >> 16 & 1;
+  bits = ((bits + 0x7fff + odd) & ~none) | (0x7fc00000 & none);
   return __builtin_convertvector(bits >> 16 & 0xffff, Halves);
 }
 
