@@ -68,16 +68,21 @@ INLINE void store_part(float *p, Vector v, int64_t count) {
 /* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
    left. */
 INLINE Vector sums(Vector *v) {
-  for (int n = WIDTH; n > 1; n /= 2)
-    for (int i = 0; i < n; i += 2) {
 #if WIDTH == 16
-      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #else
-      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15
 #endif
-      Vector a = v[i], b = v[i + 1];
-      v[i / 2] = __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, even + 1);
-    }
+#ifdef __clang__
+#define SELECT(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SELECT(a, b, ...) __builtin_shuffle(a, b, (Integers){__VA_ARGS__})
+#endif
+  for (int n = WIDTH; n > 1; n /= 2)
+    for (int i = 0; i < n; i += 2)
+      v[i / 2] = SELECT(v[i], v[i + 1], EVEN) + SELECT(v[i], v[i + 1], ODD);
   return v[0];
 }
 
