@@ -9,11 +9,11 @@ part in float32, by continuous batching (`generate_batch`) and as one batch of e
 (`static`). Every text is greedy, of random prompts that no side has seen, and ends by its length
 alone; sides are measured in turn, A B A B, and figures are medians of the rounds.
 
-Prints one JSON object. `tokens_per_second`: `decode` is the difference between texts of `--new`
-tokens and of one, `whole` is all new tokens over all seconds, `alone` is decode of one text.
+Prints one JSON object. `tokens_per_second`: `whole` is all new tokens over all seconds, `decode` is
+that of as many tokens again, when all texts are being written, `alone` is decode of one text.
 `ceilings`: of decode, by reading the weights, keys and values once a step and, in float32, by the
-rate of large products. `first_token`: of texts that are sent at once. `gaps`: between two tokens of
-texts that are being written while a prompt that fills the context arrives.
+rate of large products. `first_token`: of texts that are sent at once. `gaps`: between two pieces of
+texts that are being written while a prompt that fills the context arrives (ours come every 20 ms).
 """
 
 import argparse
@@ -66,7 +66,7 @@ def engine(run: gf.Run, n: int) -> Side:
         while not made.idle:
             for event in made.step():
                 times[event.request].append(time.perf_counter() - begin)
-        return [Stream(own, [1] * len(own), len(own)) for own in times.values()]
+        return [Stream(own, len(own)) for own in times.values()]
 
     return side
 
@@ -138,7 +138,7 @@ def batching(model: Any, requests: int, length: int) -> Side:
         )
         seconds = time.perf_counter() - begin
         made = [len(one.generated_tokens) for one in found.values()]
-        return [Stream([seconds], [n], n) for n in made]
+        return [Stream([seconds], n) for n in made]
 
     return side
 
@@ -153,7 +153,7 @@ def static(model: Any) -> Side:
             ids, attention_mask=torch.ones_like(ids), pad_token_id=0, **how
         )  # fmt: skip
         seconds, n = time.perf_counter() - begin, made.shape[1] - ids.shape[1]
-        return [Stream([seconds], [n], n) for _ in given]
+        return [Stream([seconds], n) for _ in given]
 
     return side
 
@@ -190,14 +190,14 @@ def rates(sides: dict[str, Side], given: argparse.Namespace) -> dict[str, Any]:
     own: dict[str, dict[str, list[float]]] = {w: {} for w in ("decode", "whole", "alone", "first")}
     for _ in range(given.rounds):
         for name, side in sides.items():
-            short, _ = seconds(side, n, given, 1)
-            long, first = seconds(side, n, given, new)
-            own["decode"].setdefault(name, []).append(n * (new - 1) / (long - short))
-            own["whole"].setdefault(name, []).append(n * new / long)
+            short, first = seconds(side, n, given, new)
+            long, _ = seconds(side, n, given, 2 * new)
+            own["decode"].setdefault(name, []).append(n * new / (long - short))
+            own["whole"].setdefault(name, []).append(n * new / short)
             if not name.startswith("transformers"):
                 own["first"].setdefault(name, []).extend(first)
-                spent = seconds(side, 1, given, new)[0] - seconds(side, 1, given, 1)[0]
-                own["alone"].setdefault(name, []).append((new - 1) / spent)
+                spent = seconds(side, 1, given, 2 * new)[0] - seconds(side, 1, given, new)[0]
+                own["alone"].setdefault(name, []).append(new / spent)
     first = {
         name: {"p50": round(statistics.median(o), 2), "p99": round(percentile(o, 99), 2)}
         for name, o in own.pop("first").items()
@@ -234,12 +234,12 @@ async def beside(
     going, begun = asyncio.Event(), set[int]()
 
     def came(number: int, pieces: int) -> None:
-        if pieces > given.new // 4:
+        if pieces > 4:
             begun.add(number)
         if len(begun) == BESIDE:
             going.set()
 
-    fields = [asked(one, 2 * given.new) | {"logprobs": 1} for one in prompts(BESIDE, given.prompt)]
+    fields = [asked(one, 8 * given.new) for one in prompts(BESIDE, given.prompt)]
     async with asyncio.TaskGroup() as group:
         running = [
             group.create_task(streamed(address, own, partial(came, number)))
@@ -252,7 +252,7 @@ async def beside(
 
 
 def gaps(address: str, asked: Asked, given: argparse.Namespace) -> dict[str, float]:
-    """Seconds between tokens of texts beside which a long prompt arrives."""
+    """Seconds between pieces of texts beside which a long prompt arrives."""
     short, long = asyncio.run(beside(address, asked, given))
     found = [gap for one in short for gap in one.gaps]
     middle = statistics.median(found)

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,18 +27,15 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Stream:
-    """When the pieces of a text came, in seconds behind its request; `sizes`: tokens of each, 0 if
-    it is not told; `n_tokens`: of all."""
+    """When the pieces of a text came, in seconds behind its request, and its tokens."""
 
     times: list[float]
-    sizes: list[int]
     n_tokens: int
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between two pieces of one token each."""
-        pairs = zip(self.times, self.times[1:], self.sizes[1:], strict=False)
-        return [after - before for before, after, size in pairs if size == 1]
+        """Seconds between two pieces."""
+        return [after - before for before, after in pairwise(self.times)]
 
 
 @contextmanager
@@ -93,12 +91,5 @@ async def streamed(
 
 def _read(times: Sequence[float], events: Sequence[Mapping[str, Any]]) -> Stream:
     """Pieces of text among the events, and the usage, which comes with the last."""
-    pieces = [(at, event["choices"][0]) for at, event in zip(times, events, strict=False)
-              if event["choices"]]  # fmt: skip
-    sizes = [_size(choice.get("logprobs") or {}) for _, choice in pieces]
-    return Stream([at for at, _ in pieces], sizes, events[-1]["usage"]["completion_tokens"])
-
-
-def _size(log_probs: Mapping[str, Any]) -> int:
-    """Tokens of a piece: ours are named, llama.cpp's are a list of records."""
-    return len(log_probs.get("tokens") or log_probs.get("content") or ())
+    pieces = [at for at, event in zip(times, events, strict=False) if event["choices"]]
+    return Stream(pieces, events[-1]["usage"]["completion_tokens"])

@@ -264,7 +264,7 @@ def test_tokens_are_drawn_by_their_law(table):
         config, law = GenerateConfig.parse(how | {"seed": seed}), slow_law(values, seen, how)
         drawn = np.zeros(16)
         for step in range(N_DRAWS):
-            drawn[int(next_tokens(logits, Rows([seen], step), config))] += 1
+            drawn[int(next_tokens(logits, Rows([seen], [step]), config))] += 1
         alive = law > 0
         assert not drawn[~alive].any()
         found.append(chisquare(drawn[alive], N_DRAWS * law[alive]).pvalue)

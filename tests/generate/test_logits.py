@@ -185,7 +185,7 @@ def test_choices_after_all_transforms_are_distributed_as_what_is_left():
     n, config = 1_000, GenerateConfig.parse({**how, "seed": 5})
     drawn = torch.zeros(6, dtype=torch.float64)
     for step in range(n):
-        drawn[int(next_tokens(logits, Rows([[]], step), config))] += 1
+        drawn[int(next_tokens(logits, Rows([[]], [step]), config))] += 1
     alive = left > 0
     assert drawn[~alive].sum() == 0
     chi = ((drawn - n * left)[alive] ** 2 / (n * left)[alive]).sum()

@@ -169,7 +169,7 @@ def test_each_constraint_is_the_processor_of_transformers(seed, new, size):
         ),
         ({"renormalize_logits": True}, processors.LogitNormalization()),
     ]:
-        rows = Rows(seen.tolist(), new, ends.tolist(), [True] * 3)
+        rows = Rows(seen.tolist(), [new] * 3, ends.tolist(), [True] * 3)
         found = constrained(logits, rows, GenerateConfig.parse(values))
         torch.testing.assert_close(found, expected(seen, logits), rtol=0, atol=0)
 

@@ -12,7 +12,6 @@ from glassformer.batch import Batch
 from glassformer.generate import GenerateConfig, decode
 from glassformer.generate.drafts import Drafts
 from glassformer.generate.watch import Watch
-from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.packed import PackedMatrix
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.packing import pack
@@ -21,9 +20,7 @@ from glassformer.native import Program, compiler
 sys.path.append(str(Path(__file__).parents[1] / "engine"))
 from test_engine import CONTEXT, KINDS, alone, model_of, named, requests, together
 
-pytestmark = pytest.mark.skipif(
-    compiler() is None or ONE_DNN is None, reason="no C compiler, or prompts without oneDNN"
-)
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 WANTED = requests(12, new=(1, 12, 40))
 
 
@@ -37,9 +34,9 @@ class Counted(Program):
 
     elements = 0
 
-    def logits(self, ids, pool, texts, sources=()):
-        self.elements += len(ids)
-        return super().logits(ids, pool, texts, sources)
+    def logits(self, batch, *rest):
+        self.elements += batch.elements.shape[1]
+        return super().logits(batch, *rest)
 
 
 @named
@@ -47,8 +44,11 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes):
     """Also in windows that move on, with shared prefixes, and whatever free pages hold."""
     model = compiled(model_of(changes))
     expected = [alone(model, one) for one in WANTED]
-    new = sum(len(one) for one in expected)
-    assert new - len(WANTED) - 5 < model.compiled_step.elements < new  # less what windows re-read
+    computed = sum(
+        len(one.prompt) + len(own) - 1 for one, own in zip(WANTED, expected, strict=True)
+    )
+    # A prompt may be cut to its window; one that has moved on is read again.
+    assert 0.9 * computed < model.compiled_step.elements < 1.5 * computed
     for options in ({"max_rows": 16}, {"max_rows": 3}):
         assert together(model, WANTED, free=torch.nan, seed=len(options), **options) == expected
 
@@ -76,7 +76,7 @@ def test_a_draft_changes_no_bit(small):
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_an_encoder_decoder_writes_the_same(rows):
-    """Rows of several sources; of many rows, products of whole matrices are used."""
+    """Rows of several sources."""
     changes = {"architecture": "encoder_decoder", "position": "buckets", "d_model": 64}
     exact = tiny.model(**changes, max_length=CONTEXT)
     plain, quick = copy.deepcopy(exact).float(), compiled(copy.deepcopy(exact).float())
@@ -86,7 +86,7 @@ def test_an_encoder_decoder_writes_the_same(rows):
     assert list(map(ids_of, decode(quick, prompts, config, source=source))) == list(
         map(ids_of, want)
     )
-    assert quick.compiled_step.elements == (0 if rows > quick.compiled_step.most else 7 * rows)
+    assert quick.compiled_step.elements == 8 * rows
 
 
 def ids_of(step):
@@ -103,7 +103,7 @@ def test_what_is_looked_at_is_computed_by_the_model():
     assert tape.kept
     assert not model.compiled_step.elements
     assert list(map(ids_of, decode(model, [[1, 2]], config))) == list(map(ids_of, watched))
-    assert model.compiled_step.elements == 3
+    assert model.compiled_step.elements == 2 + 3
 
 
 def test_changed_weights_and_copies_are_not_decoded_by_an_old_step():

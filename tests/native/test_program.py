@@ -4,6 +4,7 @@ import copy
 import ctypes
 import platform
 import subprocess
+from itertools import accumulate
 from typing import get_args
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
@@ -53,24 +54,33 @@ def model_of(name: str):
     return copy.deepcopy(exact).float(), exact
 
 
-def pool_of(model, n_pages: int = 12) -> Pool:
+def pool_of(model, n_pages: int = 12, dtype=torch.float32) -> Pool:
     config = model.config
-    return Pool(config.depth("decoder"), config.kv_heads, config.head_width, n_pages)
+    return Pool(config.depth("decoder"), config.kv_heads, config.head_width, n_pages, dtype)
 
 
-def steps(program, model, ids, sources=()):
-    """Logits of each element of several texts of one length, computed step by step."""
-    pool, found = pool_of(model), []
+def logits_of(program, ids, pool, texts, sources=(), asked=None):
+    """Logits of the elements of a step that are asked for, or of all."""
+    where = Positions(torch.cat([torch.arange(one.start, one.end) for one in texts])[None])
+    asked = range(len(ids)) if asked is None else asked
+    return program.logits(Batch(torch.tensor([ids]), where), pool, texts, sources, asked)
+
+
+def steps(program, model, ids, sources=(), pieces=(1,) * LENGTH, dtype=torch.float32):
+    """Logits of each element of several texts of one length, computed piece by piece."""
+    pool, found, at = pool_of(model, dtype=dtype), [], 0
     crossed = []
     for row, layers in enumerate(sources):
         slot = (len(ids) + row) * PAGE
         pool.write(slot, layers)
         crossed.append((slot, layers[0][0].shape[2]))
-    for at in range(ids.shape[1]):
-        texts = [Segment(row * PAGE, at, 1) for row in range(len(ids))]
-        own = [Segment(slot, n - 1, 1) for slot, n in crossed]
-        found.append(program.logits(ids[:, at].tolist(), pool, texts, own))
-    return torch.stack(found, 1)
+    for n in pieces:
+        texts = [Segment(row * PAGE, at, n) for row in range(len(ids))]
+        own = [Segment(slot, end - n, n) for slot, end in crossed]
+        new = ids[:, at : at + n].flatten().tolist()
+        found.append(logits_of(program, new, pool, texts, own).unflatten(0, (len(ids), n)))
+        at += n
+    return torch.cat(found, 1)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -89,6 +99,8 @@ def test_a_step_computes_what_the_model_does(name):
         ]
     found = steps(program, model, ids, sources)
     torch.testing.assert_close(found.double(), exact(Batch(ids, source=source)).logits, **CLOSE)
+    for pieces in ((LENGTH,), (2, LENGTH - 2)):
+        assert torch.equal(steps(program, model, ids, sources, pieces), found)
 
 
 def in_float64(model):
@@ -112,11 +124,36 @@ def test_matrices_of_few_bits(bits):
     pack(model, bits)
     exact, ids = in_float64(model), torch.randint(0, 50, (3, LENGTH))
     want = exact(Batch(ids)).logits
-    found = steps(Program(model), model, ids).double()
+    program = Program(model)
+    found = steps(program, model, ids).double()
     # fp16 has inputs in float32; of the others each input is rounded to 8 bits, of 2⁻⁷ of the
     # largest, whose errors are independent: some 2 % of the spread of logits behind 4 products.
     error, spread = (found - want).std(), want.std()
     assert error < (1e-5 if bits == "fp16" else 0.02) * spread
+    assert program.keys == torch.float16
+    rounded = steps(program, model, ids, dtype=torch.float16).double()
+    # keys and values of 11 bits; an input at the edge of two integers of 8 bits may change
+    assert 0 < (rounded - found).std() < (2**-9 if bits == "fp16" else 0.02) * spread
+
+
+@pytest.mark.parametrize("bits", [None, *FORMATS])
+@torch.inference_mode()
+def test_products_of_many_rows(bits):
+    """Columns of more than one block, no whole units of rows, and tiles of every width."""
+    sizes = {"n_layers": 1, "d_model": 96, "n_heads": 3, "d_ff": 1120, "vocab_size": 53}
+    model = copy.deepcopy(tiny.model(**sizes)).float()
+    for one in model.parameters():
+        one.mul_(0.3)
+    if bits is not None:
+        pack(model, bits)
+    program, pool, ids = Program(model), pool_of(model, 40), torch.randint(0, 53, (40,)).tolist()
+    texts = [Segment(row * PAGE, 0, 1) for row in range(40)]
+    found = program.logits(ids, pool, texts)
+    want = in_float64(model)(Batch(torch.tensor(ids)[:, None])).logits[:, 0]
+    error, spread = (found - want).std(), want.std()
+    assert error < (1e-5 if bits in (None, "fp16") else 0.02) * spread  # see above
+    for n in (1, 2, 3, 4, 7, 8, 9, 15, 16, 31):
+        assert torch.equal(program.logits(ids[:n], pool, texts[:n]), found[:n])
 
 
 @pytest.mark.parametrize("bits", [None, *FORMATS])
@@ -125,31 +162,61 @@ def test_bits_depend_neither_on_other_texts_nor_on_threads(bits, data):
     model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()
     if bits is not None:
         pack(model, bits)
-    program, pool = Program(model), pool_of(model, 30)
-    lengths = data.draw(st.lists(st.integers(0, 31), min_size=2, max_size=9))
+    program = Program(model)
+    pool = pool_of(model, 30, program.keys)
+    lengths = data.draw(st.lists(st.integers(0, 22), min_size=2, max_size=9))
     pool.numbers.normal_(generator=torch.Generator().manual_seed(1))
-    texts = [Segment(row * PAGE, length, 1) for row, length in enumerate(lengths)]
-    ids = [length % 50 for length in lengths]
+    sizes = data.draw(st.lists(st.integers(1, 9), min_size=len(lengths), max_size=len(lengths)))
+    texts = [
+        Segment(row * PAGE, *both) for row, both in enumerate(zip(lengths, sizes, strict=True))
+    ]
+    ids = [i % 50 for one in texts for i in range(one.start, one.end)]
+    ends = [*accumulate(sizes)]
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(data.draw(st.sampled_from([1, 2, 3])))
-        together = program.logits(ids, pool, texts)
+        together = logits_of(program, ids, pool, texts, asked=[end - 1 for end in ends])
         torch.set_num_threads(1)
         row = data.draw(st.integers(0, len(texts) - 1))
-        alone = program.logits([ids[row]], pool, [texts[row]])
+        last = Segment(texts[row].slot, texts[row].end - 1, 1)
+        alone = logits_of(program, [ids[ends[row] - 1]], pool, [last])
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(together[row : row + 1], alone)
 
 
-def test_several_elements_of_one_text_in_one_step_are_those_of_single_steps():
-    model, _ = model_of("grouped")
-    program, ids = Program(model), [3, 1, 4, 1, 5]
-    single, both = pool_of(model), pool_of(model)
-    want = [program.logits([id], single, [Segment(0, at, 1)]) for at, id in enumerate(ids)]
-    found = program.logits(ids, both, [Segment(0, at, 1) for at in range(len(ids))])
-    assert torch.equal(found, torch.cat(want))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_rows_beyond_those_that_go_together(dtype, monkeypatch):
+    model, _ = model_of("both")
+    program, ids = Program(model), [3, 1, 4, 1, 5, 2, 6]
+    single, both = pool_of(model, dtype=dtype), pool_of(model, dtype=dtype)
+    sources = [Segment(PAGE, 3, 1)]
+    for pool in (single, both):
+        pool.numbers[..., PAGE : 2 * PAGE, :] = 1.0
+    want = [
+        logits_of(program, [id], single, [Segment(0, at, 1)], sources) for at, id in enumerate(ids)
+    ]
+    monkeypatch.setattr("glassformer.native.program.MOST", 3)
+    whole = [Segment(0, 0, 7)], [Segment(PAGE, -3, 7)]
+    found = logits_of(program, ids, both, *whole, asked=[0, 2, 3, 5, 6])
+    assert torch.equal(found, torch.cat(want)[[0, 2, 3, 5, 6]])
     assert torch.equal(single.numbers, both.numbers)
+
+
+def test_keys_of_16_bits_are_rounded_as_by_torch():
+    """Halfway cases, the smallest and largest numbers, and those beyond, which are cut."""
+    values = torch.tensor([0.0, -1.0, 1 + 2**-11, 1 + 3 * 2**-11, 2**-24, 2**-25, 3e-6, 65504.0])
+    values = torch.cat([values, torch.tensor([-65519.0, 7e4, -1e30, torch.nan]), torch.randn(20)])
+    model = copy.deepcopy(tiny.model(d_model=32, n_heads=1, n_layers=1, norm_placement="pre"))
+    model = model.float()
+    with torch.no_grad():
+        block = model.decoder.blocks[0].attention
+        block.v_proj.weight.zero_()
+        block.v_proj.bias.copy_(values)
+    program, pool = Program(model), pool_of(model, dtype=torch.float16)
+    logits_of(program, [1], pool, [Segment(0, 0, 1)])
+    want = values.clamp(-65504, 65504).half()
+    torch.testing.assert_close(pool.numbers[0, 1, 0, 0], want, rtol=0, atol=0, equal_nan=True)
 
 
 def test_what_is_no_number_stays_none():
@@ -160,7 +227,7 @@ def test_what_is_no_number_stays_none():
         with torch.no_grad():
             model.embed.element.weight[7] = torch.nan
         program, pool = Program(model), pool_of(model)
-        found = program.logits([7, 8], pool, [Segment(0, 0, 1), Segment(PAGE, 0, 1)])
+        found = logits_of(program, [7, 8], pool, [Segment(0, 0, 1), Segment(PAGE, 0, 1)])
         assert found[0].isnan().all()
         assert found[1, :7].isfinite().all()
 
@@ -189,12 +256,13 @@ def test_other_processors_compute_the_same(machine, tmp_path, monkeypatch):
         model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()
         if bits is not None:
             pack(model, bits)
-        want = steps(Program(model), model, ids)
+        program = Program(model)
+        want = steps(program, model, ids, dtype=program.keys)
         with monkeypatch.context() as patch:
             patch.setattr(library, "decoder_step", lambda: other)
-            found = steps(Program(model), model, ids)
-        # Inputs in bfloat16 or float32, by what the processor has.
-        bound = 0.02 if bits in ("bf16", "int8", "int4") else 1e-5
+            found = steps(Program(model), model, ids, dtype=program.keys)
+        # Inputs in bfloat16 or float32, by what the processor has; keys of 11 bits.
+        bound = 1e-5 if bits is None else 2**-9 if bits == "fp16" else 0.02
         assert (found - want).std() < bound * want.std(), bits
 
 

@@ -73,7 +73,9 @@ class Beams:
         """What the constraints read: the live hypotheses behind the prompts of all sentences."""
         owners, new = self.sentence.tolist(), self.ids.shape[1]
         seen = [[*prompts[i], *ids] for i, ids in zip(owners, self.ids.tolist(), strict=True)]
-        return Rows(seen, new, self.ends, (self.limits[self.sentence] == new + 1).tolist())
+        return Rows(
+            seen, [new] * len(seen), self.ends, (self.limits[self.sentence] == new + 1).tolist()
+        )
 
     @property
     def widest(self) -> int:

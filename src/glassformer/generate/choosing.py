@@ -1,6 +1,6 @@
 """Logits of a step of the engine to the next token of each text, and to the scores of prompts.
 
-Texts of one configuration at the same step are chosen for together, row by row.
+Texts of equal configurations, seeds aside, are chosen for together, row by row.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Place:
     def key(self) -> tuple[object, ...]:
         """Places with the same one are chosen for together."""
         request = self.text.request
-        return id(request.config), request.ends, request.only, self.new
+        return self.text.settings, request.ends, request.only
 
     def goes_on(self, token: int) -> bool:
         """Whether this token was proposed here, so that the next place has logits too."""
@@ -126,16 +126,18 @@ def _chosen_together(
     places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
 ) -> tuple[list[int], Sequence[Choice | None]]:
     """The same at places with one key: tokens that are given, or chosen."""
-    request, new = places[0].text.request, places[0].new
+    request = places[0].text.request
     own = _rows(logits, [place.at for place in places])
     left = own if request.only is None else limited(own, request.only)
     if any(place.text.request.allowed for place in places):
         pairs = zip(places, left.split(1), strict=True)
         left = torch.cat([place.allowed(row) for place, row in pairs])
     seen = [[*place.text.seen, *place.more] if place.more else place.text.seen for place in places]
-    rows = Rows(seen, new, request.ends, [place.is_last for place in places])
+    new, last = [place.new for place in places], [place.is_last for place in places]
+    seeds = [place.text.request.config.seed for place in places]
+    rows = Rows(seen, new, request.ends, last, seeds)
     ids = next_tokens(left, rows, request.config).tolist()
-    given = [place.text.request.given[new : new + 1] for place in places]
+    given = [place.text.request.given[place.new : place.new + 1] for place in places]
     ids = [one[0] if one else token for one, token in zip(given, ids, strict=True)]
     if not top:
         return ids, [None] * len(ids)

@@ -22,13 +22,19 @@ from glassformer.generate.config import GenerateConfig
 @dataclass(frozen=True)
 class Rows:
     """What the transforms know of a batch: the ids of each row so far (its prompt's included), how
-    many of them are new, the ids that end a text, and whether the next token of a row is its last
-    (none is, if this is empty)."""
+    many of them are new (empty: none), the ids that end a text, whether the next token of a row is
+    its last (empty: none is), and the seed of each row (empty: the configuration's)."""
 
     seen: Sequence[Sequence[int]]
-    new: int = 0
+    new: Sequence[int] = ()
     ends: Sequence[int] = ()
     last: Sequence[bool] = ()
+    seeds: Sequence[int] = ()
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many ids of each row are new."""
+        return self.new or [0] * len(self.seen)
 
 
 Logits = Float[Tensor, "B V"]
@@ -81,7 +87,9 @@ def min_length(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
 
 def min_new_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude the end of rows with fewer new tokens."""
-    return _without(logits, [rows.ends if rows.new < config.min_new_tokens else ()] * len(logits))
+    return _without(
+        logits, (rows.ends if new < config.min_new_tokens else () for new in rows.counts)
+    )
 
 
 def forced_bos_token_id(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
@@ -104,8 +112,9 @@ def suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logit
 def begin_suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude these tokens as the first new one, or as the one behind a forced one."""
     forced = config.forced_bos_token_id is not None
-    first = [int(forced and len(ids) - rows.new == 1) for ids in rows.seen]
-    return _without(logits, (config.begin_suppress_tokens * (at == rows.new) for at in first))
+    both = zip(rows.seen, rows.counts, strict=True)
+    first = [new == int(forced and len(ids) - new == 1) for ids, new in both]
+    return _without(logits, (config.begin_suppress_tokens * one for one in first))
 
 
 def renormalize_logits(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import chain, compress, zip_longest
+from itertools import chain, zip_longest
 
 import torch
 
@@ -35,6 +35,7 @@ from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
 from glassformer.layers.segments import PAGE, Pool, SegmentedCache
 from glassformer.layers.tap import recorded
 from glassformer.losses import at_least_float32
+from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.config import ModelConfig
 from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
@@ -74,17 +75,17 @@ class Engine:
         watch: Watch | None = None,
     ):
         weight = next(model.parameters())
-        n_pages = pages(model, max_rows, cache_bytes)
+        n_pages = pages(model, max_rows, cache_bytes, watch)
         order_weights(model)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
-        self.pool = Pool(*_shape(model.config), n_pages, weight.dtype, weight.device)
+        self.program = _program(model, watch)
+        dtype = weight.dtype if self.program is None else self.program.keys
+        self.pool = Pool(*_shape(model.config), n_pages, dtype, weight.device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
         self.invariant = invariant
         self.watcher = Watcher(model, watch)
-        step = model.compiled_step
-        self.program = step if step is not None and step.current and watch is None else None
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
         self._count = 0
@@ -101,12 +102,11 @@ class Engine:
         texts = [checked(model, one) for one in requests]
         own = max(one.own_pages for one in texts)
         sources = max(one.source_pages for one in texts)
-        page = Pool.page_bytes(*_shape(model.config), next(model.parameters()).dtype)
         drafted = any(one.draft is not None for one in requests)
         engine = cls(
             model,
             max_rows=len(requests),
-            cache_bytes=(1 + (own + sources) * len(texts)) * page,
+            cache_bytes=(1 + (own + sources) * len(texts)) * _page_bytes(model, watch),
             shares_prefixes=False,
             together=not drafted,
             invariant=drafted,
@@ -232,44 +232,10 @@ class Engine:
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
-    def _logits(
-        self, pieces: Sequence[Piece]
-    ) -> tuple[SegmentedCache | None, Float[Tensor, "N V"]]:
-        """Logits at the positions of each piece whose next token is asked for, and the cache of the
-        model's pass.
-
-        Tokens that texts wrote are computed by the compiled step if there is one, behind the rest.
-        """
-        quick = [one.written and self._compiled(pieces) for one in pieces]
-        if not any(quick):
-            return self._passed(pieces)
-        rest = [one for one, own in zip(pieces, quick, strict=True) if not own]
-        cache, logits = self._passed(rest) if rest else (None, None)
-        both = {False: iter(()), True: iter(self._stepped([*compress(pieces, quick)]))}
-        if logits is not None:
-            both[False] = iter(logits.split([one.n_asked for one in rest]))
-        return cache, torch.cat([next(both[own]) for own in quick])
-
-    def _compiled(self, pieces: Sequence[Piece]) -> bool:
-        """Whether tokens are computed by the compiled step; by the request alone if no bit may
-        depend on others."""
-        if self.program is None or recorded():
-            return False
-        return self.invariant or sum(len(one.ids) for one in pieces) <= self.program.most
-
-    def _stepped(self, pieces: Sequence[Piece]) -> tuple[Float[Tensor, "_ V"], ...]:
-        """Logits of tokens that texts wrote, by the compiled step."""
-        assert self.program is not None
-        logits = self.program.logits(
-            [token for one in pieces for token in one.ids],
-            self.pool,
-            [segment for one in pieces for segment in one.segments],
-            [segment for one in pieces for segment in one.sources],
-        )
-        return logits.split([len(one.ids) for one in pieces])
-
-    def _passed(self, pieces: Sequence[Piece]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
-        """The same by a pass through the model."""
+    def _logits(self, pieces: Sequence[Piece]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
+        """Logits at the positions of each piece whose next token is asked for, and the cache; by
+        the compiled step, unless somebody records what the model computes."""
+        program = None if recorded() else self.program
         ids: list[int] = []
         parts: list[Part] = []
         at: list[int] = []
@@ -278,7 +244,8 @@ class Engine:
             parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
             ids += one.ids
             at += range(len(ids) - one.n_asked, len(ids))
-        least = MIN_ROWS if self.invariant and device.type == "cpu" else 1
+        wide = self.invariant and device.type == "cpu" and program is None
+        least = MIN_ROWS if wide else 1
         missing = max(0, least - len(ids))
         cache = SegmentedCache.of(
             self.pool,
@@ -289,6 +256,8 @@ class Engine:
         )
         elements = torch.tensor([ids + [0] * missing], device=device)
         batch = Batch(elements, cache.new_positions(), parts=tuple(parts))
+        if program is not None:
+            return cache, program.logits(batch, self.pool, cache.texts, cache.sources, at)
         hidden = self.model.features(batch, cache=cache).hidden
         if not at:
             return cache, hidden.new_empty(0, self.model.config.vocab_size)
@@ -352,11 +321,15 @@ def checked(model: Transformer, request: Request) -> Running:
     return one
 
 
-def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None) -> int:
+def pages(
+    model: Transformer,
+    max_rows: int = 16,
+    cache_bytes: int | None = None,
+    watch: Watch | None = None,
+) -> int:
     """Pages of a model's pool, as `Engine` has them. ConfigError: a cache without room."""
-    config = model.config
-    page = Pool.page_bytes(*_shape(config), next(model.parameters()).dtype)
-    wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-config.max_length // PAGE)))
+    page = _page_bytes(model, watch)
+    wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-model.config.max_length // PAGE)))
     n_pages = (wanted if cache_bytes is None else cache_bytes) // page
     if n_pages < 2:
         raise ConfigError(
@@ -364,6 +337,18 @@ def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None
             f"({PAGE} elements, and {PAGE} for padding)."
         )
     return n_pages
+
+
+def _page_bytes(model: Transformer, watch: Watch | None) -> int:
+    program = _program(model, watch)
+    dtype = next(model.parameters()).dtype if program is None else program.keys
+    return Pool.page_bytes(*_shape(model.config), dtype)
+
+
+def _program(model: Transformer, watch: Watch | None) -> CompiledStep | None:
+    """The model's compiled step, if nothing is told of its attention."""
+    step = model.compiled_step
+    return step if step is not None and step.current and watch is None else None
 
 
 def _shape(config: ModelConfig) -> tuple[int, int, int]:

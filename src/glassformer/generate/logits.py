@@ -148,5 +148,6 @@ def next_tokens(
     if config.temperature == 0:
         return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token
     *_, (_, left) = stages
-    u = uniform(config.seed, rows.new)
-    return choose(left, torch.full((len(left),), u, dtype=torch.float64, device=left.device))
+    seeds = rows.seeds or [config.seed] * len(left)
+    u = [uniform(*both) for both in zip(seeds, rows.counts, strict=True)]
+    return choose(left, torch.tensor(u, dtype=torch.float64, device=left.device))

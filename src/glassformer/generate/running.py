@@ -23,16 +23,12 @@ from glassformer.models.transformer import Transformer
 @dataclass(frozen=True)
 class Piece:
     """Elements of a text for a step: their ids, places in the pool, patches, and the number of
-    positions at the end whose logits are asked for.
-
-    `written`: tokens that the text wrote, or perhaps will, each alone; not a part of a prompt.
-    """
+    positions at the end whose logits are asked for."""
 
     ids: list[int]
     segments: list[Segment]
     sources: list[Segment]
     n_asked: int
-    written: bool
     parts: tuple[Part, ...] = ()
 
 
@@ -55,8 +51,8 @@ class Running:
     ids: list[int]
     n_prompt: int
     before: list[int]
-    n_read: int
-    """Elements of the context that are read as a prompt; those behind them are written."""
+    settings: str
+    """How its tokens are chosen, but for the seed."""
     parts: tuple[Part, ...] = ()
     first: int = 0
     cached: int = 0
@@ -98,7 +94,7 @@ class Running:
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
-            n_read=len(ids) + len(given[:-1]) - first,
+            settings=request.config.model_dump_json(exclude={"seed"}),
             parts=padded(examples_of([prompt])).parts if patched else (),
             ahead=request.ahead,
         )
@@ -137,10 +133,9 @@ class Running:
         after = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
         asked = self.n_asked - len(after)
         ids, parts = self.ids[at : at + self.chunk], self._parts(end)
-        written = self.cached >= self.n_read
-        pieces = [Piece(ids, own, self._sources(own), asked, written, parts)]
+        pieces = [Piece(ids, own, self._sources(own), asked, parts)]
         if after:
-            pieces.append(Piece(self.proposed, after, self._sources(after), len(after), True))
+            pieces.append(Piece(self.proposed, after, self._sources(after), len(after)))
         return pieces
 
     def _parts(self, end: int) -> tuple[Part, ...]:

@@ -81,6 +81,7 @@ class SegmentedContext(AttentionContext):
     ) -> Float[Tensor, "1 H T K"]:
         """The same for each segment, [rows, H, T, K] at once; `k`, `v`: one tensor for each.
         Elements behind all segments keep their queries, which nobody reads."""
+        k, v = ([one.to(q.dtype) for one in own] for own in (k, v))
         if self.shapes == ((1, q.shape[2]),):
             return self.segments[0].attend(q, k[0], v[0], scale, dropout)
         sizes = [rows * length for rows, length in self.shapes]

@@ -233,7 +233,7 @@ class SegmentedCache(Cache):
         values, without copies."""
         assert self.pool is not None
         for own, new in zip(self.pool.layers[layer], (keys, values), strict=True):
-            own.index_copy_(1, self.slots, new[0])
+            own.index_copy_(1, self.slots, new[0].to(own.dtype))
         return self._views(layer, self.segments)
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:

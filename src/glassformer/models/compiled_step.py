@@ -3,33 +3,38 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
+
 from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
 from glassformer.layers.segments import Pool, Segment
 
 
 class CompiledStep(Protocol):
-    """A step of decoding of one model, in another program; see `native`.
-
-    `most`: elements up to which it is faster than the model's own products.
-    """
-
-    most: int
+    """A step of decoding of one model, in another program; see `native`."""
 
     @property
     def current(self) -> bool:
         """Whether it was made from the weights that the model has."""
         ...
 
+    @property
+    def keys(self) -> torch.dtype:
+        """The type of keys and values with which it is fastest at the precision of its matrices."""
+        ...
+
     def logits(
         self,
-        ids: Sequence[int],
+        batch: Batch,
         pool: Pool,
         texts: Sequence[Segment],
-        sources: Sequence[Segment] = (),
+        sources: Sequence[Segment],
+        asked: Sequence[int],
     ) -> Float[Tensor, "N V"]:
-        """Logits behind one new element of each text, whose keys and values are written.
+        """Logits of the elements `asked` of a row of new elements of several texts, whose keys and
+        values are written; no number depends on other texts, or on how a text is divided in steps.
 
-        `texts`: segments of length 1; `sources`: those of an encoder-decoder, which end with the
-        source's elements.
+        `texts`: the segment of each text; `sources`: those of an encoder-decoder, which end with
+        the source's elements.
         """
         ...

@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError
 
 SOURCE = Path(__file__).with_name("step.c")
 FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]
-FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"]
 SECONDS = 120
 """Limit of the compiler, which takes about three."""
 
@@ -28,7 +28,7 @@ class Matrix(ctypes.Structure):
     """See `product.h`."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("numbers", "scale", "sums", "steps", "zeros", "bias")),
+        *((name, c_void_p) for name in ("numbers", "scale", "bias")),
         *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
     ]
 
@@ -72,10 +72,11 @@ class Step(ctypes.Structure):
     """What a step reads and writes."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("n", "threads", "slots")),
+        *((name, c_int64) for name in ("n", "most", "threads", "slots", "halves")),
         *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
-        *((name, c_void_p) for name in ("source", "source_ends", "bias", "logits")),
-        *((name, c_void_p) for name in ("shared", "own")),
+        *((name, c_void_p) for name in ("source", "source_ends", "bias", "bias_width", "asked")),
+        ("n_asked", c_int64),
+        *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
     ]
 

@@ -1,7 +1,12 @@
-/* Products of a matrix in any format with the vectors of a few texts.
+/* Products of a matrix in any format with the inputs of any number of texts.
 
-   A step takes the time of reading every matrix once, so each row is read once for all texts. Sums
-   of a text are added in an order that depends on the matrix alone. */
+   Inputs are read in words of 4 bytes: 1 number, 2 in bfloat16, 4 integers in 8 and 4 bits. A matrix
+   lies in units of 32 rows; in a unit, for one word after the other, the weights of all rows that
+   belong to it. So a vector has one sum of each row, and a word is multiplied with all of them.
+   Inputs lie in tiles of a few texts, in a tile word by word.
+
+   A sum is added in the order of the columns, in blocks, whatever other texts and threads there
+   are. Of a unit, a block stays in the cache until all tiles have passed. */
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -10,131 +15,48 @@
 #define omp_get_num_threads() 1
 #endif
 
+#define UNIT 32              /* rows of a matrix that lie together, and are computed at a time */
+#define VECTORS (UNIT / WIDTH)
+#define BLOCK 256            /* words of inputs */
+#define IN_BLOCK (4 * BLOCK) /* integers in them */
+
 typedef struct {
-  const void *numbers;           /* rows x columns, one row behind the other */
-  const float *scale;            /* of each row, in 8 bits */
-  const int32_t *sums;           /* of each row's integers, in 8 bits */
-  const uint16_t *steps, *zeros; /* of each group, in 4 bits: step · q + zero, in bfloat16 */
-  const float *bias;             /* or NULL */
-  int64_t rows, columns, format; /* columns: of whole vectors, the last ones of zeros */
+  const void *numbers; /* units of rows, the last one filled with zeros; in 8 bits 128 more; in 4
+                          bits, behind each group of a unit, of each row the step and the zero
+                          of step · q + zero, in bfloat16, the step in the upper half */
+  const float *scale;  /* of each row of all units, in 8 bits */
+  const float *bias;             /* the same, or NULL */
+  int64_t rows, columns, format; /* columns: multiples of 64, the last ones of zeros */
   int64_t inputs;                /* columns without those */
 } Matrix;
 
-/* The vectors of all texts as a product reads them: integers times a scale in 8 and 4 bits. */
 typedef struct {
-  const char *numbers;
-  const float *scale, *sums; /* of each text; of each of its groups */
-  int64_t bytes;             /* from one text to the next */
+  uint32_t *words; /* in tiles */
+  uint32_t *sums;  /* in tiles: in 8 bits -128 times the sum of the integers of each block, in 4
+                      bits the sum of those of each group, a float */
+  float *scale;    /* of the integers of each text */
 } Inputs;
 
-#ifdef __AVX512BF16__
-#define BF16_PAIRS 1 /* products of two numbers in bfloat16 */
-#else
-#define BF16_PAIRS 0
-#endif
-
-INLINE int64_t bytes_of(int format) { return format == FP32 ? 4 : format == INT8 ? 1 : 2; }
-
-/* Numbers of a row in one vector. */
-INLINE int64_t numbers_of(int format) {
-  return format == INT8 ? 4 * WIDTH : format == BF16 && BF16_PAIRS ? 2 * WIDTH : WIDTH;
+INLINE int64_t words_of(const Matrix *m) {
+  return m->format == BF16 ? m->columns / 2 : m->format >= INT8 ? m->columns / 4 : m->columns;
 }
 
-/* One vector of a row, as `multiplied` takes it. */
-INLINE Vector loaded(int format, const char *p) {
-  if (format == FP16) return from_fp16((const uint16_t *)p);
-  if (format == BF16 && !BF16_PAIRS) return from_bf16((const uint16_t *)p);
-  return load((const float *)p);
+INLINE int64_t sums_of(const Matrix *m) {
+  if (m->format == INT8) return (m->columns + IN_BLOCK - 1) / IN_BLOCK;
+  return m->format == INT4 ? m->columns / GROUP : 0;
 }
 
-INLINE Vector multiplied(int format, Vector total, Vector w, const char *x) {
-  if (format == INT8) return (Vector)dot_bytes((Integers)total, load_integers(x), (Integers)w);
-#if BF16_PAIRS
-  if (format == BF16) {
-    __m512i pairs = _mm512_loadu_si512(x);
-    return (Vector)_mm512_dpbf16_ps((__m512)total, (__m512bh)pairs, (__m512bh)w);
-  }
-#endif
-  return total + w * load((const float *)x);
+/* The inputs of n texts at a place, which has room for n (columns + columns / GROUP + 1) words. */
+static Inputs inputs_at(const Matrix *m, int64_t n, uint32_t *place) {
+  uint32_t *sums = place + n * words_of(m);
+  return (Inputs){place, sums, (float *)sums + n * sums_of(m)};
 }
 
-/* sums[r][i] = row f + r of the matrix times text first + i. */
-INLINE void rows_by_texts(const Matrix *m, int format, int rows, int texts, int64_t f,
-                          const Inputs *in, int64_t first, float sums[ROWS][BATCH]) {
-  int64_t bytes = bytes_of(format) * m->columns;
-  int64_t of_input = format == FP16 || (format == BF16 && !BF16_PAIRS) ? 4 : bytes_of(format);
-  const char *row = (const char *)m->numbers + f * bytes, *x = in->numbers + first * in->bytes;
-  Vector total[ROWS][BATCH] = {0};
-  for (int64_t k = 0; k < m->columns; k += numbers_of(format))
-    for (int r = 0; r < rows; r++) {
-      const char *p = row + r * bytes + k * bytes_of(format);
-      __builtin_prefetch(p + ROWS * bytes); /* the next rows; without, half of the bandwidth */
-      Vector w = loaded(format, p);
-      for (int i = 0; i < texts; i++)
-        total[r][i] = multiplied(format, total[r][i], w, x + i * in->bytes + k * of_input);
-    }
-  for (int r = 0; r < rows; r++)
-    for (int i = 0; i < texts; i++) {
-      if (format != INT8) {
-        sums[r][i] = sum(total[r][i]);
-      } else { /* the inputs are 128 too large */
-        int64_t whole = sum_of_integers((Integers)total[r][i]) - 128 * (int64_t)m->sums[f + r];
-        sums[r][i] = whole * (m->scale[f + r] * in->scale[first + i]);
-      }
-    }
-}
-
-/* Groups of a row in 4 bits, with zeros behind them up to a whole vector. */
-INLINE int64_t whole_groups(const Matrix *m) { return (m->columns / GROUP + 15) / 16 * 16; }
-
-INLINE void rows_by_texts_int4(const Matrix *m, int rows, int texts, int64_t f, const Inputs *in,
-                               int64_t first, float sums[ROWS][BATCH]) {
-  int64_t groups = m->columns / GROUP, whole = whole_groups(m), bytes = m->columns / 2;
-  const char *row = (const char *)m->numbers + f * bytes, *x = in->numbers + first * in->bytes;
-  Vector total[ROWS][BATCH] = {0};
-  for (int64_t g = 0; g < groups; g += 2)
-    for (int r = 0; r < rows; r++) {
-      const char *p = row + r * bytes + g / 2 * GROUP;
-      __builtin_prefetch(p + ROWS * bytes);
-      for (int at = 0; at < 16 / WIDTH; at++) {
-        Integers w = nibbles((const uint8_t *)p, at);
-        Vector steps = steps_of(m->steps + (f + r) * groups + g, at);
-        for (int i = 0; i < texts; i++) {
-          Integers own = load_integers(x + i * in->bytes + (g + at) * GROUP);
-          Integers products = dot_bytes((Integers){0}, w, own);
-          total[r][i] += steps * __builtin_convertvector(products, Vector);
-        }
-      }
-    }
-  for (int r = 0; r < rows; r++)
-    for (int64_t g = 0; g < whole; g += WIDTH) {
-      Vector zeros = from_bf16(m->zeros + (f + r) * whole + g);
-      for (int i = 0; i < texts; i++)
-        total[r][i] += zeros * load(in->sums + (first + i) * whole + g);
-    }
-  for (int r = 0; r < rows; r++)
-    for (int i = 0; i < texts; i++) sums[r][i] = sum(total[r][i]) * in->scale[first + i];
-}
-
-INLINE void part(const Matrix *m, int format, int rows, int texts, int64_t f, const Inputs *in,
-                 int64_t i, float *y, int64_t to, int add) {
-  float sums[ROWS][BATCH];
-  if (format == INT4) rows_by_texts_int4(m, rows, texts, f, in, i, sums);
-  else rows_by_texts(m, format, rows, texts, f, in, i, sums);
-  for (int t = 0; t < texts; t++)
-    for (int r = 0; r < rows; r++) {
-      float *place = y + (i + t) * to + f + r;
-      float value = sums[r][t] + (m->bias ? m->bias[f + r] : 0);
-      *place = add ? *place + value : value;
-    }
-}
-
-INLINE void parts(const Matrix *m, int format, int rows, int64_t f, const Inputs *in, float *y,
-                  int64_t to, int64_t n, int add) {
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) part(m, format, rows, 4, f, in, i, y, to, add);
-  if (i + 2 <= n) part(m, format, rows, 2, f, in, i, y, to, add), i += 2;
-  if (i < n) part(m, format, rows, 1, f, in, i, y, to, add);
+/* Texts of the next tile, of so many left. */
+INLINE int64_t tile_of(int64_t left) {
+  int64_t texts = TEXTS;
+  while (texts > left) texts /= 2;
+  return texts;
 }
 
 /* This thread's share of a count, in units. */
@@ -146,13 +68,183 @@ INLINE void share(int64_t count, int64_t unit, int64_t *begin, int64_t *end) {
   if (*end > count) *end = count;
 }
 
-#define PRODUCT(FORMAT)                                                                  \
-  static void product_##FORMAT(const Matrix *m, const Inputs *in, float *y, int64_t to,  \
-                               int64_t n, int add) {                                     \
-    int64_t f, end;                                                                      \
-    share(m->rows, ROWS, &f, &end);                                                      \
-    for (; f + ROWS <= end; f += ROWS) parts(m, FORMAT, ROWS, f, in, y, to, n, add);     \
-    for (; f < end; f++) parts(m, FORMAT, 1, f, in, y, to, n, add);                      \
+/* --- inputs --- */
+
+/* Numbers of one text as integers: x = scale · q, |q| at most 127, bytes at the place of x. */
+static void rounded(const Matrix *m, float *x, float *scale, int64_t texts, uint32_t *sums) {
+  int64_t columns = m->columns, eight = m->format == INT8, part = eight ? IN_BLOCK : GROUP;
+  Integers sizes[4] = {0}; /* as integers, sizes have the same order, and those of no number follow */
+  for (int64_t k = 0; k < columns; k += 4 * WIDTH)
+    for (int i = 0; i < 4; i++) {
+      Integers size = load_integers(x + k + i * WIDTH) & 0x7fffffff;
+      sizes[i] = larger(sizes[i], size);
+    }
+  sizes[0] = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
+  Single peak = {0};
+  for (int i = 0; i < WIDTH; i++) peak.bits = peak.bits < sizes[0][i] ? sizes[0][i] : peak.bits;
+  *scale = peak.bits < 0x7f800000 ? peak.value / 127 : NAN;
+  float factor = peak.bits ? 127 / peak.value : 0;
+  int8_t *bytes = (int8_t *)x;
+  for (int64_t k = 0; k < columns; sums += texts) {
+    Integers total = {0};
+    for (int64_t end = k + part < columns ? k + part : columns; k < end; k += WIDTH) {
+      Integers q = (Integers)(load(x + k) * factor + 12582912.0f) - 0x4B400000; /* the nearest */
+      Bytes narrow = __builtin_convertvector(q, Bytes);
+      memcpy(bytes + k, &narrow, WIDTH);
+      total += q;
+    }
+    int32_t all = 0;
+    for (int i = 0; i < WIDTH; i++) all += total[i];
+    *sums = eight ? (uint32_t)(-128 * all) : ((Single){.value = all}).bits;
+  }
+}
+
+/* Write the tile of inputs that begins with text i, from rows of m->columns numbers, which are
+   overwritten. */
+static void arrange(const Matrix *m, float *rows, int64_t texts, int64_t i, const Inputs *in) {
+  int64_t words = words_of(m), columns = m->columns;
+  for (int64_t t = 0; t < texts; t++) {
+    float *row = rows + t * columns;
+    if (m->format >= INT8)
+      rounded(m, row, in->scale + i + t, texts, in->sums + i * sums_of(m) + t);
+    for (int64_t k = 0; m->format == BF16 && k < columns; k += WIDTH) {
+      Halves half = narrowed(load(row + k));
+      memcpy((uint16_t *)row + k, &half, sizeof half);
+    }
+  }
+  uint32_t *to = in->words + i * words;
+  for (int64_t k = 0; k < words; k++)
+    for (int64_t t = 0; t < texts; t++) to[k * texts + t] = ((uint32_t *)rows)[t * columns + k];
+}
+
+/* --- products --- */
+
+/* Bits of a word's weights in one row, in 4 bits with what stands behind a group. */
+INLINE int64_t bits_of(int format) { return format == FP16 ? 16 : format == INT4 ? 20 : 32; }
+
+/* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
+   words with a tile of texts. */
+INLINE void tile(int format, int texts, const char *unit, const char *ahead, int64_t step,
+                 const uint32_t *words, int64_t count, const uint32_t *initial, float *sums,
+                 int first) {
+  Vector total[VECTORS][TEXTS] = {0};
+  Integers whole[VECTORS][TEXTS] = {0};
+  for (int t = 0; t < texts; t++)
+    for (int v = 0; v < VECTORS; v++)
+      if (format == INT8) whole[v][t] = word(initial + t);
+  for (int64_t k = 0; k < count; k++) {
+    Vector w[VECTORS];
+    for (int v = 0; v < VECTORS; v++) {
+      const char *p = unit + (k * VECTORS + v) * (WIDTH * bits_of(format) / 8);
+      __builtin_prefetch(ahead + (k * VECTORS + v) * step);
+      w[v] = format == FP16 ? from_fp16((const uint16_t *)p) : load((const float *)p);
+    }
+    for (int t = 0; t < texts; t++) {
+      Integers x = word(words + k * texts + t);
+      for (int v = 0; v < VECTORS; v++)
+        if (format == INT8) whole[v][t] = dot_bytes(whole[v][t], (Integers)w[v], x);
+        else if (format == BF16) total[v][t] = dot_pairs(total[v][t], w[v], x);
+        else total[v][t] += w[v] * (Vector)x;
+    }
+  }
+  for (int t = 0; t < texts; t++)
+    for (int v = 0; v < VECTORS; v++) {
+      float *place = sums + t * UNIT + v * WIDTH;
+      Vector value = total[v][t];
+      if (format == INT8) value = __builtin_convertvector(whole[v][t], Vector);
+      store(place, first ? value : load(place) + value);
+    }
+}
+
+/* The same in 4 bits. 16 bytes of a row are a group, the first halves of it in the lower halves. */
+INLINE void tile_int4(int texts, const char *unit, const char *ahead, int64_t step,
+                      const uint32_t *words, int64_t count, const uint32_t *group_sums,
+                      float *sums, int first) {
+  Vector total[VECTORS][TEXTS] = {0};
+  for (int64_t g = 0; g < count / 8; g++) {
+    const char *p = unit + g * 5 * UNIT * 4;
+    for (int line = 0; line < 5 * VECTORS; line++)
+      __builtin_prefetch(ahead + (g * 5 * VECTORS + line) * step);
+    Integers part[VECTORS][TEXTS] = {0};
+    for (int s = 0; s < 4; s++) {
+      Integers low[VECTORS], high[VECTORS];
+      for (int v = 0; v < VECTORS; v++) {
+        Integers both = load_integers(p + (s * VECTORS + v) * 4 * WIDTH);
+        low[v] = both & 0x0f0f0f0f;
+        high[v] = both >> 4 & 0x0f0f0f0f;
+      }
+      const uint32_t *x = words + (g * 8 + s) * texts;
+      for (int t = 0; t < texts; t++) {
+        Integers a = word(x + t), b = word(x + 4 * texts + t);
+        for (int v = 0; v < VECTORS; v++)
+          part[v][t] = dot_bytes(dot_bytes(part[v][t], low[v], a), high[v], b);
+      }
+    }
+    for (int v = 0; v < VECTORS; v++) {
+      Integers both = load_integers(p + (4 * VECTORS + v) * 4 * WIDTH);
+      Vector steps = (Vector)(both & (int32_t)0xffff0000), zeros = (Vector)(both << 16);
+      for (int t = 0; t < texts; t++) {
+        total[v][t] += steps * __builtin_convertvector(part[v][t], Vector);
+        total[v][t] += zeros * (Vector)word(group_sums + g * texts + t);
+      }
+    }
+  }
+  for (int t = 0; t < texts; t++)
+    for (int v = 0; v < VECTORS; v++) {
+      float *place = sums + t * UNIT + v * WIDTH;
+      store(place, first ? total[v][t] : load(place) + total[v][t]);
+    }
+}
+
+/* A block of words, from word k on, of unit u with the tile that begins with text i of n. Over all
+   tiles, as many bytes are fetched, further on: of many texts behind the block. */
+INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k, int64_t i,
+                    int64_t n, const Inputs *in, float *sums) {
+  int64_t words = words_of(m), count = words - k < BLOCK ? words - k : BLOCK;
+  int64_t of_word = UNIT * bits_of(format) / 8, vector = format == FP16 ? 2 * WIDTH : 4 * WIDTH;
+  const char *unit = (const char *)m->numbers + (u * words + k) * of_word;
+  const char *ahead = unit + (n > TEXTS ? BLOCK * of_word : AHEAD) + count * of_word * i / n;
+  const uint32_t *x = in->words + i * words + k * texts, *own = in->sums + i * sums_of(m);
+  sums += i * UNIT, k /= format == INT4 ? 8 : BLOCK; /* the number of the group or block */
+  int64_t step = vector * texts / n;
+  if (format == INT4) tile_int4(texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
+  else tile(format, texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
+}
+
+/* Write what the sums of unit u are to y, or add it. */
+static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, float *sums, float *y,
+                   int64_t to, int add) {
+  int64_t f = u * UNIT, rows = m->rows - f < UNIT ? m->rows - f : UNIT;
+  Vector scale[VECTORS], bias[VECTORS];
+  for (int v = 0; v < VECTORS; v++) {
+    scale[v] = m->format == INT8 ? load(m->scale + f + v * WIDTH) : all(1);
+    bias[v] = m->bias ? load(m->bias + f + v * WIDTH) : all(0);
+  }
+  const float *own = m->format >= INT8 ? in->scale : 0;
+  for (int64_t i = 0; i < n; i++, sums += UNIT)
+    for (int v = 0; v < VECTORS; v++) {
+      float *place = y + i * to + f + v * WIDTH;
+      int64_t count = rows - v * WIDTH;
+      Vector value = load(sums + v * WIDTH) * (scale[v] * (own ? own[i] : 1)) + bias[v];
+      if (count > 0) store_part(place, add ? load_part(place, count) + value : value, count);
+    }
+}
+
+#define PRODUCT(FORMAT)                                                                     \
+  static void product_##FORMAT(const Matrix *m, const Inputs *in, float *y, int64_t to,     \
+                               int64_t n, int add, float *sums) {                           \
+    int64_t u, end;                                                                         \
+    share((m->rows + UNIT - 1) / UNIT, 1, &u, &end);                                        \
+    for (; u < end; u++) {                                                                  \
+      for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
+        for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
+            case 8: tile_at(m, FORMAT, 8, u, k, i, n, in, sums); break;                     \
+            case 4: tile_at(m, FORMAT, 4, u, k, i, n, in, sums); break;                     \
+            case 2: tile_at(m, FORMAT, 2, u, k, i, n, in, sums); break;                     \
+            default: tile_at(m, FORMAT, 1, u, k, i, n, in, sums);                           \
+          }                                                                                 \
+      finish(m, u, in, n, sums, y, to, add);                                                \
+    }                                                                                       \
   }
 PRODUCT(FP32)
 PRODUCT(BF16)
@@ -160,59 +252,15 @@ PRODUCT(FP16)
 PRODUCT(INT8)
 PRODUCT(INT4)
 
-/* Integers of one text: x = scale · q, |q| at most 127; in 8 bits 128 more, so that none is
-   negative. */
-static void rounded(const Matrix *m, const float *x, int8_t *to, float *scale, float *sums) {
-  int64_t shift = m->format == INT8 ? 128 : 0, whole = whole_groups(m);
-  float peak = 0, finite = 0;
-  for (int64_t k = 0; k < m->inputs; k++) {
-    peak = peak < fabsf(x[k]) ? fabsf(x[k]) : peak;
-    finite += x[k] * 0; /* not a number if one is not */
-  }
-  *scale = peak / 127 + finite;
-  float factor = peak > 0 && finite == 0 ? 127 / peak : 0;
-  for (int64_t k = 0; k < m->inputs; k++) {
-    float value = factor ? x[k] * factor : 0;
-    to[k] = (int8_t)((int32_t)rintf(value) + shift);
-  }
-  for (int64_t k = m->inputs; k < m->columns; k++) to[k] = (int8_t)shift;
-  for (int64_t g = 0; !shift && g < whole; g++) {
-    int32_t total = 0;
-    for (int64_t k = g * GROUP; k < (g + 1) * GROUP && k < m->columns; k++) total += to[k];
-    sums[g] = total;
-  }
-}
-
-/* The inputs of a product, in this thread's memory `place` unless they are read as they lie. */
-static Inputs prepared(const Matrix *m, const float *x, int64_t stride, int64_t n, float *place) {
-  int64_t columns = m->columns, whole = whole_groups(m);
-  int integers = m->format == INT8 || m->format == INT4, pairs = m->format == BF16 && BF16_PAIRS;
-  if (!integers && !pairs && columns == m->inputs)
-    return (Inputs){(const char *)x, 0, 0, 4 * stride};
-  float *scale = place, *sums = place + n, *numbers = sums + n * whole;
-  for (int64_t i = 0; i < n; i++) {
-    const float *from = x + i * stride;
-    if (integers) {
-      rounded(m, from, (int8_t *)numbers + i * columns, scale + i, sums + i * whole);
-    } else
-      for (int64_t k = 0; k < columns; k++) {
-        float value = k < m->inputs ? from[k] : 0;
-        if (pairs) ((uint16_t *)numbers)[i * columns + k] = narrowed(value);
-        else numbers[i * columns + k] = value;
-      }
-  }
-  return (Inputs){(const char *)numbers, scale, sums, columns * (integers ? 1 : pairs ? 2 : 4)};
-}
-
-/* y[i] = W x[i] + b, or that added to y[i], for this thread's share of the rows. */
-static void product(const Matrix *m, const float *x, int64_t stride, float *y, int64_t to,
-                    int64_t n, int add, float *place) {
-  Inputs in = prepared(m, x, stride, n, place);
+/* y[i] = W x[i] + b, or that added to y[i], for this thread's share of the rows; `sums` has room
+   for n UNIT numbers. */
+static void product(const Matrix *m, const Inputs *in, float *y, int64_t to, int64_t n, int add,
+                    float *sums) {
   switch (m->format) {
-    case FP32: product_FP32(m, &in, y, to, n, add); break;
-    case BF16: product_BF16(m, &in, y, to, n, add); break;
-    case FP16: product_FP16(m, &in, y, to, n, add); break;
-    case INT8: product_INT8(m, &in, y, to, n, add); break;
-    default: product_INT4(m, &in, y, to, n, add);
+    case FP32: product_FP32(m, in, y, to, n, add, sums); break;
+    case BF16: product_BF16(m, in, y, to, n, add, sums); break;
+    case FP16: product_FP16(m, in, y, to, n, add, sums); break;
+    case INT8: product_INT8(m, in, y, to, n, add, sums); break;
+    default: product_INT4(m, in, y, to, n, add, sums);
   }
 }

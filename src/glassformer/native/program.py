@@ -1,7 +1,7 @@
 """A model's decoder and head in the structures of `step.c`, and a step of them.
 
 program = Program(model)
-logits = program.logits(ids, pool, texts)            one new element of each text
+logits = program.logits(batch, pool, texts, sources, asked)
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Positions
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
@@ -27,9 +27,13 @@ from glassformer.layers.segments import Pool, Segment
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
+MOST = 256
+"""Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, VECTOR = 64, 16
-"""Columns of a matrix, and groups of a row in 4 bits, are filled with zeros up to multiples."""
+WHOLE, UNIT, VECTOR = 64, 32, 16
+"""Columns and rows of a matrix are filled with zeros up to multiples."""
+TILE = 8
+"""No fewer rows than a tile has, nor than attend together; see `vectors.h`."""
 
 
 class Program:
@@ -40,8 +44,6 @@ class Program:
     inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the
     weights are told by `current`. ConfigError: another kind of model, or no C compiler.
     """
-
-    most = 16
 
     def __init__(self, model: Transformer):
         if not fits(model):
@@ -88,36 +90,40 @@ class Program:
             one.data_ptr() == at and _version(one) == version for one, at, version in self._weights
         )
 
+    @property
+    def keys(self) -> torch.dtype:
+        """See `CompiledStep`: float32 beside matrices of float32, else float16."""
+        block = self._blocks[0]
+        return torch.float32 if block.qkv.format == FORMATS.index("fp32") else torch.float16
+
     def logits(
         self,
-        ids: Sequence[int],
+        batch: Batch,
         pool: Pool,
         texts: Sequence[Segment],
-        sources: Sequence[Segment] = (),
+        sources: Sequence[Segment],
+        asked: Sequence[int],
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
-        where = Positions(torch.tensor([[one.start for one in texts]]))
-        x = self._model.embed(torch.tensor([[*ids]]), where)[0].contiguous()
-        angles = None if self._stack.rotation is None else self._stack.rotation(where)
+        assert batch.positions is not None
+        x = self._model.embed(batch.elements, batch.positions, parts=batch.parts)[0].contiguous()
+        angles = None if self._stack.rotation is None else self._stack.rotation(batch.positions)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        places = np.array(
-            [
-                [one.slot for one in texts],
-                [one.end for one in texts],
-                [one.slot for one in sources or texts],
-                [one.end for one in sources or texts],
-            ],
-            np.int64,
-        )
+        places = _places(texts, sources)
         first, ends, source, source_ends = (one.ctypes.data for one in places)
         biases = self._biases(texts)
-        table = (ctypes.c_void_p * len(biases))(*(one.data_ptr() for one in biases))
-        logits = x.new_empty(len(texts), self._decoder.head.rows)
-        shared, own, threads = self._memory(len(texts), int(places.max()))
+        tables = _rows(biases)
+        bias, width = (one.ctypes.data if biases else None for one in tables)
+        rows = np.array(asked, np.int64)
+        logits = x.new_empty(len(rows), self._decoder.head.rows)
+        most = min(len(x), MOST)
+        shared, inputs, own, threads = self._memory(most, int(places.max()))
         step = library.Step(
-            n=len(texts),
+            n=len(x),
+            most=most,
             threads=threads,
             slots=pool.numbers.shape[3],
+            halves=pool.numbers.dtype == torch.float16,
             x=x.data_ptr(),
             cos=None if cos is None else cos.data_ptr(),
             sin=None if sin is None else sin.data_ptr(),
@@ -126,33 +132,38 @@ class Program:
             ends=ends,
             source=source,
             source_ends=source_ends,
-            bias=ctypes.addressof(table) if biases else None,
+            bias=bias,
+            bias_width=width,
+            asked=rows.ctypes.data,
+            n_asked=len(rows),
             logits=logits.data_ptr(),
             shared=shared.data_ptr(),
+            inputs=inputs.data_ptr(),
             own=own.data_ptr(),
             own_size=len(own) // threads,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
         return logits
 
-    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, int]:
-        """What the threads share, what each has, and their number."""
+    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
+        """What the threads share, also inputs of products, what each has, and their number."""
         d = self._decoder
         heads, threads = d.n_heads * d.d_head, torch.get_num_threads()
-        shared = n * (2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff)
+        shared = n * max(2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff, d.d_model)
         widest = max(d.d_model, d.d_ff, heads) + WHOLE
-        inputs = n * (1 + widest + widest // GROUP + VECTOR)
-        own = n * d.d_model + max(inputs, longest + VECTOR, d.d_head)
-        return torch.empty(shared), torch.empty(threads * own), threads
+        inputs = widest + widest // GROUP + 1
+        own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
+        own += -own % VECTOR
+        return torch.empty(shared), torch.empty(n * inputs), torch.empty(threads * own), threads
 
-    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "H S"]]:
-        """The bias of each text's scores, if the model has one."""
+    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
+        """The bias of the scores of each text's new elements, if the model has one."""
         if (bias := self._stack.bias) is None:
             return []
         numbers = torch.arange(max(one.end for one in texts))[None]
         both = ((one.query(numbers), one.key(numbers)) for one in texts)
         return [
-            (bias(query, key)[0, :, 0] * self._stack.bias_factor).float().contiguous()
+            (bias(query, key)[0] * self._stack.bias_factor).float().transpose(0, 1).contiguous()
             for query, key in both
         ]
 
@@ -200,11 +211,11 @@ class Program:
         return self._packed(head.packed.matrix, OF_LOGITS[head.packed.bits], head.bias)
 
     def _packed(self, weight: Tensor, bits: str, bias: Tensor | None) -> library.Matrix:
-        """A matrix in a format."""
+        """A matrix in a format, in the order that `product.h` reads."""
         rows, inputs = weight.shape
-        weight = F.pad(weight.detach(), (0, -inputs % WHOLE)) if inputs % WHOLE else weight.detach()
+        weight = F.pad(weight.detach(), (0, -inputs % WHOLE, 0, -rows % UNIT))
         made = library.Matrix(
-            bias=self._at(bias),
+            bias=self._at(None if bias is None else F.pad(bias.detach(), (0, -rows % UNIT))),
             rows=rows,
             columns=weight.shape[1],
             format=FORMATS.index(bits),
@@ -212,17 +223,20 @@ class Program:
         )
         if bits == "int8":
             levels, scale = quantized(weight)
-            made.numbers, made.scale = self._at(levels), self._at(scale)
-            made.sums = self._at(levels.sum(1, dtype=torch.int32))
+            numbers = _units(levels.view(torch.uint8) ^ 128, 4)
+            made.scale = self._at(scale)
         elif bits == "int4":
             levels, scale, zero = grouped(weight)
-            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP)).unbind(2)
-            zeros = zero - 8 * scale
-            made.numbers, made.steps = self._at(low | (high << 4)), self._at(scale.bfloat16())
-            made.zeros = self._at(F.pad(zeros, (0, -zeros.shape[1] % VECTOR)).bfloat16())
+            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
+            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16().flatten(1)
+            both = (low | (high << 4)).flatten(1), pairs.view(torch.uint8)
+            groups = scale.shape[1]
+            numbers = torch.cat([_units(one, 4).unflatten(1, (groups, -1)) for one in both], 2)
+        elif bits == "bf16":
+            numbers = _units(weight.bfloat16(), 2)
         else:
-            types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-            made.numbers = self._at(weight.to(types[bits]))
+            numbers = _units(weight.half() if bits == "fp16" else weight, 1)
+        made.numbers = self._at(numbers)
         return made
 
     def _at(self, numbers: Tensor | None) -> int | None:
@@ -233,12 +247,35 @@ class Program:
         return self._kept[-1].data_ptr()
 
 
+def _places(texts: Sequence[Segment], sources: Sequence[Segment]) -> np.ndarray:
+    """Of each new element, the slot of its text's first key, how many keys it sees, and the same of
+    its source; int64 [4, N]."""
+    crossed = sources or texts
+    table = [
+        (one.slot, end, source.slot, source.end)
+        for one, source in zip(texts, crossed, strict=True)
+        for end in range(one.start + 1, one.end + 1)
+    ]
+    return np.array(table, np.int64).T.copy()
+
+
+def _rows(biases: Sequence[Float[Tensor, "N H S"]]) -> np.ndarray:
+    """The address of the bias of each new element, and its S; int64 [2, N]."""
+    table = [(own.data_ptr(), own.shape[1]) for bias in biases for own in bias]
+    return np.array(table, np.int64).reshape(-1, 2).T.copy()
+
+
 def fits(model: Transformer) -> bool:
     """Whether the decoding step of a model can be compiled: it predicts the next token and is in
     float32 (before it was packed) on a CPU."""
     weight = next(model.parameters())
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
     return model.config.predicts_next and plain
+
+
+def _units(numbers: Tensor, together: int) -> Tensor:
+    """Units of rows: for some columns at a time, what all rows of the unit have there."""
+    return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
 
 
 def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:

@@ -1,10 +1,11 @@
-/* One step of a decoder: the next element of each of n texts, through all blocks and the head.
+/* One step of a decoder: new elements of texts, a row each, through all blocks and the head.
 
        x ─ norm ─ q k v ─ rotate, keep, attend ─ out ─(+)─ norm ─ up, φ (, gate) ─ down ─(+)─ ...
 
    Every thread runs the whole step and computes its share of each product; a barrier stands where
    a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
-   those of a text depend neither on the other texts nor on the number of threads.
+   those of a row depend neither on the other rows nor on the number of threads. A row attends to
+   the keys of its text up to its own, so rows of one text stand in order.
 
    `library.py` compiles this for the processor at hand and has the same structures. */
 
@@ -33,41 +34,73 @@ typedef struct {
 } Decoder;
 
 typedef struct {
-  int64_t n, threads, slots;
+  int64_t n, most, threads, slots, halves; /* most: rows that go through the blocks together */
   float *x;                 /* n x d_model */
   const float *cos, *sin;   /* n x d_head, or NULL */
-  float *pool;              /* blocks x 2 x n_kv_heads x slots x d_head */
-  const int64_t *first;     /* slot of the first key of each text */
+  char *pool;               /* blocks x 2 x n_kv_heads x slots x d_head, float16 if `halves` */
+  const int64_t *first;     /* slot of the first key of each row */
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
-  const float *const *bias; /* of each text: n_heads x its keys; or NULL */
-  float *logits;            /* n x rows of the head */
-  float *shared;            /* n x (q k v + heads + 2 d_ff) */
+  const float *const *bias; /* of each row: n_heads x bias_width numbers; or NULL */
+  const int64_t *bias_width;
+  const int64_t *asked;     /* rows whose logits are wanted */
+  int64_t n_asked;
+  float *logits;            /* n_asked x rows of the head */
+  float *shared;            /* most x (q k v + heads + 2 d_ff), or most x d_model */
+  float *inputs;            /* of a product of many rows */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
+  const float *weight = norm->weight, *bias = norm->bias;
   float mean = 0;
   if (norm->centred) {
     Vector total = {0};
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) total += load(x + k);
-    for (mean = sum(total); k < n; k++) mean += x[k];
-    mean /= n;
+    for (int64_t k = 0; k < n; k += WIDTH) total += load_part(x + k, n - k);
+    mean = sum(total) / n;
   }
-  for (int64_t k = 0; k < n; k++) y[k] = x[k] - mean;
+  for (int64_t k = 0; k < n; k += WIDTH)
+    store_part(y + k, load_part(x + k, n - k) - mean, n - k);
   float factor = 1 / sqrt(dot(y, y, n) / n + norm->epsilon);
-  for (int64_t k = 0; k < n; k++) y[k] *= factor * norm->weight[k];
-  for (int64_t k = 0; norm->bias && k < n; k++) y[k] += norm->bias[k];
+  for (int64_t k = 0; k < n; k += WIDTH) {
+    Vector v = load_part(y + k, n - k) * (factor * load_part(weight + k, n - k));
+    store_part(y + k, bias ? v + load_part(bias + k, n - k) : v, n - k);
+  }
 }
 
-/* All texts normalized into this thread's memory; x itself where `norm` is none. */
-static const float *normalized(const Norm *norm, const Step *s, int64_t width, float *y) {
-  if (!norm || !norm->weight) return s->x;
-  for (int64_t i = 0; i < s->n; i++) normalize(norm, s->x + i * width, y + i * width, width);
-  return y;
+/* The inputs of a product: x of each text, normalized if there is a norm, times a factor. Those of
+   one tile each thread prepares for itself; of more, all threads prepare a share. */
+static Inputs prepared(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                       const float *x, int64_t stride, float *own) {
+  int64_t i = 0, end = s->n, columns = m->columns, alone = s->n <= TEXTS;
+  if (!alone) share(s->n, TEXTS, &i, &end);
+  float *rows = own, *place = alone ? own + TEXTS * columns : s->inputs;
+  Inputs in = inputs_at(m, s->n, (uint32_t *)place);
+  for (int64_t texts; i < end; i += texts) {
+    texts = tile_of(end - i);
+    for (int64_t t = 0; t < texts; t++) {
+      float *row = rows + t * columns;
+      const float *from = x + (i + t) * stride;
+      if (norm && norm->weight) normalize(norm, from, row, m->inputs);
+      else memcpy(row, from, m->inputs * sizeof(float));
+      for (int64_t k = 0; factor != 1 && k < m->inputs; k++) row[k] *= (float)factor;
+      memset(row + m->inputs, 0, (columns - m->inputs) * sizeof(float));
+    }
+    arrange(m, rows, texts, i, &in);
+  }
+  if (!alone) {
+#pragma omp barrier
+  }
+  return in;
+}
+
+/* y[i] = W x[i] + b, x as in `prepared`, or that added to y, for this thread's share of W's rows. */
+static void multiply(const Matrix *m, const Norm *norm, double factor, const Step *s,
+                     const float *x, int64_t stride, float *y, int64_t to, int add, float *own) {
+  Inputs in = prepared(m, norm, factor, s, x, stride, own + s->n * UNIT);
+  product(m, &in, y, to, s->n, add, own);
 }
 
 static void rotate(float *x, const float *cos, const float *sin, int64_t n, float *copy) {
@@ -75,43 +108,121 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* z = softmax(q · keys · scale + bias) values over n keys. */
-static void attend(const float *q, const float *keys, const float *values, const float *bias,
-                   int64_t n, int64_t width, float scale, float *weights, float *z) {
-  float top = -INFINITY;
-  for (int64_t j = 0; j < n; j++) {
-    weights[j] = dot(q, keys + j * width, width) * scale + (bias ? bias[j] : 0);
-    if (!(weights[j] <= top)) top = weights[j];
+/* The products of a query with WIDTH keys, from number j on. Behind the last key may stand
+   anything, and stands something: values. */
+INLINE Vector scores(int halves, const float *q, const char *keys, int64_t j, int64_t width) {
+  Vector total[WIDTH];
+  for (int i = 0; i < WIDTH; i += 4) {
+    int64_t at = (j + i) * width;
+    Vector four[4] = {0};
+    for (int64_t k = 0; k < width; k += WIDTH)
+      for (int t = 0; t < 4; t++)
+        four[t] += load_part(q + k, width - k) * kept(halves, keys, at + t * width + k, width - k);
+    for (int t = 0; t < 4; t++) total[i + t] = four[t];
   }
-  for (int64_t j = n; j % WIDTH; j++) weights[j] = top - 1000; /* adds nothing */
-  Vector totals = {0};
-  for (int64_t j = 0; j < n; j += WIDTH) {
-    store(weights + j, exponential(load(weights + j) - top));
-    totals += load(weights + j);
+  return sums(total);
+}
+
+/* Add n values, from number `at` on, times weights to so many vectors, or begin them; even and odd
+   ones apart. */
+INLINE void weighted(int halves, const float *weights, const char *values, int64_t at, int64_t n,
+                     int64_t width, int vectors, int first, float *z) {
+  Vector total[2][4] = {0};
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2)
+    for (int v = 0; v < vectors; v++) {
+      int64_t value = at + j * width + v * WIDTH;
+      total[0][v] += weights[j] * kept(halves, values, value, WIDTH);
+      total[1][v] += weights[j + 1] * kept(halves, values, value + width, WIDTH);
+    }
+  for (int v = 0; v < vectors && j < n; v++)
+    total[0][v] += weights[j] * kept(halves, values, at + j * width + v * WIDTH, WIDTH);
+  for (int v = 0; v < vectors; v++) {
+    Vector both = total[0][v] + total[1][v];
+    store(z + v * WIDTH, first ? both : load(z + v * WIDTH) + both);
+  }
+}
+
+/* A query, the number of its keys, its bias or NULL, its result, and room for its weights. */
+typedef struct {
+  const float *q, *bias;
+  float *z, *weights;
+  int64_t n;
+} Query;
+
+/* Weights of a query, from its scores. */
+static void softmax(const Query *one) {
+  Vector tops = all(-INFINITY), totals = {0};
+  float *w = one->weights, top = w[0];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = w[0];
+  for (int64_t j = 0; j < one->n; j += WIDTH) tops = pick(load(w + j) <= tops, tops, load(w + j));
+  for (int i = 0; i < WIDTH; i++) top = tops[i] <= top ? top : tops[i];
+  for (int64_t j = one->n; j % WIDTH; j++) w[j] = top - 1000; /* adds nothing */
+  for (int64_t j = 0; j < one->n; j += WIDTH) {
+    store(w + j, exponential(load(w + j) - top));
+    totals += load(w + j);
   }
   float factor = 1 / sum(totals);
-  int64_t k = 0;
-  for (; k + 4 * WIDTH <= width; k += 4 * WIDTH) {
-    Vector total[4] = {0};
-    for (int64_t j = 0; j < n; j++)
-      for (int v = 0; v < 4; v++)
-        total[v] += weights[j] * load(values + j * width + k + v * WIDTH);
-    for (int v = 0; v < 4; v++) store(z + k + v * WIDTH, total[v] * factor);
-  }
-  for (; k < width; k++) {
-    float total = 0;
-    for (int64_t j = 0; j < n; j++) total += weights[j] * values[j * width + k];
-    z[k] = total * factor;
-  }
+  for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
 }
 
-/* Keys of a key-value head in the pool at a block, from its first slot on; values stand behind the
-   keys of all heads. */
-INLINE float *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
-  return s->pool + (block * 2 * d->n_kv_heads + head) * s->slots * d->d_head;
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
+   Keys and values are read in pieces that stay in the cache for all queries. */
+INLINE void attend_wide(int halves, const Query *queries, int64_t count, const char *keys,
+                        const char *values, int64_t width, float scale) {
+  int64_t most = 0;
+  for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      if (j >= one->n) continue;
+      Vector score = scores(halves, one->q, keys, j, width) * scale;
+      if (one->bias) score += load_part(one->bias + j, one->n - j);
+      store(one->weights + j, score);
+    }
+  for (const Query *one = queries; one < queries + count; one++) softmax(one);
+  for (int64_t j = 0; j < most; j += WIDTH)
+    for (const Query *one = queries; one < queries + count; one++) {
+      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, at = j * width, k = 0;
+      const float *w = one->weights + j;
+      for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
+        weighted(halves, w, values, at + k, n, width, 4, !j, one->z + k);
+      for (; k + WIDTH <= width; k += WIDTH)
+        weighted(halves, w, values, at + k, n, width, 1, !j, one->z + k);
+      for (; k < width; k++) {
+        float total = j ? one->z[k] : 0;
+        for (int64_t i = 0; i < n; i++) total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
+        one->z[k] = total;
+      }
+    }
 }
 
-/* Normalize, rotate and keep the new keys and values of this thread's share of texts and heads. */
+#define ATTEND(WIDE) /* without loops over a width that is known */ \
+  if (s->halves) attend_wide(1, queries, count, keys, values, WIDE, scale); \
+  else attend_wide(0, queries, count, keys, values, WIDE, scale)
+
+static void attend(const Step *s, const Query *queries, int64_t count, const char *keys,
+                   const char *values, int64_t width, float scale) {
+  if (width == 64) ATTEND(64);
+  else if (width == 128) ATTEND(128);
+  else ATTEND(width);
+}
+
+/* Bytes of n slots of one head, and the keys of a key-value head in the pool at a block, from its
+   first slot on; values stand behind the keys of all heads. */
+INLINE int64_t bytes_of_slots(const Decoder *d, const Step *s, int64_t n) {
+  return n * d->d_head * (s->halves ? 2 : 4);
+}
+
+INLINE char *keys_of(const Decoder *d, const Step *s, int64_t block, int64_t head) {
+  return s->pool + (block * 2 * d->n_kv_heads + head) * bytes_of_slots(d, s, s->slots);
+}
+
+static void write(const Step *s, char *place, const float *x, int64_t n) {
+  if (s->halves) to_fp16((uint16_t *)place, x, n);
+  else memcpy(place, x, n * sizeof(float));
+}
+
+/* Normalize, rotate and keep the new keys and values of this thread's share of rows and heads. */
 static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block, float *qkv,
                  float *copy) {
   int64_t width = d->d_head, row = (d->n_heads + 2 * d->n_kv_heads) * width, at, end;
@@ -119,32 +230,42 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   for (; at < end; at++) {
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
-    float *place = keys_of(d, s, block, g) + (s->first[i] + s->ends[i] - 1) * width;
+    char *place = keys_of(d, s, block, g) + bytes_of_slots(d, s, s->first[i] + s->ends[i] - 1);
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
-    memcpy(place, k, width * sizeof(float));
-    memcpy(place + d->n_kv_heads * s->slots * width, v, width * sizeof(float));
+    write(s, place, k, width);
+    write(s, place + bytes_of_slots(d, s, d->n_kv_heads * s->slots), v, width);
   }
 }
 
-/* Attention of this thread's share of texts and heads: to the own keys, or to the source's. The
-   queries of a text begin its row of `qs`, which has `row` numbers. */
+/* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
+   queries of a row begin at `qs`, those of the next one `row` numbers further. Rows behind each
+   other whose keys begin with the same one attend together. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, group = d->n_heads / d->n_kv_heads, at, end;
+  int64_t width = d->d_head, at, end;
+  const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
   share(s->n * d->n_heads, 1, &at, &end);
-  for (; at < end; at++) {
-    int64_t i = at / d->n_heads, h = at % d->n_heads;
-    int64_t n = crossed ? s->source_ends[i] : s->ends[i];
-    int64_t past = !crossed && d->window && n > d->window ? n - d->window : 0;
-    int64_t slot = (crossed ? s->source[i] : s->first[i]) + past;
-    float *q = qs + i * row + h * width;
-    if (q_norm->weight) normalize(q_norm, q, q, width);
-    if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-    const float *keys = keys_of(d, s, block, h / group) + slot * width;
-    const float *values = keys + d->n_kv_heads * s->slots * width;
-    const float *bias = s->bias && !crossed ? s->bias[i] + h * n + past : 0;
-    attend(q, keys, values, bias, n - past, width, d->scale, own, z + at * width);
+  while (at < end) {
+    int64_t h = at / s->n, start = -1, count = 0;
+    Query queries[TOGETHER];
+    for (float *weights = own + width; count < TOGETHER && at < end && at / s->n == h; at++) {
+      int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
+      if (past < 0) past = 0;
+      if (count && first[i] + past != start) break;
+      start = first[i] + past;
+      float *q = qs + i * row + h * width;
+      if (q_norm->weight) normalize(q_norm, q, q, width);
+      if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
+      const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+      float *to = z + (i * d->n_heads + h) * width;
+      queries[count++] = (Query){q, bias, to, weights, n - past};
+      weights += n - past + WIDTH;
+    }
+    const char *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads));
+    keys += bytes_of_slots(d, s, start);
+    attend(s, queries, count, keys, keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots), width,
+           d->scale);
   }
 }
 
@@ -153,7 +274,7 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
 static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *norm,
                  const float *from, int64_t stride, float *own) {
   int64_t width = d->d_model, i, end;
-  product(m, from, stride, s->x, width, s->n, d->residual, own);
+  multiply(m, 0, 1, s, from, stride, s->x, width, d->residual, own);
 #pragma omp barrier
   if (d->pre_norm || !norm->weight) return;
   share(s->n, 1, &i, &end);
@@ -162,32 +283,32 @@ static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *n
 }
 
 /* This thread's share of the hidden layer. */
-static void feed(const Decoder *d, const Block *b, const Step *s, const float *y, float *hidden,
-                 float *own) {
+static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden, float *own) {
   int64_t begin, end, width = d->d_ff;
   float *gate = b->gate.numbers ? hidden + s->n * width : hidden;
-  product(&b->up, y, d->d_model, hidden, width, s->n, 0, own);
-  if (b->gate.numbers) product(&b->gate, y, d->d_model, gate, width, s->n, 0, own);
-  share(width, ROWS, &begin, &end);
+  const Norm *norm = d->pre_norm ? &b->feedforward_norm : 0;
+  multiply(&b->up, norm, 1, s, s->x, d->d_model, hidden, width, 0, own);
+  if (b->gate.numbers) {
+#pragma omp barrier
+    multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
+  }
+  share(width, UNIT, &begin, &end);
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t f = begin; f < end; f += WIDTH) {
-      float *h = hidden + i * width + f, part[WIDTH] = {0};
-      int64_t count = end - f < WIDTH ? end - f : WIDTH;
-      memcpy(part, gate + i * width + f, count * sizeof(float));
-      store(part, activated(d->activation, load(part)));
-      for (int64_t k = 0; k < count; k++) h[k] = b->gate.numbers ? h[k] * part[k] : part[k];
+      float *h = hidden + i * width + f;
+      Vector v = activated(d->activation, load_part(gate + i * width + f, end - f));
+      store_part(h, b->gate.numbers ? load_part(h, end - f) * v : v, end - f);
     }
 }
 
-static void run(const Decoder *d, const Step *s) {
+static void blocks(const Decoder *d, const Step *s) {
   int64_t n = s->n, model = d->d_model, heads = d->n_heads * d->d_head;
   int64_t row = heads + 2 * d->n_kv_heads * d->d_head;
   float *qkv = s->shared, *z = qkv + n * row, *hidden = z + n * heads;
-  float *normed = s->own + omp_get_thread_num() * s->own_size, *own = normed + n * model;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
   for (int64_t l = 0; l < d->n_blocks; l++) {
     const Block *b = d->blocks + l;
-    const float *y = normalized(d->pre_norm ? &b->attention_norm : 0, s, model, normed);
-    product(&b->qkv, y, model, qkv, row, n, 0, own);
+    multiply(&b->qkv, d->pre_norm ? &b->attention_norm : 0, 1, s, s->x, model, qkv, row, 0, own);
 #pragma omp barrier
     keep(d, b, s, l, qkv, own);
 #pragma omp barrier
@@ -195,23 +316,47 @@ static void run(const Decoder *d, const Step *s) {
 #pragma omp barrier
     join(d, s, &b->out, &b->attention_norm, z, heads, own);
     if (b->cross_q.numbers) {
-      y = normalized(d->pre_norm ? &b->cross_norm : 0, s, model, normed);
-      product(&b->cross_q, y, model, qkv, heads, n, 0, own);
+      const Norm *norm = d->pre_norm ? &b->cross_norm : 0;
+      multiply(&b->cross_q, norm, 1, s, s->x, model, qkv, heads, 0, own);
 #pragma omp barrier
       attend_all(d, &b->cross_q_norm, s, l, 1, qkv, heads, z, own);
 #pragma omp barrier
       join(d, s, &b->cross_out, &b->cross_norm, z, heads, own);
     }
-    y = normalized(d->pre_norm ? &b->feedforward_norm : 0, s, model, normed);
-    feed(d, b, s, y, hidden, own);
+    feed(d, b, s, hidden, own);
 #pragma omp barrier
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
-  const float *y = normalized(&d->norm, s, model, normed);
-  for (int64_t k = 0; d->head_factor != 1 && k < n * model; k++)
-    normed[k] = y[k] * (float)d->head_factor;
-  y = d->head_factor != 1 ? normed : y;
-  product(&d->head, y, model, s->logits, d->head.rows, n, 0, own);
+}
+
+/* Logits of the rows that are asked for. */
+static void head(const Decoder *d, const Step *s) {
+  int64_t width = d->d_model, rows = d->head.rows, i, end;
+  float *own = s->own + omp_get_thread_num() * s->own_size;
+  for (int64_t at = 0; at < s->n_asked; at += s->most) {
+    Step part = *s;
+    part.n = s->n_asked - at < s->most ? s->n_asked - at : s->most;
+    share(part.n, 1, &i, &end);
+    for (; i < end; i++)
+      memcpy(s->shared + i * width, s->x + s->asked[at + i] * width, width * sizeof(float));
+#pragma omp barrier
+    multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, s->logits + at * rows,
+             rows, 0, own);
+#pragma omp barrier
+  }
+}
+
+static void run(const Decoder *d, const Step *s) {
+  for (int64_t at = 0; at < s->n; at += s->most) {
+    Step part = *s;
+    part.n = s->n - at < s->most ? s->n - at : s->most;
+    part.x += at * d->d_model;
+    part.first += at, part.ends += at, part.source += at, part.source_ends += at;
+    if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
+    if (s->bias) part.bias += at, part.bias_width += at;
+    blocks(d, &part);
+  }
+  head(d, s);
 }
 
 void decoder_step(const Decoder *d, const Step *s) {

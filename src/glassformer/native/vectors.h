@@ -10,17 +10,20 @@
 
 #ifdef __AVX512F__
 #define WIDTH 16 /* numbers of a vector */
-#define ROWS 4   /* rows of a matrix at a time */
+#define TEXTS 8  /* whose sums are computed at a time: 8, 4, 2 or 1 */
 #else
 #define WIDTH 8
-#define ROWS 2
+#define TEXTS 2
 #endif
-#define BATCH 4  /* texts at a time */
+#define AHEAD 16384 /* bytes from what is read to what is fetched meanwhile, of few texts */
+#define TOGETHER 8 /* queries of a head */
 #define GROUP 32 /* numbers that share a step in 4 bits */
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4)));
 typedef int32_t Integers __attribute__((vector_size(4 * WIDTH), aligned(4)));
+typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH)));
+typedef int8_t Bytes __attribute__((vector_size(WIDTH)));
 typedef union {
   uint32_t bits;
   float value;
@@ -33,9 +36,12 @@ INLINE Vector load(const float *p) { return *(const Vector *)p; }
 INLINE Integers load_integers(const void *p) { return *(const Integers *)p; }
 INLINE void store(float *p, Vector v) { *(Vector *)p = v; }
 INLINE Vector all(float value) { return value - (Vector){0}; }
+INLINE Integers word(const uint32_t *p) { return (int32_t)*p + (Integers){0}; }
 INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are set, else b */
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
+
+INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
 
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
@@ -47,83 +53,114 @@ INLINE float sum(Vector v) {
 #endif
 }
 
-INLINE int64_t sum_of_integers(Integers v) {
-  int64_t total = 0;
-  for (int i = 0; i < WIDTH; i++) total += v[i];
-  return total;
-}
-
-/* --- numbers of 16, 8 and 4 bits --- */
-
-INLINE float widened(uint16_t half) { return ((Single){(uint32_t)half << 16}).value; }
-
-INLINE uint16_t narrowed(float value) { /* to the nearest bfloat16, of two the even one */
-  uint32_t bits = ((Single){.value = value}).bits;
-  return value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
-INLINE Vector from_bf16(const uint16_t *p) {
-#ifdef __AVX512F__
-  __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
-  return (Vector)_mm512_slli_epi32(wide, 16);
-#else
-  Vector v;
-  for (int i = 0; i < WIDTH; i++) v[i] = widened(p[i]);
+/* The first numbers of a vector, so many if it has as many. */
+INLINE Vector load_part(const float *p, int64_t count) { /* with zeros behind */
+  if (count >= WIDTH) return load(p);
+  Vector v = {0};
+  memcpy(&v, p, count * sizeof(float));
   return v;
+}
+INLINE void store_part(float *p, Vector v, int64_t count) {
+  if (count >= WIDTH) store(p, v);
+  else memcpy(p, &v, count * sizeof(float));
+}
+
+/* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
+   left. */
+INLINE Vector sums(Vector *v) {
+  for (int n = WIDTH; n > 1; n /= 2)
+    for (int i = 0; i < n; i += 2) {
+#if WIDTH == 16
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#else
+      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
 #endif
+      v[i / 2] = __builtin_shuffle(v[i], v[i + 1], even) + __builtin_shuffle(v[i], v[i + 1], even + 1);
+    }
+  return v[0];
+}
+
+/* --- numbers of 16 and 8 bits --- */
+
+INLINE Halves narrowed(Vector v) { /* to the nearest bfloat16, of two the even one */
+  Integers bits = (Integers)v, odd = bits >> 16 & 1;
+  bits = (Integers)pick(v != v, (Vector)((Integers){0} + 0x7fc00000), (Vector)(bits + 0x7fff + odd));
+  return __builtin_convertvector(bits >> 16 & 0xffff, Halves);
+}
+
+/* total plus the products of two bfloat16 in each place. */
+INLINE Vector dot_pairs(Vector total, Vector a, Integers b) {
+#ifdef __AVX512BF16__
+  return (Vector)_mm512_dpbf16_ps((__m512)total, (__m512bh)a, (__m512bh)b);
+#else
+  total += (Vector)((Integers)a << 16) * (Vector)(b << 16);
+  return total + (Vector)((Integers)a & (int32_t)0xffff0000) * (Vector)(b & (int32_t)0xffff0000);
+#endif
+}
+
+INLINE float from_half(uint16_t half) { /* the exponent is moved by a product, which is exact */
+  Single one = {(uint32_t)(half & 0x7fff) << 13};
+  one.value *= 0x1p112f;
+  if (one.value >= 65536.0f) one.bits |= 0x7f800000; /* infinite or not a number */
+  one.bits |= (uint32_t)(half & 0x8000) << 16;
+  return one.value;
 }
 
 INLINE Vector from_fp16(const uint16_t *p) {
 #ifdef __AVX512F__
   return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #else
-  Vector v; /* the exponent is moved by a product, which is exact */
-  for (int i = 0; i < WIDTH; i++) {
-    Single one = {(uint32_t)(p[i] & 0x7fff) << 13};
-    one.value *= 0x1p112f;
-    one.bits |= (uint32_t)(p[i] & 0x8000) << 16;
-    v[i] = one.value;
-  }
+  Vector v;
+  for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
   return v;
 #endif
 }
 
-/* total plus the products of bytes, unsigned times signed, summed by fours. */
+/* Numbers that were kept, from number k on, so many of them: float32 or float16. */
+INLINE Vector kept(int halves, const char *p, int64_t k, int64_t count) {
+  if (!halves) return load_part((const float *)p + k, count);
+  if (count >= WIDTH) return from_fp16((const uint16_t *)p + k);
+  uint16_t part[WIDTH] = {0};
+  memcpy(part, (const uint16_t *)p + k, count * sizeof(uint16_t));
+  return from_fp16(part);
+}
+
+/* The nearest float16, of two the even one; what is too large becomes the largest. */
+INLINE uint16_t to_half(float value) {
+  Single one = {.value = fabsf(value)}, whole = one;
+  uint16_t sign = ((Single){.value = value}).bits >> 16 & 0x8000;
+  if (value != value) return sign | 0x7e00;
+  if (one.value > 65504.0f) return sign | 0x7bff;
+  if (one.value < 0x1p-14f) return sign | (uint16_t)rintf(one.value * 0x1p24f);
+  return sign | (uint16_t)((whole.bits + 0xfff + (whole.bits >> 13 & 1) - (112u << 23)) >> 13);
+}
+
+INLINE void to_fp16(uint16_t *to, const float *x, int64_t n) {
+  int64_t k = 0;
+#ifdef __AVX512F__
+  for (; k + 16 <= n; k += 16) {
+    __m512 v = _mm512_loadu_ps(x + k), most = _mm512_set1_ps(65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_GT_OQ), most);
+    most = _mm512_set1_ps(-65504.0f);
+    v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, most, _CMP_LT_OQ), most);
+    _mm256_storeu_si256((__m256i *)(to + k), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; k < n; k++) to[k] = to_half(x[k]);
+}
+
+/* total plus the products of four bytes in each place, unsigned times signed. */
 INLINE Integers dot_bytes(Integers total, Integers positive, Integers any) {
 #ifdef __AVX512VNNI__
   return (Integers)_mm512_dpbusd_epi32((__m512i)total, (__m512i)positive, (__m512i)any);
 #elif defined(__AVX2__) && WIDTH == 8
-  for (int half = 0; half < 2; half++) { /* other fours, of the same sum */
-    __m128i a = ((__m128i *)&positive)[half], b = ((__m128i *)&any)[half];
-    total += (Integers)_mm256_madd_epi16(_mm256_cvtepu8_epi16(a), _mm256_cvtepi8_epi16(b));
-  }
+  __m256i even = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)any, 8), 8);
+  __m256i odd = _mm256_srai_epi16((__m256i)any, 8);
+  total += (Integers)_mm256_madd_epi16((__m256i)(positive & 0x00ff00ff), even);
+  return total + (Integers)_mm256_madd_epi16(_mm256_srli_epi16((__m256i)positive, 8), odd);
+#else
+  for (int at = 0; at < 32; at += 8) total += (positive >> at & 255) * (any << (24 - at) >> 24);
   return total;
-#else
-  union { Integers whole; uint8_t bytes[4 * WIDTH]; } a = {positive};
-  union { Integers whole; int8_t bytes[4 * WIDTH]; } b = {any};
-  for (int i = 0; i < 4 * WIDTH; i++) total[i / 4] += a.bytes[i] * b.bytes[i];
-  return total;
-#endif
-}
-
-/* Numbers of 4 bits. 32 bytes hold two groups, one in the lower halves, one in the upper; here a
-   vector has both or, of 8 numbers, the one of number `at`. */
-INLINE Integers nibbles(const uint8_t *p, int at) {
-#ifdef __AVX512F__
-  __m256i low = _mm256_loadu_si256((const __m256i *)p), high = _mm256_srli_epi32(low, 4);
-  __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-  return (Integers)_mm512_and_si512(both, _mm512_set1_epi32(0x0f0f0f0f));
-#else
-  return load_integers(p) >> 4 * at & 0x0f0f0f0f;
-#endif
-}
-
-INLINE Vector steps_of(const uint16_t *steps, int at) { /* of the groups of that vector */
-#ifdef __AVX512F__
-  Vector low = all(widened(steps[0])), high = all(widened(steps[1]));
-  return (Vector)_mm512_mask_mov_ps((__m512)low, 0xff00, (__m512)high);
-#else
-  return all(widened(steps[at]));
 #endif
 }
 

@@ -57,6 +57,28 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
     assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
 
 
+def test_behind_the_first_token_others_wait_for_the_pace_or_the_end(api_of, gate):
+    api = api_of("lm", limits=replace(Limits(), pace=1e9))
+    end = api.runs["lm"].tokenizer.specials["eos"]
+    fields = LONG | {"logit_bias": {str(end): -100}, "logprobs": 0}
+
+    async def asked():
+        one = Connection(api, COMPLETIONS, fields | {"stream": True})
+        gate.release()
+        await one.until(2)  # the start of the reply, and a token
+        gate.release(1000)
+        await one.task
+        return one.text
+
+    *events, _, _ = asyncio.run(asked()).split("\n\n")
+    pieces = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events]
+    assert [len(piece["logprobs"]["tokens"]) for piece in pieces] == [1, 8]
+    assert (
+        "".join(piece["text"] for piece in pieces)
+        == (api.post(COMPLETIONS, **fields)["choices"][0]["text"])
+    )
+
+
 class Stalled(Connection):
     """A client to which nothing of a body can be sent until it is cut."""
 
@@ -92,7 +114,7 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkey
     choose = engine_module.next_tokens
 
     def failing(logits, rows, config):
-        if config.seed == 7 and rows.new == 3:
+        if (7, 3) in zip(rows.seeds, rows.new, strict=True):
             raise kind("a secret")
         return choose(logits, rows, config)
 

@@ -26,7 +26,7 @@ from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, cont
 
 Answer = TypeVar("Answer")
 SHORT, TURN = 0.003, 0.01
-"""Seconds of a step of small operations, and those that the event loop gets behind it at most."""
+"""Seconds of a step of small operations, and those between turns of the event loop and of one."""
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
 TOGETHER, AT_ONCE = 64, 4
@@ -61,7 +61,8 @@ class EngineThread:
         self.engines = Engines() if engines is None else engines  # an empty one is false
         self._jobs, self._begun, self._numbers = deque[_Job](), deque[_Begun](), 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sent = Event()
+        self._sent, self._given = Event(), 0.0
+        """Whether the loop has sent the news; when it last got a turn."""
         self.beat = time.monotonic()
         """When the thread last came by its queue."""
         self._thread = Thread(target=self._work, name="engine", daemon=True)
@@ -127,14 +128,15 @@ class EngineThread:
         return True
 
     def _deliver(self, events: list[News], seconds: float) -> None:
-        """Hand the events of a step of so many seconds to the loop. A step of small operations
-        hardly leaves Python's lock to it, so it gets it here until it has sent them."""
+        """Hand the events of a step of so many seconds to the loop. Small operations hardly leave
+        Python's lock to it, so now and then it gets it here until it has sent them."""
         if events and self._loop is not None:
             self._sent.clear()
             with suppress(RuntimeError):  # the loop has ended, and nobody waits
                 self._loop.call_soon_threadsafe(self._told, self._loop, events)
-                if seconds < SHORT:
+                if seconds < SHORT and time.monotonic() - self._given > TURN:
                     self._sent.wait(TURN)
+                    self._given = time.monotonic()
 
     def _told(self, loop: asyncio.AbstractEventLoop, events: list[News]) -> None:
         """On the loop: wake who waits for these events."""

@@ -3,7 +3,6 @@
 Prompt ─> Request of the engine ─> Event ─> Choice: text that may be shown, log p, the end
 """
 
-import asyncio
 import hashlib
 import math
 import secrets
@@ -222,18 +221,17 @@ Shown = Callable[[Choice, str, Sequence[Token]], Awaitable[None]]
 async def run_to_end(
     call: Call, choices: Sequence[Choice], shown: Shown, ping: Callable[[], Awaitable[None]]
 ) -> None:
-    """Take tokens until every text has ended; those that came meanwhile are shown at once."""
+    """Take tokens until every text has ended; those that came meanwhile are shown together."""
     patience, going, sent = call.calls.limits.ping, len(choices), [0] * len(choices)
     while going:
         news = await call.news(patience)
         if not news:
             await ping()
-        moved, now = dict[int, str](), asyncio.get_running_loop().time()
+        moved = dict[int, str]()
         for index, event in news:
             choice = choices[index]
             if choice.finish is None:  # else it is a step behind its stop string
                 moved[index] = moved.get(index, "") + choice.push(event)
-                call.count(index, now)
                 if choice.finish is not None:
                     going -= 1
                     call.abort(index)

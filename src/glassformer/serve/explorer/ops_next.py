@@ -156,7 +156,7 @@ def _rerun(
         batch = Batch(elements, source=look.batch.source)
         logits = run(look.model, batch, (), look.edits)[0].logits[:, -1].float().cpu()
         allowed = logits if colours is None else limited(logits, colours)
-        rows = Rows([ids], step, ends, [step + 1 == most])
+        rows = Rows([ids], [step], ends, [step + 1 == most])
         chosen = next_tokens(allowed, rows, config)
         if step < len(given):
             chosen = torch.full_like(chosen, given[step])
