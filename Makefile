@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
+# Two workers: one that has no tests left takes half of what the other has.
+PYTEST := python -m pytest -n 2 --dist worksteal
 # The tests start hundreds of processes: each reads compiled modules, also where the environment switches them off.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -23,19 +25,19 @@ demo: setup
 	$(BIN)/glassformer demo lm
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/$(PYTEST) -m "not slow"
 
 test-slow: setup $(VENV)/.docs-done
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/$(PYTEST)
 
 # The same tests with the oldest and with the newest versions that pyproject.toml allows, in environments of their own.
 test-oldest:
 	bash tools/setup.sh $(PYTHON) .venv-oldest constraints-oldest.txt
-	.venv-oldest/bin/python -m pytest -n 2 -m "not slow"
+	.venv-oldest/bin/$(PYTEST) -m "not slow"
 
 test-newest:
 	bash tools/setup.sh $(PYTHON) .venv-newest
-	.venv-newest/bin/python -m pytest -n 2 -m "not slow"
+	.venv-newest/bin/$(PYTEST) -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .

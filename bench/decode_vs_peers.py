@@ -1,29 +1,34 @@
-"""Greedy decoding here beside transformers and llama.cpp, one text at a time on the CPU.
+"""Greedy decoding here beside its peers, one text at a time on the CPU.
 
     python bench/decode_vs_peers.py --tokenizer FOLDER [--threads 2] [--prompt 128] [--new 128]
         [--bits fp32,fp16,bf16,int8,int4] [--no-compile]
 
 A model of the shape of GPT-2 (124 million parameters) with random weights, in float32 and with
 matrices of fewer bits, decoded by the compiled step unless --no-compile is given. FOLDER has its
-tokenizer: vocab.json and merges.txt, encoder.json and vocab.bpe, or tokenizer.json. llama.cpp
-takes part, at the same number of bits, if its Python binding is installed; transformers as it is
-by default. Prints one JSON object: the processor; tokens a second of the prompt (prefill) and of
-the answer (decode), medians of rounds A B A B ...; for each of ours, how many times the rate of
-llama.cpp at the same bits and of transformers that is, and its share of the ceiling, the rate at
-which memory is read (the sum of 1 GB) over the bytes of weights.
+tokenizer: vocab.json and merges.txt, encoder.json and vocab.bpe, or tokenizer.json. transformers
+takes part as it is by default, and those that are installed of llama.cpp (its Python binding),
+CTranslate2 (the formats that it has on this processor) and ONNX Runtime (the graph of `glassformer
+export`; with onnx_ir, its matrices in blocks of 32 numbers of 8 and 4 bits too), at the same number
+of bits. Prints one JSON object: the processor; tokens a second of the prompt (prefill) and of the
+answer (decode), medians of rounds A B A B ...; for each of ours, how many times the rate of each
+peer at the same bits and of transformers that is, and its share of the ceiling, the rate at which
+memory is read (the sum of 1 GB) over the bytes of weights.
 """
 
 import argparse
 import ctypes
 import json
+import logging
 import os
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 
@@ -41,6 +46,12 @@ FILES = {
 }
 THEIRS = {"fp32": "f32", "fp16": "f16", "bf16": "f16", "int8": "q8_0", "int4": "q4_0"}
 """Our formats, and those of llama.cpp with as many bits."""
+PEERS = {
+    "llama.cpp": THEIRS,
+    "ctranslate2": {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "int8": "int8"},
+    "onnxruntime": {"fp32": "fp32", "int8": "int8", "int4": "int4"},
+}
+"""Formats of each peer with as many bits as ours."""
 Answer = Callable[[Sequence[int], int], list[int]]
 """So many greedy tokens behind those of a prompt."""
 
@@ -96,7 +107,7 @@ def in_format(file: Path, kind: str) -> Path:
     return path
 
 
-def llama(file: Path, kind: str, threads: int, room: int) -> Answer:
+def llama_side(file: Path, kind: str, threads: int, room: int) -> Answer:
     """llama.cpp on the same weights, in a format of its own."""
     import llama_cpp
 
@@ -119,6 +130,96 @@ def llama(file: Path, kind: str, threads: int, room: int) -> Answer:
         return made
 
     return answer
+
+
+def ctranslate2_sides(folder: Path, threads: int) -> dict[str, Answer]:
+    """CTranslate2 in every format that it has here."""
+    import ctranslate2
+
+    gf.export_run(folder, "ctranslate2", converted := folder.parent / "ctranslate2", check=False)
+    names = json.loads((converted / "vocabulary.json").read_text(encoding="utf-8"))
+
+    def side(kind: str) -> Answer:
+        model = ctranslate2.Generator(
+            str(converted), compute_type=kind, inter_threads=1, intra_threads=threads
+        )
+
+        def answer(prompt: Sequence[int], n: int) -> list[int]:
+            text = [names[i] for i in prompt]
+            lengths = {"min_length": n, "max_length": n}
+            (made,) = model.generate_batch([text], include_prompt_in_result=False, **lengths)
+            return made.sequences_ids[0]
+
+        return answer
+
+    known = ctranslate2.get_supported_compute_types("cpu")
+    return {kind: side(kind) for kind in PEERS["ctranslate2"].values() if kind in known}
+
+
+def in_blocks(file: Path, bits: int) -> Path:
+    """A graph whose matrices have 8 or 4 bits (of the head 8, as ours), beside it."""
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    logging.getLogger(MatMulNBitsQuantizer.__module__).setLevel(logging.WARNING)
+    model = onnx.load(str(file))
+    graph = model.graph
+    weights = {one.name: one for one in graph.initializer}
+    (head,) = [one for one in graph.node if one.op_type == "Transpose" and one.input[0] in weights]
+    matrix = onnx.numpy_helper.to_array(weights[head.input[0]]).T.copy()
+    graph.initializer.append(onnx.numpy_helper.from_array(matrix, head.output[0]))
+    graph.node.remove(head)
+    products = [one for one in graph.node if one.op_type == "MatMul"]
+    others = [one.name for one in products if head.output[0] not in one.input]
+    steps = [(8, [])] if bits == 8 else [(8, others), (4, [])]
+    for width, left_out in steps:
+        made = MatMulNBitsQuantizer(
+            model,
+            width,
+            block_size=32,
+            is_symmetric=True,
+            accuracy_level=4,  # activations of 8 bits
+            nodes_to_exclude=left_out,
+        )
+        made.process()
+        model = made.model.model
+    onnx.save(model, path := file.with_name(f"int{bits}.onnx"))
+    return path
+
+
+def onnx_side(file: Path, threads: int) -> Answer:
+    """ONNX Runtime on a graph with past keys and values, which stay where it wrote them."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    model = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    past = [one for one in model.get_inputs() if one.name.startswith("past_")]
+    outputs = [one.name for one in model.get_outputs()]
+    of_numpy = onnxruntime.OrtValue.ortvalue_from_numpy
+
+    def answer(prompt: Sequence[int], n: int) -> list[int]:
+        kept = [of_numpy(np.zeros((1, one.shape[1], 0, one.shape[3]), np.float32)) for one in past]
+        ids, made = list(prompt), list[int]()
+        while len(made) < n:
+            mask = np.ones((1, len(prompt) + len(made)), np.int64)
+            given = {"input_ids": of_numpy(np.array([ids])), "attention_mask": of_numpy(mask)}
+            given |= dict(zip([one.name for one in past], kept, strict=True))
+            logits, *kept = model.run_with_ort_values(outputs, given)
+            ids = [int(logits.numpy()[0, -1].argmax())]
+            made += ids
+        return made
+
+    return answer
+
+
+def onnx_sides(folder: Path, threads: int) -> dict[str, Answer]:
+    """ONNX Runtime in float32 and with matrices in blocks."""
+    gf.export_run(folder, "onnx", place := folder.parent / "onnx", check=False)
+    files = {"fp32": place / "model.onnx"}
+    if find_spec("onnx_ir"):
+        files |= {f"int{bits}": in_blocks(files["fp32"], bits) for bits in (8, 4)}
+    return {kind: onnx_side(file, threads) for kind, file in files.items()}
 
 
 def timed(answer: Answer, prompt: Sequence[int], n: int) -> float:
@@ -159,14 +260,19 @@ def all_sides(place: Path, given: argparse.Namespace, bits: list[str]) -> dict[s
         packed = None if one == "fp32" else one
         sides[one] = ours(gf.load(folder, quantize=packed, compile=not given.no_compile))
     sides["transformers"] = peer(folder)
-    try:
-        import llama_cpp  # noqa: F401
-    except ImportError:
-        return sides
-    gf.export_run(folder, "gguf", place / "gguf", check=False)
-    for kind in dict.fromkeys(THEIRS[one] for one in bits):
-        room = given.prompt + given.new + 1
-        sides[kind] = llama(place / "gguf" / "model.gguf", kind, given.threads, room)
+    found: dict[str, dict[str, Answer]] = {}
+    if find_spec("llama_cpp"):
+        gf.export_run(folder, "gguf", place / "gguf", check=False)
+        file, room = place / "gguf" / "model.gguf", given.prompt + given.new + 1
+        kinds = dict.fromkeys(THEIRS[one] for one in bits)
+        found["llama.cpp"] = {one: llama_side(file, one, given.threads, room) for one in kinds}
+    if find_spec("ctranslate2"):
+        found["ctranslate2"] = ctranslate2_sides(folder, given.threads)
+    if find_spec("onnxruntime") and find_spec("onnx"):
+        found["onnxruntime"] = onnx_sides(folder, given.threads)
+    for name, own in found.items():
+        wanted = [kind for bit, kind in PEERS[name].items() if bit in bits]
+        sides |= {f"{name} {kind}": side for kind, side in own.items() if kind in wanted}
     return sides
 
 
@@ -215,7 +321,8 @@ def main() -> None:
         rates = measured(sides, given)
     decode_rates, times = rates["decode"], {}
     for one in bits:
-        others = {"transformers": "transformers", "llama.cpp": THEIRS[one]}
+        others = {"transformers": "transformers"}
+        others |= {name: f"{name} {kinds[one]}" for name, kinds in PEERS.items() if one in kinds}
         times[one] = {
             f"{what} of {name}": round(own[one] / own[side], 2)
             for what, own in rates.items()

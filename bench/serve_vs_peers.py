@@ -47,6 +47,8 @@ Side = Callable[[Prompts, int], list[Stream]]
 """So many greedy tokens behind each prompt, all begun at once."""
 Asked = Callable[[Sequence[int], int], dict[str, Any]]
 """The request of a server for so many tokens behind a prompt."""
+END = 50_256
+"""The end symbol of GPT-2, which no text of ours may have."""
 LONG_NEW, BESIDE = 16, 4
 """New tokens behind the long prompt, and texts that are written beside it."""
 
@@ -61,7 +63,8 @@ def engine(run: gf.Run, n: int) -> Side:
     made = Engine(run.model, max_rows=n)
 
     def side(given: Prompts, new: int) -> list[Stream]:
-        config, begin = GenerateConfig(temperature=0.0, max_new_tokens=new), time.perf_counter()
+        begin = time.perf_counter()
+        config = GenerateConfig(temperature=0.0, max_new_tokens=new, suppress_tokens=(END,))
         times = {made.add(Request(tuple(one), config)): list[float]() for one in given}
         while not made.idle:
             for event in made.step():
@@ -81,7 +84,7 @@ def server(address: str, asked: Asked) -> Side:
 
 
 def ask_ours(prompt: Sequence[int], new: int) -> dict[str, Any]:
-    ends = {"50256": -100}  # the end symbol of GPT-2
+    ends = {str(END): -100}
     return {
         "model": "lm",
         "prompt": prompt,

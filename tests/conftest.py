@@ -48,8 +48,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "glassformer"))
 
 # Tiny tensors gain nothing from a second thread, and two threads that wait for each other on a busy
-# machine are slow.
+# machine are slow: here, and in the processes that tests start.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_collection_modifyitems(items):

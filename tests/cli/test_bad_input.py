@@ -2,7 +2,6 @@
 is changed."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -354,7 +353,7 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
     assert "already holds a model" in sentence
 
 
-@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 def test_ctrl_c_again_and_again_before_training_leaves_no_traceback(recipe, tmp_path, times):
     run = tmp_path / "run"
     arguments = ["train", recipe, "data.train.path=-", "--run", run]
@@ -374,7 +373,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(cli, recipe, tmp_path):
     run = tmp_path / "run"
     arguments = ["train", recipe, "--run", run, "train.steps=100000"]
     command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    with started(command, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+    with started(command, text=True) as process:
         assert any("validation loss" in line for line in process.stderr)  # reads until it trains
         process.send_signal(signal.SIGINT)
         out, err = process.stdout.read(), process.stderr.read()

@@ -255,8 +255,7 @@ def started(run, *arguments):
         stdin=subprocess.PIPE,
         # with this variable Python would not buffer, and a flush that is missing would not be
         # missed
-        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        | {"OMP_NUM_THREADS": "1"},
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
 
 

@@ -16,8 +16,7 @@ from processes import started
 
 def inspecting(*arguments: object) -> Any:
     command = [sys.executable, "-m", "glassformer", "inspect", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "false"}
-    return started(command, text=True, env=environment)
+    return started(command, text=True, env=os.environ | {"BROWSER": "false"})
 
 
 def test_it_answers_until_ctrl_c(run_folder):

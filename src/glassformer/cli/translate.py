@@ -165,16 +165,10 @@ def _translate(
 def _alignment(
     run: "Run", layers: Sequence[int] | None, heads: Sequence[int] | None, source: str, target: str
 ) -> str:
-    """Word alignment as 0-0 1-2; none without words on both sides that the model reads at once (a
-    line that was cut has none)."""
-    from glassformer.inspect.alignment import pharaoh
+    """Word alignment as 0-0 1-2."""
+    from glassformer.inspect.alignment import aligned, pharaoh
 
-    pair, most = run.task.pair, run.model.config.max_length
-    if not (source.strip() and target.strip()):
-        return ""
-    if max(len(pair.source_ids(source)), len(pair.target_ids(target))) > most:
-        return ""
-    return pharaoh(run.cross_attention(source, target).align(layers, heads))
+    return pharaoh(aligned(run.model, run.task.pair, source, target, layers, heads))
 
 
 def _values(source: str, found: "list[Transduction]") -> dict[str, Any]:

@@ -162,7 +162,7 @@ def constrained(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     for stage in STAGES:
         if is_set(config, stage.__name__):
             logits = stage(logits, rows, config)
-    if logits is not given and bool(logits.isneginf().all(-1).any()):
+    if logits is not given and bool(logits.amax(-1).isneginf().any()):
         raise GlassformerError(
             "Every token is excluded by the settings of generation; allow more of them, or fewer "
             "new tokens."

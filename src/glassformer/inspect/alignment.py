@@ -103,6 +103,24 @@ def cross_attention(
     )
 
 
+def aligned(
+    model: Transformer,
+    tokenizer: PairTokenizer,
+    source: str,
+    target: str,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> list[tuple[int, int]]:
+    """The word alignment of a pair; none without words on both sides that the model reads at once
+    (a source that was cut has none)."""
+    if not (source.strip() and target.strip()):
+        return []
+    longest = max(len(tokenizer.source_ids(source)), len(tokenizer.target_ids(target)))
+    if longest > model.config.max_length:
+        return []
+    return cross_attention(model, tokenizer, source, target).align(layers, heads)
+
+
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)

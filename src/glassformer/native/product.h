@@ -1,9 +1,9 @@
 /* Products of a matrix in any format with the inputs of any number of texts.
 
-   Inputs are read in words of 4 bytes: 1 number, 2 in bfloat16, 4 integers in 8 and 4 bits. A matrix
-   lies in units of 32 rows; in a unit, for one word after the other, the weights of all rows that
-   belong to it. So a vector has one sum of each row, and a word is multiplied with all of them.
-   Inputs lie in tiles of a few texts, in a tile word by word.
+   Inputs are read in words of 4 bytes: 1 number, 2 in bfloat16, 4 integers in 8 and 4 bits. A
+   matrix lies in units of 32 rows, and in a unit, for one word after the other, the weights of all
+   rows that belong to it. So a vector has a sum of each row, and a word is multiplied with all of
+   them at once. Inputs lie in tiles of a few texts, in a tile word by word.
 
    A sum is added in the order of the columns, in blocks, whatever other texts and threads there
    are. Of a unit, a block stays in the cache until all tiles have passed. */
@@ -73,17 +73,17 @@ INLINE void share(int64_t count, int64_t unit, int64_t *begin, int64_t *end) {
 /* Numbers of one text as integers: x = scale · q, |q| at most 127, bytes at the place of x. */
 static void rounded(const Matrix *m, float *x, float *scale, int64_t texts, uint32_t *sums) {
   int64_t columns = m->columns, eight = m->format == INT8, part = eight ? IN_BLOCK : GROUP;
-  Integers sizes[4] = {0}; /* as integers, sizes have the same order, and those of no number follow */
+  Integers sizes[4] = {0}; /* as integers they have the same order, and what is no number is last */
   for (int64_t k = 0; k < columns; k += 4 * WIDTH)
     for (int i = 0; i < 4; i++) {
       Integers size = load_integers(x + k + i * WIDTH) & 0x7fffffff;
       sizes[i] = larger(sizes[i], size);
     }
   sizes[0] = larger(larger(sizes[0], sizes[1]), larger(sizes[2], sizes[3]));
-  Single peak = {0};
-  for (int i = 0; i < WIDTH; i++) peak.bits = peak.bits < sizes[0][i] ? sizes[0][i] : peak.bits;
-  *scale = peak.bits < 0x7f800000 ? peak.value / 127 : NAN;
-  float factor = peak.bits ? 127 / peak.value : 0;
+  int32_t most = 0;
+  for (int i = 0; i < WIDTH; i++) most = most < sizes[0][i] ? sizes[0][i] : most;
+  float peak = ((Single){(uint32_t)most}).value, factor = most ? 127 / peak : 0;
+  *scale = most < 0x7f800000 ? peak / 127 : NAN;
   int8_t *bytes = (int8_t *)x;
   for (int64_t k = 0; k < columns; sums += texts) {
     Integers total = {0};
@@ -230,21 +230,23 @@ static void finish(const Matrix *m, int64_t u, const Inputs *in, int64_t n, floa
     }
 }
 
-#define PRODUCT(FORMAT)                                                                     \
-  static void product_##FORMAT(const Matrix *m, const Inputs *in, float *y, int64_t to,     \
-                               int64_t n, int add, float *sums) {                           \
-    int64_t u, end;                                                                         \
-    share((m->rows + UNIT - 1) / UNIT, 1, &u, &end);                                        \
-    for (; u < end; u++) {                                                                  \
-      for (int64_t k = 0; k < words_of(m); k += BLOCK)                                      \
-        for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) {     \
-            case 8: tile_at(m, FORMAT, 8, u, k, i, n, in, sums); break;                     \
-            case 4: tile_at(m, FORMAT, 4, u, k, i, n, in, sums); break;                     \
-            case 2: tile_at(m, FORMAT, 2, u, k, i, n, in, sums); break;                     \
-            default: tile_at(m, FORMAT, 1, u, k, i, n, in, sums);                           \
-          }                                                                                 \
-      finish(m, u, in, n, sums, y, to, add);                                                \
-    }                                                                                       \
+#define TILE(FORMAT, WIDE) \
+  if (WIDE <= TEXTS) tile_at(m, FORMAT, WIDE, u, k, i, n, in, sums)
+#define PRODUCT(FORMAT)                                                                 \
+  static void product_##FORMAT(const Matrix *m, const Inputs *in, float *y, int64_t to, \
+                               int64_t n, int add, float *sums) {                       \
+    int64_t u, end;                                                                     \
+    share((m->rows + UNIT - 1) / UNIT, 1, &u, &end);                                    \
+    for (; u < end; u++) {                                                              \
+      for (int64_t k = 0; k < words_of(m); k += BLOCK)                                  \
+        for (int64_t i = 0, texts; i < n; i += texts) switch (texts = tile_of(n - i)) { \
+            case 8: TILE(FORMAT, 8); break;                                             \
+            case 4: TILE(FORMAT, 4); break;                                             \
+            case 2: TILE(FORMAT, 2); break;                                             \
+            default: TILE(FORMAT, 1);                                                   \
+          }                                                                             \
+      finish(m, u, in, n, sums, y, to, add);                                            \
+    }                                                                                   \
   }
 PRODUCT(FP32)
 PRODUCT(BF16)

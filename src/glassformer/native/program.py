@@ -41,8 +41,8 @@ TILE = 8
 
 
 class Program:
-    """The decoder and head of a model on a CPU, its matrices in the format in which they are packed
-    (as copies) or as they lie in float32.
+    """The decoder and head of a model on a CPU, with copies of its matrices in the format in which
+    they are packed, or in float32, in the order in which they are read.
 
     It computes what the model does, in other orders of summation; with matrices of 8 and 4 bits the
     inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the

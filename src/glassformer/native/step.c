@@ -103,7 +103,7 @@ static Inputs prepared(const Matrix *m, const Norm *norm, double factor, const S
   return in;
 }
 
-/* y[i] = W x[i] + b, x as in `prepared`, or that added to y, for this thread's share of W's rows. */
+/* y[i] = W x[i] + b, x as in `prepared`, or that added to y, for this thread's share of rows. */
 static void multiply(const Matrix *m, const Norm *norm, double factor, const Step *s,
                      const float *x, int64_t stride, float *y, int64_t to, int add, float *own) {
   Inputs in = prepared(m, norm, factor, s, x, stride, own + s->n * UNIT);
@@ -173,22 +173,23 @@ static void softmax(const Query *one) {
   for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
 }
 
-/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same one.
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same.
    Keys and values are read in pieces that stay in the cache for all queries. */
 INLINE void attend_wide(int halves, const Query *queries, int64_t count, const char *keys,
                         const char *values, int64_t width, float scale) {
+  const Query *end = queries + count;
   int64_t most = 0;
-  for (const Query *one = queries; one < queries + count; one++) most = most < one->n ? one->n : most;
+  for (const Query *one = queries; one < end; one++) most = most < one->n ? one->n : most;
   for (int64_t j = 0; j < most; j += WIDTH)
-    for (const Query *one = queries; one < queries + count; one++) {
+    for (const Query *one = queries; one < end; one++) {
       if (j >= one->n) continue;
       Vector score = scores(halves, one->q, keys, j, width) * scale;
       if (one->bias) score += load_part(one->bias + j, one->n - j);
       store(one->weights + j, score);
     }
-  for (const Query *one = queries; one < queries + count; one++) softmax(one);
+  for (const Query *one = queries; one < end; one++) softmax(one);
   for (int64_t j = 0; j < most; j += WIDTH)
-    for (const Query *one = queries; one < queries + count; one++) {
+    for (const Query *one = queries; one < end; one++) {
       int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, at = j * width, k = 0;
       const float *w = one->weights + j;
       for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
@@ -197,7 +198,8 @@ INLINE void attend_wide(int halves, const Query *queries, int64_t count, const c
         weighted(halves, w, values, at + k, n, width, 1, !j, one->z + k);
       for (; k < width; k++) {
         float total = j ? one->z[k] : 0;
-        for (int64_t i = 0; i < n; i++) total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
+        for (int64_t i = 0; i < n; i++)
+          total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
         one->z[k] = total;
       }
     }

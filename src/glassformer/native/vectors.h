@@ -41,7 +41,7 @@ INLINE Vector pick(Integers where, Vector a, Vector b) { /* a where all bits are
   return (Vector)(((Integers)a & where) | ((Integers)b & ~where));
 }
 
-INLINE Integers larger(Integers a, Integers b) { return (Integers)pick(a < b, (Vector)b, (Vector)a); }
+INLINE Integers larger(Integers a, Integers b) { return (a & (a >= b)) | (b & (a < b)); }
 
 INLINE float sum(Vector v) {
 #ifdef __AVX512F__
@@ -68,23 +68,29 @@ INLINE void store_part(float *p, Vector v, int64_t count) {
 /* A vector of the sums of as many vectors as it has numbers: neighbours are added until none is
    left. */
 INLINE Vector sums(Vector *v) {
-  for (int n = WIDTH; n > 1; n /= 2)
-    for (int i = 0; i < n; i += 2) {
 #if WIDTH == 16
-      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #else
-      const Integers even = {0, 2, 4, 6, 8, 10, 12, 14};
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15
 #endif
-      v[i / 2] = __builtin_shuffle(v[i], v[i + 1], even) + __builtin_shuffle(v[i], v[i + 1], even + 1);
-    }
+#ifdef __clang__
+#define SELECT(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SELECT(a, b, ...) __builtin_shuffle(a, b, (Integers){__VA_ARGS__})
+#endif
+  for (int n = WIDTH; n > 1; n /= 2)
+    for (int i = 0; i < n; i += 2)
+      v[i / 2] = SELECT(v[i], v[i + 1], EVEN) + SELECT(v[i], v[i + 1], ODD);
   return v[0];
 }
 
 /* --- numbers of 16 and 8 bits --- */
 
 INLINE Halves narrowed(Vector v) { /* to the nearest bfloat16, of two the even one */
-  Integers bits = (Integers)v, odd = bits >> 16 & 1;
-  bits = (Integers)pick(v != v, (Vector)((Integers){0} + 0x7fc00000), (Vector)(bits + 0x7fff + odd));
+  Integers bits = (Integers)v, none = v != v, odd = bits >> 16 & 1;
+  bits = ((bits + 0x7fff + odd) & ~none) | (0x7fc00000 & none);
   return __builtin_convertvector(bits >> 16 & 0xffff, Halves);
 }
 

@@ -18,7 +18,7 @@ def server(folders):
     """The process and its address."""
     named = [part for name in ("lm", "chat") for part in ("--name", name)]
     command = [sys.executable, "-m", "glassformer", "serve", folders["lm"], folders["chat"], *named]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLASSFORMER_API_KEY": KEY}
+    environment = os.environ | {"GLASSFORMER_API_KEY": KEY}
     with started([*map(str, command), "--port", "0"], text=True, env=environment) as process:
         yield process, process.stdout.readline().strip()
 

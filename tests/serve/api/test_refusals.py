@@ -37,7 +37,7 @@ BAD = [
         (COMPLETIONS, LM | {"logit_bias": value}, None)
         for value in ({"1": 5}, {"-1": -100}, {"a": -100}, {"٣": -100})
     ),
-    (COMPLETIONS, LM | {"logit_bias": {"99": -100}}, None),
+    (COMPLETIONS, LM | {"logit_bias": {"99": -100}}, "logit_bias"),
     (COMPLETIONS, LM | {"presence_penalty": 0.5}, "presence_penalty"),
     *((COMPLETIONS, LM | {"best_of": value}, "best_of") for value in (2, True)),
     (COMPLETIONS, LM | {"suffix": "a"}, "suffix"),

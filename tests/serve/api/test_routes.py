@@ -61,6 +61,9 @@ def test_a_draft_of_no_served_run_is_refused(api_of):
     for given in ("other=ngram", "lm", "lm="):
         with pytest.raises(ConfigError, match=f"--draft '{given}' is no NAME=RUN"):
             api_of("lm", drafts=(given,))
+    for name in ("pairs", "tags", "sounds"):
+        with pytest.raises(ConfigError, match=f"--draft {name}=ngram is for a run that answers"):
+            api_of(name, drafts=(f"{name}=ngram",))
 
 
 @pytest.mark.parametrize(
@@ -168,6 +171,11 @@ def test_tasks_of_text_answer_as_their_runs(api):
     )
     assert [one["text"] for one in found] == runs["pairs"].translate(["abc", "fed"], beams=2)
     assert {len(one["alternatives"]) for one in found} == {1}
+    asked = {"input": ["abc fed", ""], "beams": 0, "max_tokens": 3, "alignments": True}
+    first, empty = outputs(api.post("/v1/translate", model="pairs", **asked))
+    pairs = runs["pairs"].cross_attention("abc fed", first["text"]).align()
+    assert pairs
+    assert (first["alignment"], empty["alignment"]) == ([[*pair] for pair in pairs], [])
     for given in ("a b c", ["a b c", "b"], [["a", "b", "c"]]):
         found = outputs(api.post("/v1/tag", model="tags", input=given, top=2))
         several = [given] if isinstance(given, str) else given

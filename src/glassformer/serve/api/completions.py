@@ -12,7 +12,7 @@ from glassformer.serve.api.answers import Emit, Events, Plain
 from glassformer.serve.api.calls import Call
 from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.inspection import Inspection
-from glassformer.serve.api.models import Served
+from glassformer.serve.api.models import COMPLETIONS, Served
 from glassformer.serve.api.requests import CompletionRequest
 from glassformer.serve.api.service import Service
 from glassformer.serve.api.texts import (
@@ -112,7 +112,7 @@ class Completion:
 
 async def completions(service: Service, request: Request) -> Plain | Events:
     """Answer a request; ApiError, ConfigError: it cannot be answered."""
-    asked, served = await service.read(request, CompletionRequest, "completions")
+    asked, served = await service.read(request, CompletionRequest, COMPLETIONS)
     facts = request.scope["facts"]
     light = facts.light and asked.response_format is None and asked.grammar is None
     made = await service.prepare(Completion, asked, served, light=light)

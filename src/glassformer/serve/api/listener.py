@@ -123,7 +123,7 @@ def listening(host: str, *ports: int) -> socket.socket:
         try:
             return socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
-            said = getattr(error, "strerror", None) or str(error)
+            said = (error.strerror or str(error)).partition(" (while")[0]  # the address again
     tried = " to ".join(map(str, dict.fromkeys((ports[0], ports[-1]))))
     raise ConfigError(
         f"The server cannot listen at {host}, port {tried} ({said}); choose another --port or "

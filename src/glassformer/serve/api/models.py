@@ -13,7 +13,7 @@ from glassformer.run import Run
 from glassformer.serve.api.problems import ApiError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-CHAT, EMBEDDINGS = "chat/completions", "embeddings"
+COMPLETIONS, CHAT, EMBEDDINGS = "completions", "chat/completions", "embeddings"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from glassformer.generate import Steps
 from glassformer.generate.embed import embed
+from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api.answers import Plain
 from glassformer.serve.api.calls import Call
@@ -122,20 +123,23 @@ async def translate(service: Service, request: Request) -> Plain:
     run = served.run
 
     def work(inputs: list[Any]) -> Steps[list[Any]]:
-        found = yield from run.task.translate_steps(run.model, inputs, how)
-        return [
-            {
-                "text": best[0].text,
-                "score": best[0].score,
-                "finish_reason": ENDS[best[0].finish],
-                "alternatives": [{"text": o.text, "score": o.score} for o in best[1:]],
-            }
-            for best in found
-        ]
+        found, rows = (yield from run.task.translate_steps(run.model, inputs, how)), list[Any]()
+        for source, best in zip(inputs, found, strict=True):
+            rows.append(
+                {
+                    "text": best[0].text,
+                    "score": best[0].score,
+                    "finish_reason": ENDS[best[0].finish],
+                    "alternatives": [{"text": o.text, "score": o.score} for o in best[1:]],
+                }
+            )
+            if asked.alignments:
+                yield
+                rows[-1]["alignment"] = aligned(run.model, run.task.pair, source, best[0].text)
+        return rows
 
-    return _predicted(
-        service.calls.admit(), served, ("translate", how.model_dump_json()), work, texts
-    )
+    key = "translate", how.model_dump_json(), asked.alignments
+    return _predicted(service.calls.admit(), served, key, work, texts)
 
 
 async def tag(service: Service, request: Request) -> Plain:

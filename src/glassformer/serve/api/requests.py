@@ -260,6 +260,7 @@ class TranslateRequest(ModelRequest):
     n_best: int | None = Field(None, ge=1, le=16)
     length_penalty: float | None = Field(None, ge=-10, le=10)
     max_tokens: int | None = Field(None, ge=1, le=LARGEST)
+    alignments: bool = Field(False, description="Which word of the source each word is from.")
 
 
 class File(Base):

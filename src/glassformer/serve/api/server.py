@@ -20,7 +20,7 @@ from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.engines import Engines
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.listener import Server
-from glassformer.serve.api.models import Registry, Served, name_of
+from glassformer.serve.api.models import COMPLETIONS, Registry, Served, name_of
 from glassformer.serve.api.service import Service
 
 
@@ -52,6 +52,11 @@ def opened(
         n = run.model.n_parameters  # quantized matrices are none
         run = run if quantize is None else engine.call(run.quantized, quantize)
         draft: Any = drafted.get(name)
+        if draft and COMPLETIONS not in run.task.routes:
+            raise ConfigError(
+                f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
+                "one; leave it out."
+            )
         if draft not in (None, NGRAM):
             draft = engine.call(load, Path(draft), device)
         if compile or (compile is None and compiler() is not None):

@@ -173,7 +173,17 @@ def room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default:
 
 
 def how_of(served: Served, asked: Sampling, n_tokens: int) -> GenerateConfig:
-    """How the texts of a request are generated; ConfigError: the run's own settings forbid it."""
+    """How the texts of a request are generated; ConfigError: the run's own settings forbid it.
+
+    ApiError 400: a token of `logit_bias` that the model lacks.
+    """
+    banned, size = asked.changes().get("suppress_tokens", ()), served.run.model.config.vocab_size
+    if wrong := [token for token in banned if token >= size]:
+        raise ApiError(
+            400,
+            f"logit_bias: there is no token {wrong[0]}; ids run from 0 to {size - 1}.",
+            "logit_bias",
+        )
     seed = secrets.randbits(62) if asked.seed is None else asked.seed & LARGEST
     fixed = {"beams": 0, "n_best": 1, "overflow": "refuse"}
     return served.run.options(

@@ -96,8 +96,7 @@ def serve(run_folder, eos, tmp_path) -> Any:
         folders = {"lm": run_folder} if runs is None else runs
         named = [part for name in folders for part in ("--name", name)]
         command = [sys.executable, HOOKED, json.dumps(hooks), "serve", *folders.values(), *named]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        environment |= {"GLASSFORMER_API_KEY": key} if key else {}
+        environment = os.environ | ({"GLASSFORMER_API_KEY": key} if key else {})
         port = [] if "--port" in options else ["--port", "0"]
         log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
         with log.open("w", encoding="utf-8") as file:

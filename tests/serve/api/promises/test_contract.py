@@ -26,6 +26,8 @@ CASES = int(os.environ.get("GLASSFORMER_CASES", "300"))
 """Cases of each route of the fuzzing phase; 5,000 take about two hours."""
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 SPECIAL = [-1, 0, 1, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**400, 1e308, 0.5, True, "1", [1], {}]
+PROMISED = 0.1
+"""Seconds of a refusal."""
 RAW = ["NaN", "Infinity", "-Infinity", "1e999", "01", "+1", "0x1", "1_0"]
 
 
@@ -202,23 +204,30 @@ def bodies():
     yield COMPLETIONS, b'{"a": "' + b'\\"' * 500_000, (400,)  # a string without an end
 
 
+async def timed(server, path, body):
+    """The reply and its seconds; the fastest of up to three beyond what is promised, since what
+    else the machine does only adds to them."""
+    times = []
+    while len(times) < 3 and (not times or times[-1] > PROMISED):
+        began = time.perf_counter()
+        reply = await ask(server.port, "POST", path, body)
+        times.append(time.perf_counter() - began)
+    return reply, min(times)
+
+
 def test_limits_hold_at_their_edges(serve, table, run_folder, talker):
     """E9; quick: tests/serve/api/test_refusals.py."""
     wrong, slowest, n = [], (0.0, b""), 0
 
     async def all_of(server):
         nonlocal n, slowest
-        one = await Connection.open(server.port)
-        schemas = (await one.ask("GET", "/openapi.json")).json["components"]["schemas"]
+        schemas = (await ask(server.port, "GET", "/openapi.json")).json["components"]["schemas"]
         for path, body, statuses in (*values(schemas), *bodies()):
-            began, n = time.perf_counter(), n + 1
-            reply = await one.ask("POST", path, body)
+            n += 1
+            reply, seconds = await timed(server, path, body)
             if reply.status >= 400:
                 Failure.model_validate(reply.json)
-                slowest = max(slowest, (time.perf_counter() - began, body[:90]))
-            if reply.headers.get("connection") == "close" or len(body) > 1 << 16:
-                one.close()
-                one = await Connection.open(server.port)
+                slowest = max(slowest, (seconds, body[:90]))
             if reply.status not in statuses:
                 wrong.append((path, body[:90], reply.status, reply.body[:200]))
         return await server.idle()
@@ -233,5 +242,5 @@ def test_limits_hold_at_their_edges(serve, table, run_folder, talker):
     )
     assert not wrong, wrong[:5]
     assert numbers["queue_depth"] == 0
-    assert slowest[0] < 0.4, f"seconds of a shared machine; the promise is 0.1: {slowest[1]}"
+    assert slowest[0] < PROMISED, slowest[1]
     assert peak < 2 << 30

@@ -1,5 +1,6 @@
 """E10, E15: keys and the log."""
 
+import asyncio
 import secrets
 import time
 from statistics import median
@@ -8,7 +9,7 @@ import pytest
 
 from glassformer.serve.api.application import ENDPOINTS
 
-from .client import COMPLETIONS, Connection, Cut, run
+from .client import COMPLETIONS, Connection, Cut, pause, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
 KEY = "a-key-of-some-length"
@@ -138,6 +139,9 @@ def test_no_line_of_the_log_is_forged(serve, table):
             fields = {**server.long, "prompt": PROMPT, "max_tokens": 2} | more
             await one.ask("POST", COMPLETIONS, fields, [right])
             n += 1
+        async with asyncio.timeout(30):  # a line is written behind its reply
+            while len(server.lines()) < n:
+                await pause(0.01)
         return n
 
     with serve("--threads", 1, key=KEY) as server:

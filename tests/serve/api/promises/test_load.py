@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from itertools import pairwise
+from itertools import count, pairwise
 from statistics import median, quantiles
 
 import numpy as np
@@ -16,6 +16,7 @@ N_REQUESTS, WARM = 20_000, 2_000
 """Of E2: with fewer, the noise of the allocator is larger than what is looked for."""
 OVERLOAD_SECONDS = 60
 N_COUNTED, N_HOSTILE = 1_000, 10_000
+N_ROUNDS, N_LONG = 10, 2
 
 
 class Clients:
@@ -113,8 +114,8 @@ def test_memory_does_not_grow_with_requests(serve, table):
 def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     """E3; quick: tests/serve/api/test_refusals.py, test_a_full_queue_refuses_at_once.
 
-    Of times that this machine shares with others, the promise (50 ms, 100 ms, 95 %) is told, and
-    four times it is the bound.
+    The machine's noise at the same moment is how late the clients themselves come (added to 50
+    and 100 ms), and the smaller of the throughputs before and after (of which 95 % are promised).
     """
     fields = {"prompt": "the cat", "max_tokens": 40, "stream": True}
     statuses, refused, lives, late, other = Counter(), [], [], [], []
@@ -149,9 +150,12 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
         seconds = OVERLOAD_SECONDS / 6
         at_once = 8
         await asked(server, clock() + 1, clock)
-        peak = await asyncio.gather(
-            *(asked(server, clock() + seconds, clock) for _ in range(at_once))
-        )
+
+        async def usual():
+            until = clock() + seconds
+            return sum(await asyncio.gather(*(asked(server, until, clock) for _ in range(at_once))))
+
+        before = await usual()
         until = clock() + OVERLOAD_SECONDS
         watch = asyncio.ensure_future(looked(server, until, clock))
         busy = await asyncio.gather(
@@ -159,7 +163,7 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
         )
         await watch
         await server.idle()
-        return sum(peak) / seconds, sum(busy) / OVERLOAD_SECONDS
+        return min(before, await usual()) / seconds, sum(busy) / OVERLOAD_SECONDS
 
     with serve("--threads", 1, limits={"queue": 16}) as server:
         peak, busy = run(all_of(server))
@@ -173,8 +177,9 @@ def test_overload_is_refused_at_once_and_the_rest_is_served(serve, table):
     )
     assert not other
     assert statuses[429] > statuses[200] / 10
-    assert busy > peak * 0.8
-    assert (p99(refused) < 200, p99(lives) < 400) == (True, True)
+    assert busy > peak * 0.95
+    assert p99(refused) < 50 + p99(late)
+    assert p99(lives) < 100 + p99(late)
 
 
 def test_metrics_are_what_clients_counted(serve, table):
@@ -226,29 +231,33 @@ def largest(replies):
 
 def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
     """E14; quick: tests/engine/test_engine.py, test_a_long_prompt_is_read_between_the_tokens_of_others
-    counts elements instead of seconds. The promise is 3 times the median; a shared machine may do
-    half of what is bounded here without any long prompt."""
+    counts elements instead of seconds. What else the machine does only adds to a gap, so that the
+    calmest of several rounds is what the prompts do."""
     from glassformer import load
 
+    number = count()
     tokenizer = load(run_folder).tokenizer
     shown = [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
     broken = [i for i, text in enumerate(shown) if not text or not text.isascii()]
 
     async def streams(server, long_ones):
         """Four streams, each of whose tokens is shown at once, beside long prompts."""
-        short = {**server.long, "prompt": "the cat", "max_tokens": 300, "stream": True}
+        short = {**server.long, "prompt": "the cat", "max_tokens": 150, "stream": True}
         short["logit_bias"] = short["logit_bias"] | {str(i): -100 for i in broken}
         own = [
             asyncio.ensure_future(ask(server.port, "POST", COMPLETIONS, short)) for _ in range(4)
         ]
-        for i in range(long_ones):  # none has a prefix of another
-            long = {**server.long, "prompt": f"{i:03} " + "the cat sat " * 40, "max_tokens": 1}
-            await ask(server.port, "POST", COMPLETIONS, long)
+        for _ in range(long_ones):  # none has a prefix of another
+            long = {**server.long, "prompt": f"{next(number):03} " + "the cat sat " * 40}
+            await ask(server.port, "POST", COMPLETIONS, long | {"max_tokens": 1})
+        assert not any(one.done() for one in own), "the prompts were read beside them"
         return largest(await asyncio.gather(*own))
 
     async def all_of(server):
         await streams(server, 0)  # warm
-        alone, beside = await streams(server, 0), await streams(server, 20)
+        alone, beside = [
+            min([await streams(server, n) for _ in range(N_ROUNDS)]) for n in (0, N_LONG)
+        ]
         many = {**server.long, "prompt": "a", "max_tokens": 8}
         order = []
 
@@ -267,9 +276,9 @@ def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
     place = max(i for i, name in enumerate(order) if name == "modest") + 1
     table(
         "E14",
-        f"long prompts beside decodes: largest gap between tokens {beside[0]:.1f} times the median "
-        f"(p99 {beside[1]:.1f}), without them {alone[0]:.1f} ({alone[1]:.1f}); 10 clients of one "
-        f"request are done as {place} of {len(order)}",
+        f"{N_LONG} long prompts beside decodes, the calmest of {N_ROUNDS} rounds: largest gap between "
+        f"tokens {beside[0]:.1f} times the median (p99 {beside[1]:.1f}), without them {alone[0]:.1f} "
+        f"({alone[1]:.1f}); 10 clients of one request are done as {place} of {len(order)}",
     )
-    assert beside[0] <= max(3, 2 * alone[0])
+    assert beside[0] <= 3
     assert place < 60
