@@ -17,6 +17,7 @@ from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.segments import PAGE
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
+from glassformer.native import Program, compiler
 
 CONTEXT, SHARED = 150, tuple(range(70))
 KINDS = [
@@ -280,22 +281,29 @@ def test_a_cache_without_room_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.serving
-@pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
-def test_a_thousand_requests_in_twenty_schedules(table):
-    """D1: 1 to 64 texts at once, with and without shared prefixes, small pools. Bits are those of
-    a number of threads: a product with two of them sums in another order."""
-    model, wanted = model_of(KINDS[0]), requests(1000, new=(1, 4, 9))
-    differing, page = 0, module.Pool.page_bytes(2, 2, 16, torch.float32)
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+def test_a_thousand_requests_in_twenty_schedules(table, compiled):
+    """D1: 1 to 64 texts at once, with and without shared prefixes, small pools. Torch's bits are
+    those of a number of threads: a product with two of them sums in another order."""
+    if not (compiler() if compiled else ONE_DNN):
+        pytest.skip("no C compiler, or no oneDNN, whose promise it is")
+    model, wanted = model_of(KINDS[0]).eval(), requests(1000, new=(1, 4, 9))
+    if compiled:
+        pack(model, "int8")
+        model.compiled_step = Program(model)
+    differing, page, expected = 0, module.Pool.page_bytes(2, 2, 16, torch.float32), []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        expected = [alone(model, one) for one in wanted]
+        if not (compiled and expected):
+            expected = [alone(model, one) for one in wanted]
         for schedule in range(10):
             draw = random.Random(10 * threads + schedule)
             rows, pages = draw.choice([1, 2, 5, 16, 64]), draw.choice([5, 9, 40, 300])
             options = {"max_rows": rows, "cache_bytes": pages * page, "seed": schedule}
             found = together(model, wanted, shares_prefixes=bool(schedule % 2), **options)
             differing += sum(a != b for a, b in zip(found, expected, strict=True))
-    table("D1", f"1,000 requests in 20 schedules: {differing} of 20,000 differ in any bit")
+    kind = "8 bits by the compiled step" if compiled else "float32 by torch"
+    table("D1", f"{kind}, 1,000 requests in 20 schedules: {differing} of 20,000 differ in any bit")
     assert differing == 0
 
 

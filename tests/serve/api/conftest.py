@@ -22,6 +22,7 @@ class Api:
         rows: int = 16,
         quantize: str | None = None,
         drafts: tuple[str, ...] = (),
+        pace: float = 0.0,
         **how: Any,
     ):
         from glassformer.serve.api.application import ENDPOINTS, application
@@ -31,7 +32,7 @@ class Api:
         from glassformer.serve.api.server import opened
         from glassformer.serve.api.service import Service
 
-        engine = EngineThread(1, Engines(rows))
+        engine = EngineThread(1, Engines(rows), pace)
         registry = opened([*folders.values()], [*folders], "cpu", quantize, engine, drafts)
         self.service = Service(registry, engine, **{"log": Log(None), **how})
         self.app = application(self.service)

@@ -58,7 +58,7 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
 
 
 def test_behind_the_first_token_others_wait_for_the_pace_or_the_end(api_of, gate):
-    api = api_of("lm", limits=replace(Limits(), pace=1e9))
+    api = api_of("lm", pace=1e9)
     end = api.runs["lm"].tokenizer.specials["eos"]
     fields = LONG | {"logit_bias": {str(end): -100}, "logprobs": 0}
 

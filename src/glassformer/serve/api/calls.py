@@ -6,7 +6,6 @@ with call:                        its texts are aborted at the end
 """
 
 import asyncio
-import math
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -25,9 +24,7 @@ class Call(Admitted):
     def __init__(self, calls: "Calls", weight: int, salt: bytes):
         super().__init__(calls, weight)
         self.engine, self.salt = calls.engine, salt
-        self._loop, self._came = asyncio.get_running_loop(), asyncio.Event()
-        self._news, self._told = list[tuple[int, Event]](), -math.inf
-        self._timer: asyncio.TimerHandle | None = None
+        self._news, self._came = list[tuple[int, Event]](), asyncio.Event()
         self._numbers, self._last = dict[int, int](), dict[int, float]()
         """Numbers of texts in the engine; when the last token of each came."""
         self._futures = list[asyncio.Future[Any]]()
@@ -39,24 +36,17 @@ class Call(Admitted):
         for future in self._futures:
             future.cancel()
         self._futures = []
-        if self._timer is not None:
-            self._timer.cancel()
         super().close()
 
     def generate(self, index: int, text: TextRequest) -> None:
         """Begin a text, whose tokens are `news`."""
         self._numbers[index] = self.engine.add(text, partial(self._add, index))
 
-    def _add(self, index: int, event: Event) -> None:
+    def _add(self, index: int, event: Event, time: float) -> None:
         self._news.append((index, event))
-        now, last = self._loop.time(), event.finish or event.error
         if not event.error:
-            self._count(index, now)
-        soon = self._told + self.calls.limits.pace - now
-        if last or soon <= 0:
-            self._came.set()
-        elif self._timer is None:
-            self._timer = self._loop.call_later(soon, self._came.set)
+            self._count(index, time)
+        self._came.set()
 
     def abort(self, index: int) -> None:
         """End a text."""
@@ -70,18 +60,11 @@ class Call(Admitted):
 
     async def news(self, patience: float) -> list[tuple[int, Event]]:
         """The tokens that came of all texts, each with the number that `generate` was given; none
-        if none came for so many seconds.
-
-        Behind the last news others wait for `Limits.pace`, unless a text has ended.
-        """
+        if none came for so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._came.wait()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self._came.clear()
-        self._told = self._loop.time()
         news, self._news = self._news, []
         return news
 

@@ -4,10 +4,11 @@ event loop                                this thread
 add(text, sink) -> number      ──queue──> one step of each engine: a token of every text
 abort(number)                  ──queue──> ...
 batch(key, work, inputs)       ──queue──> all queued inputs with the same key in one call
-sink(event), for every event of a step, in one callback  <──
+sink(event, time), for all events of some steps, in one callback  <──
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Sequence
@@ -26,7 +27,10 @@ from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, cont
 
 Answer = TypeVar("Answer")
 SHORT, TURN = 0.003, 0.01
-"""Seconds of a step of small operations, and those between turns of the event loop and of one."""
+"""Seconds of a step of small operations, and those that the event loop gets behind it at most."""
+PACE = 0.02
+"""Seconds that tokens are kept until the event loop is told of them, but for a text's first and
+last: sending costs as much as computing one."""
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
 TOGETHER, AT_ONCE = 64, 4
@@ -54,15 +58,19 @@ class _Begun:
 
 
 class EngineThread:
-    """The thread with its queue of commands; `threads`: of each of torch's computations."""
+    """The thread with its queue of commands; `threads`: of each of torch's computations; `pace`:
+    see `PACE`."""
 
-    def __init__(self, threads: int | None = None, engines: Engines | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, engines: Engines | None = None, pace: float = PACE
+    ) -> None:
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.engines = Engines() if engines is None else engines  # an empty one is false
         self._jobs, self._begun, self._numbers = deque[_Job](), deque[_Begun](), 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sent, self._given = Event(), 0.0
-        """Whether the loop has sent the news; when it last got a turn."""
+        self._sent, self._kept = Event(), list[News]()
+        """Whether the loop has sent what it was told; what it has not been told."""
+        self._pace, self._told_at = pace, -math.inf
         self.beat = time.monotonic()
         """When the thread last came by its queue."""
         self._thread = Thread(target=self._work, name="engine", daemon=True)
@@ -110,8 +118,12 @@ class EngineThread:
     def _work(self) -> None:
         while self._taken():
             began = time.monotonic()
-            events = self.engines.step()
-            self._deliver(events, time.monotonic() - began)
+            self._kept += self.engines.step()
+            now = time.monotonic()
+            due = self._begun or self._jobs or now - self._told_at >= self._pace
+            if self._kept and (due or any(one.urgent for one in self._kept)):
+                self._told_at = now
+                self._deliver(now - began)
             self._compute()
 
     def _taken(self) -> bool:
@@ -127,21 +139,22 @@ class EngineThread:
                 idle = False
         return True
 
-    def _deliver(self, events: list[News], seconds: float) -> None:
-        """Hand the events of a step of so many seconds to the loop. Small operations hardly leave
-        Python's lock to it, so now and then it gets it here until it has sent them."""
-        if events and self._loop is not None:
+    def _deliver(self, seconds: float) -> None:
+        """Tell the loop of the events that were kept, behind a step of so many seconds. One of
+        small operations hardly leaves Python's lock to it, so it gets it here until it has sent
+        them."""
+        news, self._kept = self._kept, []
+        if self._loop is not None:
             self._sent.clear()
             with suppress(RuntimeError):  # the loop has ended, and nobody waits
-                self._loop.call_soon_threadsafe(self._told, self._loop, events)
-                if seconds < SHORT and time.monotonic() - self._given > TURN:
+                self._loop.call_soon_threadsafe(self._tell, self._loop, news)
+                if seconds < SHORT:
                     self._sent.wait(TURN)
-                    self._given = time.monotonic()
 
-    def _told(self, loop: asyncio.AbstractEventLoop, events: list[News]) -> None:
+    def _tell(self, loop: asyncio.AbstractEventLoop, news: list[News]) -> None:
         """On the loop: wake who waits for these events."""
-        for sink, event in events:
-            sink(event)
+        for one in news:
+            one.sink(one.event, one.time)
         loop.call_soon(self._sent.set)  # behind those that were woken
 
     def _compute(self) -> None:

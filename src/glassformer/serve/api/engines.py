@@ -16,8 +16,18 @@ from glassformer.generate.engine import Engine, pages
 from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
 
-Sink = Callable[[Event], None]
-News = tuple[Sink, Event]
+Sink = Callable[[Event, float], None]
+"""Takes an event, and when it was, by `time.monotonic`."""
+
+
+@dataclass(frozen=True)
+class News:
+    """An event for a sink; `urgent`: the first or the last of a text, or an error."""
+
+    sink: Sink
+    event: Event
+    time: float
+    urgent: bool
 
 
 @dataclass(frozen=True)
@@ -49,11 +59,13 @@ def contained(error: BaseException) -> Exception:
     return panicked
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Text:
     number: int
     sink: Sink
     begin_by: float
+    told: bool = False
+    """Whether it has had an event."""
 
 
 class Engines:
@@ -97,7 +109,8 @@ class Engines:
             drafts, request = text.drafts, text.request
             place = engine, engine.add(drafts.drafted(request) if drafts else request)
         except BaseException as error:  # noqa: BLE001 - it is this text's, the others go on
-            self._refused.append((sink, Event(0, error=contained(error))))
+            refused = Event(0, error=contained(error))
+            self._refused.append(News(sink, refused, time.monotonic(), urgent=True))
             return
         self._texts[place] = _Text(number, sink, text.begin_by)
         self._places[number] = place
@@ -114,7 +127,8 @@ class Engines:
         for model, engine in list(self._engines.items()):
             if not engine.idle:
                 events = [*_late(engine, self._texts), *self._stepped(model, engine)]
-                news += [(self._told(engine, event), event) for event in events]
+                now = time.monotonic()
+                news += [self._told(engine, event, now) for event in events]
         return news
 
     def _engine(self, model: Transformer) -> Engine:
@@ -132,13 +146,16 @@ class Engines:
             failed = contained(error)
             return [Event(own, error=failed) for of, own in self._texts if of is engine]
 
-    def _told(self, engine: Engine, event: Event) -> Sink:
-        """The sink of an event, whose text is forgotten if it has ended."""
+    def _told(self, engine: Engine, event: Event, now: float) -> News:
+        """An event for its text, which is forgotten if it has ended."""
         place = engine, event.request
         text = self._texts[place]
-        if event.finish or event.error:
+        ended = bool(event.finish or event.error)
+        if ended:
             del self._texts[place], self._places[text.number]
-        return text.sink
+        news = News(text.sink, event, now, urgent=ended or not text.told)
+        text.told = True
+        return news
 
 
 def _late(engine: Engine, texts: dict[tuple[Engine, int], _Text]) -> Iterator[Event]:

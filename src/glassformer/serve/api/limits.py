@@ -27,8 +27,6 @@ class Limits:
     """Seconds in which header fields must come, and then a body."""
     send: float = 30.0
     """Seconds in which a client must read something of what it was sent."""
-    pace: float = 0.02
-    """Seconds from one piece of a stream to the next, at least; sending is what a token costs."""
     ping: float = 10.0
     """Seconds of silence after which a stream gets a comment."""
     drain: float = 30.0
