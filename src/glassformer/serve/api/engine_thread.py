@@ -28,7 +28,7 @@ from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, cont
 Answer = TypeVar("Answer")
 SHORT, TURN = 0.003, 0.01
 """Seconds of a step of small operations, and those that the event loop gets behind it at most."""
-PACE = 0.02
+PACE = 1 / 30
 """Seconds that tokens are kept until the event loop is told of them, but for a text's first and
 last: sending costs as much as computing one."""
 BEAT = 1.0
