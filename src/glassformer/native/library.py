@@ -81,7 +81,7 @@ class Step(ctypes.Structure):
         ("lines", c_void_p),
         *((name, c_int64) for name in ("line", "part")),
         *((name, c_int64) for name in ("shared_size", "inputs_size", "k")),
-        *((name, c_void_p) for name in ("ids", "log_probs")),
+        *((name, c_void_p) for name in ("ids", "log_probs", "team")),
     ]
 
 

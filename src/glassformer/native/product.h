@@ -14,6 +14,26 @@
 #define omp_get_thread_num() 0
 #define omp_get_num_threads() 1
 #endif
+#include <sched.h>
+
+/* Threads that wait for each other. OpenMP's own barrier puts a thread to sleep at once as soon as
+   the process has more threads than the system has processors, which doubles the time of a step. */
+typedef struct {
+  _Atomic int64_t arrived, round;
+} Team;
+
+#define SPINS 1000000 /* some milliseconds */
+
+static void meet(Team *team) {
+  int64_t round = team->round, threads = omp_get_num_threads();
+  if (++team->arrived == threads) {
+    team->arrived = 0;
+    team->round++;
+  }
+  for (int64_t spins = 0; team->round == round; spins++)
+    if (spins > SPINS) sched_yield(); /* perhaps to the one that is waited for */
+}
+
 
 #define UNIT 32              /* rows of a matrix that lie together, and are computed at a time */
 #define VECTORS (UNIT / WIDTH)

@@ -22,9 +22,11 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at) {
 static void search(const Decoder *d, const Step *s) {
 #pragma omp parallel for schedule(dynamic) num_threads(s->threads)
   for (int64_t at = 0; at < s->n; at += s->part) {
+    Team alone = {0};
     Step part = part_of(d, s, at);
+    part.team = &alone;
     int64_t rows = d->head.rows;
-#pragma omp parallel num_threads(1) /* the team of `share` and of barriers */
+#pragma omp parallel num_threads(1) /* the threads of `share` and `meet` */
     {
       blocks(d, &part);
       multiply(&d->head, &d->norm, d->head_factor, &part, part.x, d->d_model, part.logits, rows, 0,

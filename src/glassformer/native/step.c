@@ -2,8 +2,8 @@
 
        x ─ norm ─ q k v ─ rotate, keep, attend ─ out ─(+)─ norm ─ up, φ (, gate) ─ down ─(+)─ ...
 
-   Every thread runs the whole step and computes its share of each product; a barrier stands where
-   a thread reads what others wrote. Each number is a sum in one order, whatever else is computed:
+   Every thread runs the whole step and computes its share of each product; threads meet where one
+   reads what others wrote. Each number is a sum in one order, whatever else is computed:
    those of a row depend neither on the other rows nor on the number of threads. A row attends to
    the keys of its text up to its own, so rows of one text stand in order.
 
@@ -58,6 +58,7 @@ typedef struct {
   int64_t shared_size, inputs_size; /* those of each thread, which has logits of a part too */
   int64_t k, *ids;          /* n x k: the likeliest elements behind each row */
   float *log_probs;         /* n x k */
+  Team *team;               /* NULL; set here */
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
@@ -97,9 +98,7 @@ static Inputs prepared(const Matrix *m, const Norm *norm, double factor, const S
     }
     arrange(m, rows, texts, i, &in);
   }
-  if (!alone) {
-#pragma omp barrier
-  }
+  if (!alone) meet(s->team);
   return in;
 }
 
@@ -292,11 +291,11 @@ static void join(const Decoder *d, const Step *s, const Matrix *m, const Norm *n
                  const float *from, int64_t stride, float *own) {
   int64_t width = d->d_model, i, end;
   multiply(m, 0, 1, s, from, stride, s->x, width, d->residual, own);
-#pragma omp barrier
+  meet(s->team);
   if (d->pre_norm || !norm->weight) return;
   share(s->n, 1, &i, &end);
   for (; i < end; i++) normalize(norm, s->x + i * width, s->x + i * width, width);
-#pragma omp barrier
+  meet(s->team);
 }
 
 /* This thread's share of the hidden layer. */
@@ -306,7 +305,7 @@ static void feed(const Decoder *d, const Block *b, const Step *s, float *hidden,
   const Norm *norm = d->pre_norm ? &b->feedforward_norm : 0;
   multiply(&b->up, norm, 1, s, s->x, d->d_model, hidden, width, 0, own);
   if (b->gate.numbers) {
-#pragma omp barrier
+    meet(s->team);
     multiply(&b->gate, norm, 1, s, s->x, d->d_model, gate, width, 0, own);
   }
   share(width, UNIT, &begin, &end);
@@ -326,22 +325,22 @@ static void blocks(const Decoder *d, const Step *s) {
   for (int64_t l = 0; l < d->n_blocks; l++) {
     const Block *b = d->blocks + l;
     multiply(&b->qkv, d->pre_norm ? &b->attention_norm : 0, 1, s, s->x, model, qkv, row, 0, own);
-#pragma omp barrier
+  meet(s->team);
     keep(d, b, s, l, qkv, own);
-#pragma omp barrier
+  meet(s->team);
     attend_all(d, &b->q_norm, s, l, 0, qkv, row, z, own);
-#pragma omp barrier
+  meet(s->team);
     join(d, s, &b->out, &b->attention_norm, z, heads, own);
     if (b->cross_q.numbers) {
       const Norm *norm = d->pre_norm ? &b->cross_norm : 0;
       multiply(&b->cross_q, norm, 1, s, s->x, model, qkv, heads, 0, own);
-#pragma omp barrier
+  meet(s->team);
       attend_all(d, &b->cross_q_norm, s, l, 1, qkv, heads, z, own);
-#pragma omp barrier
+  meet(s->team);
       join(d, s, &b->cross_out, &b->cross_norm, z, heads, own);
     }
     feed(d, b, s, hidden, own);
-#pragma omp barrier
+  meet(s->team);
     join(d, s, &b->down, &b->feedforward_norm, hidden, d->d_ff, own);
   }
 }
@@ -356,10 +355,10 @@ static void head(const Decoder *d, const Step *s) {
     share(part.n, 1, &i, &end);
     for (; i < end; i++)
       memcpy(s->shared + i * width, s->x + s->asked[at + i] * width, width * sizeof(float));
-#pragma omp barrier
+    meet(s->team);
     multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, s->logits + at * rows,
              rows, 0, own);
-#pragma omp barrier
+    meet(s->team);
   }
 }
 
@@ -378,11 +377,14 @@ static void run(const Decoder *d, const Step *s) {
 
 #include "search.h"
 
-void decoder_step(const Decoder *d, const Step *s) {
-  if (s->lines) {
-    search(d, s);
+void decoder_step(const Decoder *d, const Step *step) {
+  Team team = {0};
+  Step s = *step;
+  s.team = &team;
+  if (s.lines) {
+    search(d, &s);
     return;
   }
-#pragma omp parallel num_threads(s->threads)
-  run(d, s);
+#pragma omp parallel num_threads(s.threads)
+  run(d, &s);
 }
