@@ -1,7 +1,7 @@
 """Greedy decoding here beside its peers, one text at a time on the CPU.
 
     python bench/decode_vs_peers.py --tokenizer FOLDER [--threads 2] [--prompt 128] [--new 128]
-        [--bits fp32,fp16,bf16,int8,int4] [--no-compile]
+        [--bits fp32,fp16,bf16,int8,int4] [--peers llama.cpp,ctranslate2,onnxruntime] [--no-compile]
 
 A model of the shape of GPT-2 (124 million parameters) with random weights, in float32 and with
 matrices of fewer bits, decoded by the compiled step unless --no-compile is given. FOLDER has its
@@ -12,7 +12,8 @@ export`; with onnx_ir, its matrices in blocks of 32 numbers of 8 and 4 bits too)
 of bits. Prints one JSON object: the processor; tokens a second of the prompt (prefill) and of the
 answer (decode), medians of rounds A B A B ...; for each of ours, how many times the rate of each
 peer at the same bits and of transformers that is, and its share of the ceiling, the rate at which
-memory is read (the sum of 1 GB) over the bytes of weights.
+memory is read (the sum of 1 GB, in each round) over the bytes of weights. More than one library
+with threads of its own in a process slows some: with one of --peers at a time they are faster.
 """
 
 import argparse
@@ -260,15 +261,16 @@ def all_sides(place: Path, given: argparse.Namespace, bits: list[str]) -> dict[s
         packed = None if one == "fp32" else one
         sides[one] = ours(gf.load(folder, quantize=packed, compile=not given.no_compile))
     sides["transformers"] = peer(folder)
+    takes_part = lambda name, *modules: name in given.peers and all(map(find_spec, modules))
     found: dict[str, dict[str, Answer]] = {}
-    if find_spec("llama_cpp"):
+    if takes_part("llama.cpp", "llama_cpp"):
         gf.export_run(folder, "gguf", place / "gguf", check=False)
         file, room = place / "gguf" / "model.gguf", given.prompt + given.new + 1
         kinds = dict.fromkeys(THEIRS[one] for one in bits)
         found["llama.cpp"] = {one: llama_side(file, one, given.threads, room) for one in kinds}
-    if find_spec("ctranslate2"):
+    if takes_part("ctranslate2", "ctranslate2"):
         found["ctranslate2"] = ctranslate2_sides(folder, given.threads)
-    if find_spec("onnxruntime") and find_spec("onnx"):
+    if takes_part("onnxruntime", "onnxruntime", "onnx"):
         found["onnxruntime"] = onnx_sides(folder, given.threads)
     for name, own in found.items():
         wanted = [kind for bit, kind in PEERS[name].items() if bit in bits]
@@ -276,24 +278,30 @@ def all_sides(place: Path, given: argparse.Namespace, bits: list[str]) -> dict[s
     return sides
 
 
-def measured(sides: dict[str, Answer], given: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Tokens a second of each side, in turn: `prefill` and `decode`."""
+def measured(
+    sides: dict[str, Answer], given: argparse.Namespace
+) -> tuple[dict[str, dict[str, float]], float]:
+    """Tokens a second of each side, in turn: `prefill` and `decode`; bytes a second that are
+    read meanwhile."""
     prompt = torch.randint(50_000, (given.prompt,)).tolist()
     for answer in sides.values():
         timed(answer, prompt, 2)
     rates: dict[str, dict[str, list[float]]] = {
         what: {name: [] for name in sides} for what in ("prefill", "decode")
     }
+    reads = list[float]()
     for _ in range(given.rounds):
+        reads.append(bandwidth())
         for name, answer in sides.items():
             first = timed(answer, prompt, 1)
             whole = timed(answer, prompt, given.new + 1)
             rates["prefill"][name].append(given.prompt / first)
             rates["decode"][name].append(given.new / (whole - first))
-    return {
+    middle = {
         what: {name: statistics.median(own) for name, own in found.items()}
         for what, found in rates.items()
     }
+    return middle, statistics.median(reads)
 
 
 def flags() -> list[str]:
@@ -311,14 +319,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--bits", default=",".join(THEIRS), help="Ours, separated by commas.")
+    parser.add_argument("--peers", default=",".join(PEERS), help="Beside transformers.")
     given = parser.parse_args()
     bits = given.bits.split(",")
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as place:
         sides = all_sides(Path(place), given, bits)
         run = gf.load(Path(place, "published"))
-        read = bandwidth()
-        rates = measured(sides, given)
+        rates, read = measured(sides, given)
     decode_rates, times = rates["decode"], {}
     for one in bits:
         others = {"transformers": "transformers"}

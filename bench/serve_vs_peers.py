@@ -13,7 +13,7 @@ Prints one JSON object. `tokens_per_second`: `whole` is all new tokens over all 
 that of as many tokens again, when all texts are being written, `alone` is decode of one text.
 `ceilings`: of decode, by reading the weights, keys and values once a step and, in float32, by the
 rate of large products. `first_token`: of texts that are sent at once. `gaps`: between two pieces of
-texts that are being written while a prompt that fills the context arrives (ours: at most 30 a second).
+texts that are being written while a prompt that fills the context arrives (ours: 30 a second).
 """
 
 import argparse
