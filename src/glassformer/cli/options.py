@@ -115,7 +115,7 @@ Compile = Annotated[
     bool,
     Option(
         "--compile",
-        help="Compile the decoding step with the system's C compiler; takes some three seconds.",
+        help="Compute by a program that the system's C compiler makes, in a second or two.",
     ),
 ]
 Draft = Annotated[

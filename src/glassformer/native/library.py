@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_name("step.c")
 FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"]
 SECONDS = 120
-"""Limit of the compiler, which takes about three."""
+"""Limit of the compiler, which takes one or two."""
 
 
 class Matrix(ctypes.Structure):
@@ -93,7 +93,7 @@ def compiler() -> str | None:
 
 @cache
 def decoder_step() -> Callable[[int, int], None]:
-    """The compiled function, of the addresses of a `Decoder` and a `Step`; in about three seconds,
+    """The compiled function, of the addresses of a `Decoder` and a `Step`; in a second or two,
     once in a process.
 
     ConfigError: no C compiler, or it fails.

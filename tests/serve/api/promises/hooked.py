@@ -2,7 +2,7 @@
 
 JSON: {"limits": {...}} other defaults of Limits. A prompt with three times token 1 raises
 ValueError in the model, with three times token 2 MemoryError, with three times token 3 what is no
-Exception. SIGUSR1 ends the thread that computes, SIGUSR2 lets it stand still.
+Exception. Every token is a piece of its stream. SIGUSR1 ends the thread that computes, SIGUSR2 lets it stand still.
 """
 
 import json
@@ -41,7 +41,7 @@ def _noted() -> list[EngineThread]:
     inside, found = EngineThread.__init__, []
 
     def init(self: EngineThread, *arguments) -> None:
-        inside(self, *arguments)
+        inside(self, *arguments, pace=0.0)
         found.append(self)
 
     EngineThread.__init__ = init
