@@ -117,9 +117,9 @@ class Engines:
 
     def abort(self, number: int) -> None:
         """End a text without news; one that has ended is none."""
-        if (place := self._places.pop(number, None)) is not None:
-            del self._texts[place]
-            place[0].abort(place[1])
+        if (place := self._places.get(number)) is not None:
+            place[0].abort(place[1])  # first: who sees no text any more sees its pages free
+            del self._texts[place], self._places[number]
 
     def step(self) -> list[News]:
         """A step of each engine that has texts."""
