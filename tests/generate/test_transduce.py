@@ -130,6 +130,11 @@ def compiled_model(monkeypatch):
     torch.set_num_threads(before)
 
 
+def test_fewer_texts_than_threads(compiled_model):
+    for texts in ([], TEXTS[:1]):
+        assert len(transduce(compiled_model, tokenizer(), texts, how(beams=3))) == len(texts)
+
+
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
 def test_threads_change_nothing(compiled_model, batch_size):
     texts = [text + word for word in ("", " dog", " cat") for text in TEXTS]

@@ -50,7 +50,8 @@ def in_threads(
     """Results for all rows in order, of shares with equal lengths in threads, each of which
     computes alone."""
     order = sorted(range(len(rows)), key=lambda i: -length(rows[i]))
-    shares, stopped = [order[at::threads] for at in range(threads)], Event()
+    shares = [order[at::threads] for at in range(min(threads, len(rows)))]
+    stopped = Event()
 
     def finished(share: list[int]) -> Sequence[Found]:
         torch.set_num_threads(1)  # of this thread, and of threads that begin
