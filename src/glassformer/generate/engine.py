@@ -76,9 +76,10 @@ class Engine:
     ):
         weight = next(model.parameters())
         n_pages = pages(model, max_rows, cache_bytes, watch)
-        order_weights(model)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.program = _program(model, watch)
+        if self.program is None:
+            order_weights(model)
         dtype = weight.dtype if self.program is None else self.program.keys
         self.pool = Pool(*_shape(model.config), n_pages, dtype, weight.device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough

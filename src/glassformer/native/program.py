@@ -112,33 +112,21 @@ class Program:
         """See `CompiledStep`."""
         assert batch.positions is not None
         x = self._model.embed(batch.elements, batch.positions, parts=batch.parts)[0].contiguous()
-        angles = None if self._stack.rotation is None else self._stack.rotation(batch.positions)
-        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        places = _places(texts, sources)
+        places, rows = _places(texts, sources), np.array(asked, np.int64)
         first, ends, source, source_ends = (one.ctypes.data for one in places)
-        biases = self._biases(texts)
-        tables = _rows(biases)
-        bias, width = (one.ctypes.data if biases else None for one in tables)
-        rows = np.array(asked, np.int64)
         logits = x.new_empty(len(rows), self._decoder.head.rows)
         most = min(len(x), MOST)
         shared, inputs, own, threads = self._memory(most, int(places.max()))
-        step = library.Step(
-            n=len(x),
+        self._compute(
+            x,
+            batch.positions,
+            pool.numbers,
+            self._biases(texts),
             most=most,
-            threads=threads,
-            slots=pool.numbers.shape[3],
-            halves=pool.numbers.dtype == torch.float16,
-            x=x.data_ptr(),
-            cos=None if cos is None else cos.data_ptr(),
-            sin=None if sin is None else sin.data_ptr(),
-            pool=pool.numbers.data_ptr(),
             first=first,
             ends=ends,
             source=source,
             source_ends=source_ends,
-            bias=bias,
-            bias_width=width,
             asked=rows.ctypes.data,
             n_asked=len(rows),
             logits=logits.data_ptr(),
@@ -147,7 +135,6 @@ class Program:
             own=own.data_ptr(),
             own_size=len(own) // threads,
         )
-        self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
         return logits
 
     def likeliest(
@@ -157,11 +144,6 @@ class Program:
         (lines, ends), d, n = own, self._decoder, len(ids)
         where = Positions(torch.from_numpy(ends - 1)[None])
         x = self._model.embed(torch.from_numpy(ids)[None], where)[0].contiguous()
-        angles = None if self._stack.rotation is None else self._stack.rotation(where)
-        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        biases = self._biases_of(ends)
-        tables = _rows(biases)
-        bias, width = (one.ctypes.data if biases else None for one in tables)
         source, source_ends = (None, None) if sources is None else (x.ctypes.data for x in sources)
         longest = max(int(column.max()) for column in (ends, *(sources or ())[1:]))
         k, threads = min(k, d.head.rows), torch.get_num_threads()
@@ -169,20 +151,14 @@ class Program:
         kept = self._kept_memory([threads * size for size in sizes])
         logits, shared, inputs, private = (one.data_ptr() for one in kept)
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
-        step = library.Step(
-            n=n,
-            threads=threads,
-            slots=numbers.shape[3],
-            halves=numbers.dtype == torch.float16,
-            x=x.data_ptr(),
-            cos=None if cos is None else cos.data_ptr(),
-            sin=None if sin is None else sin.data_ptr(),
-            pool=numbers.data_ptr(),
+        self._compute(
+            x,
+            where,
+            numbers,
+            self._biases_of(ends),
             ends=ends.ctypes.data,
             source=source,
             source_ends=source_ends,
-            bias=bias,
-            bias_width=width,
             logits=logits,
             shared=shared,
             inputs=inputs,
@@ -197,8 +173,36 @@ class Program:
             ids=chosen.ctypes.data,
             log_probs=log_probs.ctypes.data,
         )
-        self._run(ctypes.addressof(d), ctypes.addressof(step))
         return log_probs, chosen
+
+    def _compute(
+        self,
+        x: Float[Tensor, "N D"],
+        where: Positions,
+        numbers: Tensor,
+        biases: Sequence[Float[Tensor, "_ H _"]],
+        **fields: int | None,
+    ) -> None:
+        """Run a step on embedded elements at these positions; `numbers`: keys and values in all
+        slots, `fields`: the others of `library.Step`."""
+        angles = None if self._stack.rotation is None else self._stack.rotation(where)
+        cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
+        tables = _rows(biases)
+        bias, width = (one.ctypes.data if biases else None for one in tables)
+        step = library.Step(
+            n=len(x),
+            threads=torch.get_num_threads(),
+            slots=numbers.shape[3],
+            halves=numbers.dtype == torch.float16,
+            x=x.data_ptr(),
+            cos=None if cos is None else cos.data_ptr(),
+            sin=None if sin is None else sin.data_ptr(),
+            pool=numbers.data_ptr(),
+            bias=bias,
+            bias_width=width,
+            **fields,
+        )
+        self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
 
     def _kept_memory(self, sizes: list[int]) -> tuple[Tensor, ...]:
         """Memory of the calling thread, kept from step to step."""
