@@ -102,9 +102,9 @@ def test_what_cannot_be_encoded_in_pieces_is_joined(tmp_path, small_parts):
     found = list(parts(config))
     assert len(found) > 4
     joined = list(whole(found))
-    assert [(part.split, len(part.text), part.begins, part.ends) for part in joined] == [
-        ("train", 128, True, False),
-        ("validation", 43, True, True),
+    assert [(part.split, len(part.text), part.ends) for part in joined] == [
+        ("train", 128, False),
+        ("validation", 43, True),
     ]
 
 
