@@ -218,7 +218,7 @@ def _groups(
     held, length, archive = list[Source](), 0, None
     for source in sources:
         for span in _spans(source, config, size, in_pieces):
-            if length >= size and (span.archive is None or span.archive != archive):
+            if 2 * length >= size and (span.archive is None or span.archive != archive):
                 yield held
                 held, length = [], 0
             if span.archive is None or span.archive != archive:

@@ -254,7 +254,7 @@ def place_of(config: DataConfig, folder: str | os.PathLike[str]) -> Path:
 def request_of(
     kind: str,
     config: DataConfig,
-    sources: Mapping[str, Sequence[Source]],
+    sources: Mapping[Any, Sequence[Source]],
     fields: set[str],
     tokenizer: dict[str, Any],
 ) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
         if manifest["seal"] != _seal(manifest):
             return None
         right = _has_files(folder, manifest, hashed)
-        return manifest if right and manifest["splits"] and manifest["request"]["kind"] else None
+        return manifest if right and manifest["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

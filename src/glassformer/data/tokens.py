@@ -111,9 +111,10 @@ def _with_borders(
         return jobs
     train = [job for job in jobs if job.split == "train"]
     characters = counted(train)
-    ends = [0, *borders(n := sum(characters), validation, test), n]
-    starts = accumulate(characters, initial=0)
-    cut = [replace(job, borders=ends, start=start) for job, start in zip(train, starts)]
+    total = sum(characters)
+    ends = [0, *borders(total, validation, test), total]
+    starts = [end - n for end, n in zip(accumulate(characters), characters, strict=True)]
+    cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=True)]
     return cut + jobs[len(train) :]
 
 

@@ -71,14 +71,16 @@ class _Pool:
         self._work, self._jobs = work, jobs
         self._todo, self._done = SimpleQueue[int](), Queue[tuple[int, dict[str, Any]]]()
         self._lock, self._ended = threading.Lock(), False
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes, self._threads = list[subprocess.Popen[str]](), list[threading.Thread]()
         for number in range(len(jobs)):
             self._todo.put(number)
 
     def start(self, processes: int) -> None:
         """Begin."""
         for _ in range(processes):
-            threading.Thread(target=self._serve, daemon=True).start()
+            thread = threading.Thread(target=self._serve, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def result(self) -> tuple[int, int]:
         """The number and the result of the next job that is done; its error is raised."""
@@ -96,35 +98,42 @@ class _Pool:
             self._ended = True
         for process in self._processes:
             process.kill()
-            process.wait()
+        for thread in self._threads:
+            thread.join()
 
     def _serve(self) -> None:
-        process = None
-        with suppress(Empty):
-            while not self._ended:
-                number = self._todo.get_nowait()
-                for _ in range(ATTEMPTS):
-                    process = process or self._process()
-                    if process is None:
-                        return
-                    reply = self._asked(process, number)
-                    if reply is not None:
-                        break
-                    process = None
-                else:
-                    reply = self._lost(number)
-                self._done.put((number, reply))
+        """Have one job after the other done by a process, until none is left or all is over."""
+        process, lost, number = None, 0, self._next()
+        while number is not None and (process := process or self._process()) is not None:
+            reply = self._asked(process, number)
+            if reply is None:
+                _close(process)
+                process, lost = None, lost + 1
+            if reply is not None or lost == ATTEMPTS:
+                self._done.put((number, reply or self._lost(number)))
+                lost, number = 0, self._next()
+        if process is not None:
+            _close(process)
+
+    def _next(self) -> int | None:
+        try:
+            return self._todo.get_nowait()
+        except Empty:
+            return None
 
     def _process(self) -> "subprocess.Popen[str] | None":
         """A new process; None: all is over."""
         source = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with self._lock:
             if self._ended:
                 return None
             made = subprocess.Popen(
-                self._command, env=os.environ | ALONE | {"PYTHONPATH": path}, text=True, **pipes
+                self._command,
+                env=os.environ | ALONE | {"PYTHONPATH": path},
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
             )
             self._processes.append(made)
             return made
@@ -139,8 +148,6 @@ class _Pool:
             process.stdin.flush()
             return json.loads(process.stdout.readline())
         except (OSError, ValueError):  # a pipe that is closed, half a line
-            process.kill()
-            process.wait()
             return None
 
     def _lost(self, number: int) -> dict[str, Any]:
@@ -150,6 +157,12 @@ class _Pool:
             "said": f"{counted(ATTEMPTS, 'process')} ended without a word while they read "
             f"{files[0]}; free memory, or set data.workers to less than {cores()}",
         }
+
+
+def _close(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    with suppress(OSError):  # what it does not read any more
+        process.communicate()
 
 
 def main() -> None:
