@@ -127,7 +127,8 @@ def evaluation_windows(
         )
     length = min(length, n - 1)
     count = -(-(n - 1) // length)
-    for batch in spread(-(-count // batch_size), limit):
+    batches = -(-count // batch_size)
+    for batch in range(batches) if limit is None else spread(batches, limit):
         rows = np.arange(batch * batch_size, min((batch + 1) * batch_size, count))
         yield windows(split, rows * length, length)
 

@@ -285,8 +285,8 @@ def _width(length: int, widest: int) -> int:
     return max(length, min(widest, max(NARROWEST, 1 << (length - 1).bit_length())))
 
 
-def spread(count: int, limit: int | None) -> Sequence[int]:
+def spread(count: int, limit: int | None) -> list[int]:
     """0 .. count - 1, or `limit` of them, spread evenly."""
     if limit is None or limit >= count:
-        return range(count)
+        return list(range(count))
     return np.linspace(0, count - 1, limit).round().astype(int).tolist()
