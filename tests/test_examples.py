@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -62,7 +63,7 @@ def module(monkeypatch, tmp_path):
 
 def test_there_is_a_test_for_every_example():
     names = ("look_inside", "highlight", "trackers", "search", "ray_cluster", "replica")
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names, "dask_tokens"}
 
 
 def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
@@ -172,6 +173,33 @@ def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
         "d_model=16",
     ]
     assert gf.load(tmp_path / "width-16").model.config.d_model == 16
+
+
+def test_a_cluster_encodes_what_a_training_then_reads(module, tmp_path, monkeypatch, capsys):
+    @contextmanager
+    def client(scheduler: str | None) -> Iterator[Any]:
+        assert scheduler == "tcp://there"
+        keys = iter("abcdefgh")
+        yield SimpleNamespace(
+            submit=lambda call, *arguments, pure: SimpleNamespace(
+                key=next(keys), result=lambda: call(*arguments)
+            )
+        )
+
+    distributed = SimpleNamespace(Client=client, as_completed=lambda futures: futures[::-1])
+    Tokenizer(byte_definition()).save(tmp_path / "tokenizer.json")
+    packages = {"dask": SimpleNamespace(), "dask.distributed": distributed}
+    example = module("dask_tokens", **packages)
+    small = partial(example.store_tokens, size=700)
+    monkeypatch.setattr(example, "store_tokens", small)
+    text, store = tmp_path / "text.txt", tmp_path / "store"
+    example.main(text, store, tmp_path, "tcp://there")
+    said = capsys.readouterr().out
+    assert said == "train: 2,106 tokens of 1 documents\nvalidation: 234 tokens of 1 documents\n"
+    written = (store / "manifest.json").stat().st_mtime_ns
+    changes = {"data.train.path": text, "data.store": store, "train.steps": 1, "model.d_model": 8}
+    gf.train("lm", changes | {"processor.tokenizer.path": tmp_path}, tmp_path / "run")
+    assert (store / "manifest.json").stat().st_mtime_ns == written
 
 
 def test_a_replica_answers_with_its_own_application(module, tmp_path, monkeypatch):
