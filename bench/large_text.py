@@ -1,13 +1,15 @@
 """One large text file: memory, the first word of progress, Ctrl-C, speed, kills.
 
 python bench/large_text.py PART [--megabytes 1000] [--between line|space|nothing | --text FILE]
+                                [--folder FOLDER]
 
 PART   train    a training on it: memory, first line, Ctrl-C
        store    its tokens: the speed beside that of the tokenizers library alone with all threads,
                 on the same text in the same run; memory of all processes
        resume   its tokens: killed twice and started again, the bytes beside those of one start
 
-The text is random words, by default in one line with spaces between them, or a file repeated.
+The text is random words, by default in one line with spaces between them, or a file repeated. It
+and the stores are kept in FOLDER, where the next part finds them.
 """
 
 import argparse
@@ -105,7 +107,18 @@ with headway.following(lambda what: print(what, file=sys.stderr, flush=True)):
 """
 
 
-def tokenizer_of(text: Path, place: Path) -> Path:
+def written(text: Path, megabytes: int, between: str, repeated: Path | None) -> None:
+    """Random words, or a file again and again."""
+    if repeated is None:
+        write(text, megabytes, *BETWEEN[between])
+        return
+    raw = repeated.read_bytes()
+    with text.open("wb") as out:
+        for _ in range(-(-megabytes * 10**6 // len(raw))):
+            out.write(raw)
+
+
+def learn(text: Path, tokenizer: Path) -> None:
     """Byte pairs, learned from the first 16 MB."""
     from glassformer.tokenizers.config import TokenizerConfig
     from glassformer.tokenizers.train import train_tokenizer
@@ -113,8 +126,7 @@ def tokenizer_of(text: Path, place: Path) -> Path:
     config = TokenizerConfig.parse({"kind": "bpe", "vocab_size": 8192})
     with text.open(encoding="utf-8") as file:
         parts = iter(lambda: file.read(1 << 20), "")
-        train_tokenizer(config, islice(parts, 16)).save(place / "tokenizer.json")
-    return place / "tokenizer.json"
+        train_tokenizer(config, islice(parts, 16)).save(tokenizer)
 
 
 def library_alone(text: Path, tokenizer: Path, first: int, megabytes: int) -> float:
@@ -193,11 +205,11 @@ def resume(text: Path, tokenizer: Path, place: Path) -> None:
             process.kill()
         kept = sum(1 for _ in (place / ".killed.shards").glob("0*/manifest.json"))
         print(f"killed after {line.strip()}: {kept} shards are kept", flush=True)
-    for name in ("killed", "once"):
+    for name in ("killed", "store"):
         begin = time.perf_counter()
         subprocess.run([*command, str(place / name)], check=True, stderr=subprocess.DEVNULL)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", content(place / name), flush=True)
-    print("the same bytes:", content(place / "killed") == content(place / "once"))
+    print("the same bytes:", content(place / "killed") == content(place / "store"))
 
 
 def train(text: Path, place: Path) -> None:
@@ -219,21 +231,20 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--between", choices=BETWEEN, default="space")
     parser.add_argument("--text", type=Path)
+    parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="large-text-") as folder:
-        place = Path(folder)
-        text = place / "text.txt"
-        if asked.text is None:
-            write(text, asked.megabytes, *BETWEEN[asked.between])
-        else:
-            raw = asked.text.read_bytes()
-            with text.open("wb") as out:
-                for _ in range(-(-asked.megabytes * 10**6 // len(raw))):
-                    out.write(raw)
+    with tempfile.TemporaryDirectory(prefix="large-text-") as temporary:
+        place = asked.folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        text, tokenizer = place / "text.txt", place / "tokenizer.json"
+        if not text.is_file():
+            written(text, asked.megabytes, asked.between, asked.text)
         if asked.part == "train":
             train(text, place)
-        else:
-            {"store": store, "resume": resume}[asked.part](text, tokenizer_of(text, place), place)
+            return
+        if not tokenizer.is_file():
+            learn(text, tokenizer)
+        {"store": store, "resume": resume}[asked.part](text, tokenizer, place)
 
 
 if __name__ == "__main__":

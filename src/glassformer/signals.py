@@ -12,6 +12,7 @@ STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 console."""
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C."""
+_OVERHEARING: list[list[int]] = []
 
 
 @contextmanager
@@ -47,9 +48,23 @@ def interruptions() -> Iterator[list[int]]:
             signal.signal(number, before[number] or signal.default_int_handler)
             raise KeyboardInterrupt
         received.append(number)
+        for heard in _OVERHEARING:
+            heard.append(number)
 
     with handled(receive, *STOPPING) as before:
         yield received
+
+
+@contextmanager
+def overheard() -> Iterator[list[int]]:
+    """A list that receives the signals of every `interruptions` in the body, also of one that an
+    error ends."""
+    heard: list[int] = []
+    _OVERHEARING.append(heard)
+    try:
+        yield heard
+    finally:
+        _OVERHEARING.pop()
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:
