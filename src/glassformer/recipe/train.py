@@ -160,6 +160,17 @@ class TrainConfig(Record):
         description="On a CPU: number of these parts computed at the same time, each on its share "
         "of the cores.",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="Add the gradients of micro-batches by a tree, so that 1, 2, 4, ... processes "
+        "end in the same bits; micro_batches is a power of two.",
+    )
+    skip_not_finite: int = Field(
+        default=0,
+        ge=0,
+        description="Steps in a row that are left out because their loss or gradient is not "
+        "finite; one more stops the run.",
+    )
     length: int | None = Field(
         default=None,
         ge=1,

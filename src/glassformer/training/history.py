@@ -1,6 +1,7 @@
 """What a run measured, line by line: `metrics.jsonl`, and listeners."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +17,15 @@ class History:
     """The lines of a run; those after the step at which it goes on are taken back, as their steps
     come again."""
 
-    def __init__(self, run: Path, step: int, listeners: Sequence[Listener] = ()):
-        self._path = run / "metrics.jsonl"
+    def __init__(
+        self, run: Path, step: int, listeners: Sequence[Listener] = (), written: bool = True
+    ):
+        """`written`: false for a process that leaves the file to another one."""
+        path = run / "metrics.jsonl"
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
-        write_text(self._path, "".join(_text(line) for line in self.lines))
+        if written:
+            write_text(path, "".join(_text(line) for line in self.lines))
+        self._path = path if written else Path(os.devnull)
         with writing(self._path):
             self._file = self._path.open("a", encoding="utf-8", newline="\n")
         self._listeners = listeners

@@ -22,9 +22,11 @@ from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.model_files import BASE
 
 
-def first_model(task: Task, run: Path, device: torch.device) -> tuple[Transformer, str | None]:
+def first_model(
+    task: Task, run: Path | None, device: torch.device
+) -> tuple[Transformer, str | None]:
     """The model before the first step, ready to be trained, and the SHA-256 of RUN/base.safetensors
-    (None: every weight is trained, and there is none).
+    (None: every weight is trained, and there is none; or no run is given to write it in).
 
     CheckpointError: a trunk that does not fit; ConfigError: see `adapt`, or new tokens that would
     not be trained.
@@ -35,7 +37,7 @@ def first_model(task: Task, run: Path, device: torch.device) -> tuple[Transforme
         new = [task.processor.tokenizer.specials[symbol] for symbol in own]
         weights = Path(train.init_from) / "model.safetensors"
         load_trunk(model, weights, train.finetune.keep_head, min(new, default=None))
-    if train.finetune.partial:
+    if train.finetune.partial and run is not None:
         save_weights(model, run / BASE)
         base = digest(run / BASE)
     adapt(model, train.finetune, train.seed)
