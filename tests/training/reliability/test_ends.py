@@ -56,7 +56,7 @@ def training(recipe: Path, run: Path, *options: str) -> Iterator[tuple[Any, Iter
                 pids.append(int(words[2]))
             yield words
 
-    with started([*command, *options], 240, env={**os.environ, **threads}) as process:
+    with started([*command, *options], 1200, env={**os.environ, **threads}) as process:
         try:
             yield process, told(process)
         finally:
