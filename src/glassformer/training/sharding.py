@@ -1,0 +1,188 @@
+"""A model divided among processes: a mesh of three axes, FSDP2 and tensor parallelism.
+
+    replicate   copies of everything below; their gradients are added
+    shard       each process keeps a part of every parameter, its gradient and optimizer state, and
+                all of them gather a block's parameters just before it computes (FSDP2)
+    tensor      each process computes a part of the heads and of the hidden units of a block
+
+Processes that differ in `replicate` or `shard` read different rows; those that differ in `tensor`
+alone read the same. Gradients are sums over all rows, never means: the loss of a step is divided by
+its number of targets before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    parallelize_module,
+)
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
+from glassformer.layers.feedforward import FeedForward
+from glassformer.layers.lora import adapters
+from glassformer.layers.norm import RMSNorm, rms_norm
+from glassformer.layers.stack import Stack
+from glassformer.models.transformer import Transformer
+from glassformer.shards import is_divided, local, mesh_of, whole
+
+AXES = ("replicate", "shard", "tensor")
+"""Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""
+
+
+def build_mesh(device: str, processes: int, shard: int = 1, tensor: int = 1) -> DeviceMesh:
+    """All processes as replicate x shard x tensor; ConfigError: their number is no multiple."""
+    if processes % (shard * tensor):
+        raise ConfigError(
+            f"train.distributed.shard={shard} times tensor={tensor} does not divide the "
+            f"{processes} processes; choose numbers whose product divides them."
+        )
+    sizes = (processes // (shard * tensor), shard, tensor)
+    return init_device_mesh(device, sizes, mesh_dim_names=AXES)
+
+
+def readers(mesh: DeviceMesh) -> tuple[int, int]:
+    """The place of this process among those that read different rows, and their number."""
+    replicate, shard = mesh.size(0), mesh.size(1)
+    return mesh.get_local_rank(0) * shard + mesh.get_local_rank(1), replicate * shard
+
+
+def divide(model: Transformer, mesh: DeviceMesh) -> None:
+    """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
+
+    ConfigError: heads or hidden units that `tensor` does not divide, or adapters with it.
+    """
+    if mesh["tensor"].size() > 1:
+        _divide_blocks(model, mesh["tensor"])
+    if mesh["replicate"].size() * mesh["shard"].size() > 1:
+        _shard(model, mesh)
+
+
+def _shard(model: Transformer, mesh: DeviceMesh) -> None:
+    """FSDP2: every block is gathered and freed by itself, the rest with the whole model."""
+    axes = ("replicate", "shard") if mesh["replicate"].size() > 1 else ("shard",)
+    for stack in stacks(model):
+        for block in stack.blocks:
+            fully_shard(block, mesh=mesh[axes])
+    fully_shard(model, mesh=mesh[axes])
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
+    model.register_forward_hook(_begin_optional_gradients)
+
+
+def _begin_optional_gradients(model: nn.Module, inputs: Any, output: Any) -> None:
+    """A batch may have no part of a type, so that its embedding has no gradient here; but every
+    process must send as many numbers."""
+    parts = cast(Transformer, model).embed.parts.parameters()
+    for parameter in parts if torch.is_grad_enabled() else ():
+        if parameter.requires_grad and parameter.grad is None and not is_divided(parameter):
+            parameter.grad = torch.zeros_like(parameter)
+
+
+def stacks(model: Transformer) -> list[Stack]:
+    """The encoder and the decoder, where there are."""
+    return [stack for stack in (model.encoder, model.decoder) if stack is not None]
+
+
+def _divide_blocks(model: Transformer, mesh: DeviceMesh) -> None:
+    """Tensor parallelism: queries, keys, values and hidden units by columns, the maps back to the
+    stream by rows. Embedding, norms, score bias and head stay on every process."""
+    config, n = model.config, mesh.size()
+    sizes = {
+        "n_heads": config.n_heads,
+        "n_kv_heads": config.kv_heads,
+        "d_ff": config.ff_width,
+    }
+    for name, size in sizes.items():
+        if size % n:
+            raise ConfigError(
+                f"train.distributed.tensor={n} does not divide model.{name}={size}; choose a "
+                "divisor of it."
+            )
+    if adapters(model):
+        raise ConfigError(
+            f"train.distributed.tensor={n} is not for adapters; use train.distributed.shard, or "
+            "train.finetune.method=full."
+        )
+    plan: dict[str, ParallelStyle] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, Attention):
+            columns = {f"{name}.{one}_proj": ColwiseParallel() for one in "qkv"}
+            plan |= {**columns, f"{name}.out_proj": RowwiseParallel()}
+            module.n_heads, module.n_kv_heads = module.n_heads // n, module.n_kv_heads // n
+            for one in ("q_norm", "k_norm"):
+                if (norm := getattr(module, one)) is not None:
+                    setattr(module, one, HeadNorm(norm, mesh))
+        elif isinstance(module, FeedForward):
+            maps = ["up_proj"] + ["gate_proj"] * (module.gate_proj is not None)
+            plan |= {f"{name}.{one}": ColwiseParallel() for one in maps}
+            plan[f"{name}.down_proj"] = RowwiseParallel()
+    parallelize_module(model, mesh, plan, src_data_rank=None)
+    for stack in stacks(model):
+        if stack.bias is not None:
+            stack.bias.register_forward_hook(lambda _, __, bias: _own_heads(bias, mesh))
+
+
+class HeadNorm(RMSNorm):
+    """The norm of queries or keys where a process has some of the heads: the gradient of its weight
+    is added up over all heads."""
+
+    def __init__(self, norm: RMSNorm, mesh: DeviceMesh):
+        super().__init__(len(norm.weight), epsilon=norm.epsilon)
+        self.weight, self.mesh = norm.weight, mesh
+
+    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Normalize the last axis."""
+        every = DTensor.from_local(self.weight, self.mesh, [Replicate()], run_check=False)
+        return rms_norm(x, every.to_local(grad_placements=[Partial()]), self.epsilon)
+
+
+def _own_heads(bias: Tensor, mesh: DeviceMesh) -> Tensor:
+    """The score bias of the heads of this process; gradients of all heads come back."""
+    every = DTensor.from_local(bias, mesh, [Replicate()], run_check=False)
+    return every.redistribute(placements=[Shard(1)]).to_local()
+
+
+def materialize(model: Transformer, seed: int | None, device: torch.device | str) -> None:
+    """Give a model that was divided on "meta" its memory, and the initial weights of (config,
+    seed): each parameter is drawn whole, and this process keeps its part."""
+    model.to_empty(device=device)
+    if seed is not None:
+        model.initialize(seed)
+
+
+def clip_gradients(parameters: Iterable[Tensor], most: float) -> float:
+    """Scale the gradients to a norm of at most `most`; the norm of all of them before."""
+    given = [parameter for parameter in parameters if parameter.grad is not None]
+    by_mesh: dict[Any, list[Tensor]] = defaultdict(list)
+    for parameter in given:
+        assert parameter.grad is not None
+        by_mesh[mesh_of(parameter)].append(parameter.grad)
+    norms = [whole(nn.utils.get_total_norm(gradients)) for gradients in by_mesh.values()]
+    norm = torch.stack(norms).norm() if len(norms) > 1 else norms[0]
+    nn.utils.clip_grads_with_norm_(given, most, norm)
+    return float(norm)
+
+
+def whole_tensors(divided: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Each tensor whole, on the CPU, one after the other; all processes must ask for all of them,
+    and only the first needs to keep them."""
+    for name, tensor in divided.items():
+        yield name, whole(tensor).detach().cpu()
+
+
+def bytes_here(tensors: Iterable[Tensor]) -> int:
+    """Bytes of these tensors that this process holds."""
+    return sum(part.numel() * part.element_size() for part in map(local, tensors))
