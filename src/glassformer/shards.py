@@ -23,6 +23,12 @@ def is_divided(tensor: Tensor) -> bool:
     return mesh_of(tensor) is not None
 
 
+def groups_of(tensor: Tensor) -> tuple[Any, ...]:
+    """The groups of processes that hold the other parts of a tensor, one for each time it is
+    cut."""
+    return tuple(group for *_, group in _cuts(tensor)) if is_divided(tensor) else ()
+
+
 def local(tensor: Tensor) -> Tensor:
     """The numbers that this process holds, sharing their memory."""
     divided: Any = tensor

@@ -10,12 +10,15 @@ alone read the same. Gradients are sums over all rows, never means: the loss of 
 its number of targets before.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.distributed import all_reduce
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
@@ -34,7 +37,7 @@ from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
-from glassformer.shards import is_divided, local, mesh_of, whole
+from glassformer.shards import groups_of, is_divided, local, mesh_of, whole
 
 AXES = ("replicate", "shard", "tensor")
 """Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""
@@ -60,11 +63,13 @@ def readers(mesh: DeviceMesh) -> tuple[int, int]:
 def divide(model: Transformer, mesh: DeviceMesh) -> None:
     """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
 
-    ConfigError: heads or hidden units that `tensor` does not divide, or adapters with it.
+    A mesh of `replicate` alone divides nothing: the step adds the gradients. ConfigError: heads or
+    hidden units that `tensor` does not divide, or adapters with it.
     """
-    if mesh["tensor"].size() > 1:
+    replicate, shard, tensor = (mesh.size(axis) for axis in range(len(AXES)))
+    if tensor > 1:
         _divide_blocks(model, mesh["tensor"])
-    if mesh["replicate"].size() * mesh["shard"].size() > 1:
+    if shard > 1 or (tensor > 1 and replicate > 1):
         _shard(model, mesh)
 
 
@@ -75,18 +80,21 @@ def _shard(model: Transformer, mesh: DeviceMesh) -> None:
         for block in stack.blocks:
             fully_shard(block, mesh=mesh[axes])
     fully_shard(model, mesh=mesh[axes])
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nobody changes logits in place
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
-    model.register_forward_hook(_begin_optional_gradients)
+    model.register_forward_hook(_after_forward)
 
 
-def _begin_optional_gradients(model: nn.Module, inputs: Any, output: Any) -> None:
-    """A batch may have no part of a type, so that its embedding has no gradient here; but every
-    process must send as many numbers."""
-    parts = cast(Transformer, model).embed.parts.parameters()
-    for parameter in parts if torch.is_grad_enabled() else ():
+def _after_forward(model: nn.Module, inputs: Any, output: Any) -> None:
+    """With gradients: a batch may have no part of a type, so that its embedding has none here; but
+    every process must send as many numbers. Without: free what was gathered outside the blocks."""
+    if not torch.is_grad_enabled():
+        cast(FSDPModule, model).reshard()
+        return
+    for parameter in cast(Transformer, model).embed.parts.parameters():
         if parameter.requires_grad and parameter.grad is None and not is_divided(parameter):
             parameter.grad = torch.zeros_like(parameter)
 
@@ -132,7 +140,7 @@ def _divide_blocks(model: Transformer, mesh: DeviceMesh) -> None:
     parallelize_module(model, mesh, plan, src_data_rank=None)
     for stack in stacks(model):
         if stack.bias is not None:
-            stack.bias.register_forward_hook(lambda _, __, bias: _own_heads(bias, mesh))
+            stack.bias.register_forward_hook(partial(_own_heads, mesh))
 
 
 class HeadNorm(RMSNorm):
@@ -149,7 +157,7 @@ class HeadNorm(RMSNorm):
         return rms_norm(x, every.to_local(grad_placements=[Partial()]), self.epsilon)
 
 
-def _own_heads(bias: Tensor, mesh: DeviceMesh) -> Tensor:
+def _own_heads(mesh: DeviceMesh, module: nn.Module, inputs: Any, bias: Tensor) -> Tensor:
     """The score bias of the heads of this process; gradients of all heads come back."""
     every = DTensor.from_local(bias, mesh, [Replicate()], run_check=False)
     return every.redistribute(placements=[Shard(1)]).to_local()
@@ -165,15 +173,36 @@ def materialize(model: Transformer, seed: int | None, device: torch.device | str
 
 def clip_gradients(parameters: Iterable[Tensor], most: float) -> float:
     """Scale the gradients to a norm of at most `most`; the norm of all of them before."""
-    given = [parameter for parameter in parameters if parameter.grad is not None]
     by_mesh: dict[Any, list[Tensor]] = defaultdict(list)
-    for parameter in given:
-        assert parameter.grad is not None
-        by_mesh[mesh_of(parameter)].append(parameter.grad)
-    norms = [whole(nn.utils.get_total_norm(gradients)) for gradients in by_mesh.values()]
-    norm = torch.stack(norms).norm() if len(norms) > 1 else norms[0]
-    nn.utils.clip_grads_with_norm_(given, most, norm)
+    by_groups: dict[tuple[Any, ...], list[Tensor]] = defaultdict(list)
+    for parameter in parameters:
+        if (gradient := parameter.grad) is not None:
+            by_mesh[mesh_of(parameter)].append(parameter)
+            by_groups[groups_of(gradient)].append(local(gradient))
+    norms = []
+    for groups, parts in by_groups.items():
+        norm = nn.utils.get_total_norm(parts)
+        for group in groups:
+            all_reduce(norm.square_(), group=group)
+            norm.sqrt_()
+        norms.append(norm)
+    norm = norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+    for some in by_mesh.values():
+        nn.utils.clip_grads_with_norm_(some, most, norm)
     return float(norm)
+
+
+def forget_unread(model: Transformer, mesh: DeviceMesh) -> None:
+    """Leave out of a step the embeddings of parts that no process has read, as one process does:
+    their gradient is None."""
+    gradients = {one: one.grad for one in model.embed.parts.parameters() if one.grad is not None}
+    if not gradients:
+        return
+    read = torch.stack([local(one).any() for one in gradients.values()]).float()
+    for axis in AXES:
+        all_reduce(read, group=mesh.get_group(axis))
+    for parameter, anywhere in zip(gradients, read.tolist(), strict=True):
+        parameter.grad = gradients[parameter] if anywhere else None
 
 
 def whole_tensors(divided: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
