@@ -13,31 +13,19 @@ its number of targets before.
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.distributed import all_reduce
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    ParallelStyle,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import Attention
-from glassformer.layers.feedforward import FeedForward
-from glassformer.layers.lora import adapters
-from glassformer.layers.norm import RMSNorm, rms_norm
-from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.shards import groups_of, is_divided, local, mesh_of, whole
+from glassformer.training.tensor_parallel import divide_blocks, stacks
 
 AXES = ("replicate", "shard", "tensor")
 """Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""
@@ -60,25 +48,29 @@ def readers(mesh: DeviceMesh) -> tuple[int, int]:
     return mesh.get_local_rank(0) * shard + mesh.get_local_rank(1), replicate * shard
 
 
-def divide(model: Transformer, mesh: DeviceMesh) -> None:
+def divide(model: Transformer, mesh: DeviceMesh, precision: torch.dtype = torch.float32) -> None:
     """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
 
-    A mesh of `replicate` alone divides nothing: the step adds the gradients. ConfigError: heads or
-    hidden units that `tensor` does not divide, or adapters with it.
+    A mesh of `replicate` alone divides nothing: the step adds the gradients. With a `precision` of
+    bfloat16, the parameters of blocks are gathered in it, and gradients added in float32.
+    ConfigError: heads or hidden units that `tensor` does not divide, or adapters with it.
     """
     replicate, shard, tensor = (mesh.size(axis) for axis in range(len(AXES)))
     if tensor > 1:
-        _divide_blocks(model, mesh["tensor"])
+        divide_blocks(model, mesh["tensor"])
     if shard > 1 or (tensor > 1 and replicate > 1):
-        _shard(model, mesh)
+        _shard(model, mesh, precision)
 
 
-def _shard(model: Transformer, mesh: DeviceMesh) -> None:
+def _shard(model: Transformer, mesh: DeviceMesh, precision: torch.dtype) -> None:
     """FSDP2: every block is gathered and freed by itself, the rest with the whole model."""
     axes = ("replicate", "shard") if mesh["replicate"].size() > 1 else ("shard",)
+    policy = MixedPrecisionPolicy()
+    if precision != torch.float32:
+        policy = MixedPrecisionPolicy(precision, torch.float32, cast_forward_inputs=False)
     for stack in stacks(model):
         for block in stack.blocks:
-            fully_shard(block, mesh=mesh[axes])
+            fully_shard(block, mesh=mesh[axes], mp_policy=policy)
     fully_shard(model, mesh=mesh[axes])
     warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nobody changes logits in place
     for module in model.modules():
@@ -97,70 +89,6 @@ def _after_forward(model: nn.Module, inputs: Any, output: Any) -> None:
     for parameter in cast(Transformer, model).embed.parts.parameters():
         if parameter.requires_grad and parameter.grad is None and not is_divided(parameter):
             parameter.grad = torch.zeros_like(parameter)
-
-
-def stacks(model: Transformer) -> list[Stack]:
-    """The encoder and the decoder, where there are."""
-    return [stack for stack in (model.encoder, model.decoder) if stack is not None]
-
-
-def _divide_blocks(model: Transformer, mesh: DeviceMesh) -> None:
-    """Tensor parallelism: queries, keys, values and hidden units by columns, the maps back to the
-    stream by rows. Embedding, norms, score bias and head stay on every process."""
-    config, n = model.config, mesh.size()
-    sizes = {
-        "n_heads": config.n_heads,
-        "n_kv_heads": config.kv_heads,
-        "d_ff": config.ff_width,
-    }
-    for name, size in sizes.items():
-        if size % n:
-            raise ConfigError(
-                f"train.distributed.tensor={n} does not divide model.{name}={size}; choose a "
-                "divisor of it."
-            )
-    if adapters(model):
-        raise ConfigError(
-            f"train.distributed.tensor={n} is not for adapters; use train.distributed.shard, or "
-            "train.finetune.method=full."
-        )
-    plan: dict[str, ParallelStyle] = {}
-    for name, module in model.named_modules():
-        if isinstance(module, Attention):
-            columns = {f"{name}.{one}_proj": ColwiseParallel() for one in "qkv"}
-            plan |= {**columns, f"{name}.out_proj": RowwiseParallel()}
-            module.n_heads, module.n_kv_heads = module.n_heads // n, module.n_kv_heads // n
-            for one in ("q_norm", "k_norm"):
-                if (norm := getattr(module, one)) is not None:
-                    setattr(module, one, HeadNorm(norm, mesh))
-        elif isinstance(module, FeedForward):
-            maps = ["up_proj"] + ["gate_proj"] * (module.gate_proj is not None)
-            plan |= {f"{name}.{one}": ColwiseParallel() for one in maps}
-            plan[f"{name}.down_proj"] = RowwiseParallel()
-    parallelize_module(model, mesh, plan, src_data_rank=None)
-    for stack in stacks(model):
-        if stack.bias is not None:
-            stack.bias.register_forward_hook(partial(_own_heads, mesh))
-
-
-class HeadNorm(RMSNorm):
-    """The norm of queries or keys where a process has some of the heads: the gradient of its weight
-    is added up over all heads."""
-
-    def __init__(self, norm: RMSNorm, mesh: DeviceMesh):
-        super().__init__(len(norm.weight), epsilon=norm.epsilon)
-        self.weight, self.mesh = norm.weight, mesh
-
-    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """Normalize the last axis."""
-        every = DTensor.from_local(self.weight, self.mesh, [Replicate()], run_check=False)
-        return rms_norm(x, every.to_local(grad_placements=[Partial()]), self.epsilon)
-
-
-def _own_heads(mesh: DeviceMesh, module: nn.Module, inputs: Any, bias: Tensor) -> Tensor:
-    """The score bias of the heads of this process; gradients of all heads come back."""
-    every = DTensor.from_local(bias, mesh, [Replicate()], run_check=False)
-    return every.redistribute(placements=[Shard(1)]).to_local()
 
 
 def materialize(model: Transformer, seed: int | None, device: torch.device | str) -> None:
