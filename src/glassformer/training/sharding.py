@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.distributed import all_reduce
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
@@ -48,29 +48,26 @@ def readers(mesh: DeviceMesh) -> tuple[int, int]:
     return mesh.get_local_rank(0) * shard + mesh.get_local_rank(1), replicate * shard
 
 
-def divide(model: Transformer, mesh: DeviceMesh, precision: torch.dtype = torch.float32) -> None:
+def divide(model: Transformer, mesh: DeviceMesh) -> None:
     """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
 
-    A mesh of `replicate` alone divides nothing: the step adds the gradients. With a `precision` of
-    bfloat16, the parameters of blocks are gathered in it, and gradients added in float32.
-    ConfigError: heads or hidden units that `tensor` does not divide, or adapters with it.
+    A mesh of `replicate` alone divides nothing: the step adds the gradients. ConfigError: heads or
+    hidden units that `tensor` does not divide, or adapters with it.
     """
     replicate, shard, tensor = (mesh.size(axis) for axis in range(len(AXES)))
     if tensor > 1:
         divide_blocks(model, mesh["tensor"])
     if shard > 1 or (tensor > 1 and replicate > 1):
-        _shard(model, mesh, precision)
+        _shard(model, mesh)
 
 
-def _shard(model: Transformer, mesh: DeviceMesh, precision: torch.dtype) -> None:
-    """FSDP2: every block is gathered and freed by itself, the rest with the whole model."""
+def _shard(model: Transformer, mesh: DeviceMesh) -> None:
+    """FSDP2: every block is gathered and freed by itself, the rest with the whole model; parameters
+    and gradients travel in their own precision."""
     axes = ("replicate", "shard") if mesh["replicate"].size() > 1 else ("shard",)
-    policy = MixedPrecisionPolicy()
-    if precision != torch.float32:
-        policy = MixedPrecisionPolicy(precision, torch.float32, cast_forward_inputs=False)
     for stack in stacks(model):
         for block in stack.blocks:
-            fully_shard(block, mesh=mesh[axes], mp_policy=policy)
+            fully_shard(block, mesh=mesh[axes])
     fully_shard(model, mesh=mesh[axes])
     warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nobody changes logits in place
     for module in model.modules():
