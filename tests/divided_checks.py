@@ -9,10 +9,13 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import distributed
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import tiny
 from glassformer.batch import IGNORE, Batch, Part, Positions
@@ -300,8 +303,73 @@ def load(case: str, mesh: list[int], kind: str, files: list[str]) -> dict[str, A
     return found
 
 
+class Sent(TorchDispatchMode):
+    """Calls and bytes of collectives, by operation."""
+
+    OPERATIONS: ClassVar = {
+        "c10d._allgather_base_": ("all-gather", 0),
+        "c10d.allgather_": ("all-gather", 0),
+        "c10d._reduce_scatter_base_": ("reduce-scatter", 1),
+        "c10d.allreduce_": ("all-reduce", 0),
+        "_c10d_functional.all_reduce": ("all-reduce", 0),
+        "_c10d_functional.all_gather_into_tensor": ("all-gather", None),
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.found: dict[str, list[int]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented  # first into operations on the parts
+        result = func(*args, **(kwargs or {}))
+        name = str(func).rpartition(".")[0]
+        if (
+            name.startswith(("c10d.", "_c10d_functional."))
+            and "wait_" not in name
+            and "wrap_" not in name
+        ):
+            operation, at = self.OPERATIONS[name]
+            tensors = tree_leaves(result if at is None else args[at])
+            total = self.found.setdefault(operation, [0, 0])
+            total[0] += 1
+            total[1] += sum(one.numel() * one.element_size() for one in tensors)
+        return result
+
+
+def plain(case: str) -> Batch:
+    """Rows of one length, without padding."""
+    tokens = tiny.tokens(ROWS // 4, LENGTH)
+    source = Batch(tokens) if case == "encoder-decoder" else None
+    return Batch(tokens, targets=tokens, source=source)
+
+
+def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, Any]:
+    """What a step of two micro-batches in each process holds and sends, by the first process."""
+    found = {}
+    for case in cases:
+        for shard, tensor in meshes:
+            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+            model = model_of(case)
+            sharding.divide(model, mesh)
+            optimizer, sent = Optimizer(model, OptimizerConfig(kind=kind)), Sent()  # pyright: ignore
+            with sent:
+                for _ in range(2):
+                    loss_of(model, plain(case)).backward()
+                if shard * tensor == 1:
+                    flat = torch.cat([one.grad.flatten() for one in optimizer.parameters])
+                    distributed.all_reduce(flat)
+            gradients = sharding.bytes_here(one.grad for one in optimizer.parameters)
+            with sent:
+                optimizer.step(1.0)
+            held = sharding.bytes_here(model.parameters())
+            state = sharding.bytes_here(optimizer.state().values())
+            found[f"{case} {shard}x{tensor}"] = [held, gradients, state, sent.found]
+    return found
+
+
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
-    one.__name__: one for one in (gradients, losses, initial, save, load)
+    one.__name__: one for one in (gradients, losses, initial, save, load, counted)
 }
 
 

@@ -23,6 +23,12 @@ def is_divided(tensor: Tensor) -> bool:
     return mesh_of(tensor) is not None
 
 
+def cuts(tensor: Tensor) -> int:
+    """How often a tensor is cut: the axes of the mesh along which processes have other parts."""
+    divided: Any = tensor
+    return sum(not one.is_replicate() for one in divided.placements) if is_divided(tensor) else 0
+
+
 def groups_of(tensor: Tensor) -> tuple[Any, ...]:
     """The groups of processes that hold the other parts of a tensor, one for each time it is
     cut."""

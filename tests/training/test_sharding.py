@@ -1,12 +1,6 @@
 """A model divided among processes computes what it computes alone; tests/divided_checks.py is what
 the processes run."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import distributed
@@ -20,27 +14,9 @@ from glassformer.finetune.adapters import add_adapters
 from glassformer.models import Transformer
 from glassformer.shards import like, own
 from glassformer.training import sharding
+from torchrun import MESHES, launched
 
-TESTS = Path(__file__).parents[1]
 EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few hundred terms
-
-
-def launched(processes: int, asked: list, folder: Path, seconds: int = 280) -> list[dict]:
-    """What the checks find in so many processes of torchrun."""
-    file = folder / "found.json"
-    file.unlink(missing_ok=True)
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", str(processes)),
-        *(str(TESTS / "divided_checks.py"), json.dumps(asked), str(file)),
-    ]
-    path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
-    )
-    assert done.returncode == 0, done.stderr[:8000]
-    return json.loads(file.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -110,9 +86,6 @@ def test_numbers_that_do_not_divide_are_refused(ranks):
     add_adapters(adapted)
     with pytest.raises(ConfigError, match=r"tensor=2 is not for adapters; use train\.dist"):
         sharding.divide(adapted, sharding.build_mesh("cpu", 8, 1, 2))
-
-
-MESHES = {2: [[1, 1], [2, 1], [1, 2]], 4: [[4, 1], [2, 1], [2, 2], [1, 2]]}
 
 
 @pytest.mark.slow
