@@ -282,7 +282,8 @@ def _plan_cluster(
 ) -> None:
     from glassformer.training.cluster import Hardware, plan_cluster
 
-    hardware = Hardware.parse(dict(figure.partition("=")[::2] for figure in figures))
+    pairs = (figure.partition("=") for figure in figures)
+    hardware = Hardware.parse({name: value for name, _, value in pairs})
     made = plan_cluster(recipe, nodes, hardware=hardware, **given(divided))
     if as_json:
         print_json(made.as_json())
