@@ -25,8 +25,7 @@ def is_divided(tensor: Tensor) -> bool:
 
 def cuts(tensor: Tensor) -> int:
     """How often a tensor is cut: the axes of the mesh along which processes have other parts."""
-    divided: Any = tensor
-    return sum(not one.is_replicate() for one in divided.placements) if is_divided(tensor) else 0
+    return len(_cut_axes(tensor)) if is_divided(tensor) else 0
 
 
 def groups_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -90,10 +89,14 @@ def _cuts(tensor: Any) -> list[tuple[int, int, int, Any]]:
     group of those that have the others. The last axis of the mesh cuts first, as torch does."""
     mesh = tensor.device_mesh
     return [
-        (placement.dim, mesh.size(axis), mesh.get_local_rank(axis), mesh.get_group(axis))
-        for axis, placement in reversed(list(enumerate(tensor.placements)))
-        if not placement.is_replicate()
+        (tensor.placements[at].dim, mesh.size(at), mesh.get_local_rank(at), mesh.get_group(at))
+        for at in reversed(_cut_axes(tensor))
     ]
+
+
+def _cut_axes(tensor: Any) -> list[int]:
+    mesh, placements = tensor.device_mesh, enumerate(tensor.placements)
+    return [at for at, one in placements if not one.is_replicate() and mesh.size(at) > 1]
 
 
 def _gathered(part: Tensor, dim: int, length: int, parts: int, group: Any) -> Tensor:

@@ -1,9 +1,13 @@
 """The plan of many machines: what it counts is what real processes hold and send."""
 
 import json
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 import tiny
 from divided_checks import CASES, LENGTH, ROWS
@@ -70,6 +74,26 @@ def test_what_cannot_be_is_refused(tmp_path):
         plan_cluster(large(tmp_path), 2, 8, shard=3)
     with pytest.raises(ConfigError, match=r"hardware\.mfu: .* got 2"):
         Hardware.parse({"mfu": 2})
+
+
+def test_the_scripts_of_the_page_can_be_read():
+    """The sbatch file by bash, the manifest as YAML, and the same torchrun options in both."""
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    (script,) = [one for one in blocks if one.startswith("#!/bin/bash")]
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (manifest,) = [one for one in blocks if one.startswith("apiVersion")]
+    service, job = yaml.safe_load_all(manifest)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert f"{job['metadata']['name']}-0.{pod['subdomain']}" in " ".join(
+        pod["containers"][0]["args"]
+    )
+    flags = lambda text: set(re.findall(r"--[a-z][a-z-]*", text))
+    ours = {"--run", "--requeue", "--resume"}
+    used = flags(" ".join(pod["containers"][0]["args"])) - ours
+    assert used == flags(script.partition("srun")[2]) - ours
 
 
 @pytest.mark.slow

@@ -131,13 +131,11 @@ def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
     for name, one in model.named_parameters():
         if not (one.requires_grad and is_block_matrix(name, one)):
             continue
-        if shard > 1:
-            yield Collective(
-                "Muon's directions", "all-gather", "shard", 1, bytes_here([one]) * shard
-            )
-        if tensor > 1 and cuts(one) > (shard > 1):
-            whole = one.numel() * one.element_size()
-            yield Collective("Muon's directions", "all-gather", "tensor", 1, whole)
+        sizes = {"shard": bytes_here([one]) * shard} if shard > 1 else {}
+        if cuts(one) > len(sizes):
+            sizes["tensor"] = one.numel() * one.element_size()
+        for axis, size in sizes.items():
+            yield Collective("Muon's directions", "all-gather", axis, 1, size)
 
 
 def ring_seconds(
