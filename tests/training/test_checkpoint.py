@@ -8,6 +8,7 @@ import torch
 
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
+from glassformer.recipe.train import SaveConfig
 from glassformer.training.checkpoint import FILES, Checkpoints, State
 from small_runs import go, hashes, recipe
 
@@ -22,7 +23,7 @@ def model(fill: float = 0.0) -> Transformer:
 
 
 def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Checkpoints:
-    checkpoints = Checkpoints(folder, keep)
+    checkpoints = Checkpoints(folder, SaveConfig(keep_last=keep))
     for step in steps:
         state = State(step, "d", best_step=best, best_score=1.0 if best else None)
         checkpoints.save(model(step), {"a:b": torch.full((2,), step)}, state)
@@ -32,7 +33,7 @@ def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Check
 def test_what_was_saved_comes_back(tmp_path):
     checkpoints = saved(tmp_path, 3, 7)
     assert checkpoints.steps() == [3, 7]
-    assert checkpoints.newest() == (State(7, "d"), [])
+    assert checkpoints.newest() == (State(7, "d"), {})
     made = model()
     assert checkpoints.load(3, made)["a:b"].tolist() == [3, 3]
     assert (made.embed.element.weight == 3).all()
@@ -109,7 +110,7 @@ def test_damage_in_the_newest_is_passed_over_for_the_older_with_a_reason(tmp_pat
     state, passed = checkpoints.newest()
     assert state.step == 3
     assert len(passed) == 1
-    assert "step-00000007" in passed[0]
+    assert "step-00000007" in passed[7]
 
 
 def test_nothing_whole_is_one_error(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from command_line import tree
 from glassformer.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.tasks.text_generation import TextGeneration
-from glassformer.training import loop
+from glassformer.training import loop, saving
 from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import is_own
 from small_drawings import recipe as drawing_recipe
@@ -455,7 +455,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
     made, run = recipe(tmp_path), tmp_path / "x"
     go(made, tmp_path / "whole")
 
-    real = loop.export
+    real = saving.export
 
     def killed_at(step: int):
         def export(*arguments):
@@ -467,7 +467,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
 
     for step, resume in ((4, False), (8, True)):
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "export", killed_at(step))
+            patch.setattr(saving, "export", killed_at(step))
             with pytest.raises(KeyboardInterrupt):
                 go(made, run, resume)
         newest = run / "checkpoints" / f"step-{step:08d}" / "model.safetensors"

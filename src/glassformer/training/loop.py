@@ -33,7 +33,7 @@ from glassformer.training.history import History, Listener
 from glassformer.training.machine import choose_machine, environment, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_card import Origin
-from glassformer.training.model_files import check_there, export, is_exported, save_inputs
+from glassformer.training.model_files import check_there, export, save_inputs
 from glassformer.training.opening import opening
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import cpu_threads, micro_batch_threads
@@ -41,6 +41,7 @@ from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.report import write_report
 from glassformer.training.run_folder import held, prepare, unchanged
+from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate
 from glassformer.training.start import first_model, model_to_fill
 from glassformer.training.step import StepResult, flops, training_step
@@ -96,6 +97,7 @@ def train(
             return training.go()
         finally:
             progress.close()
+            training.saving.close()
             training.history.close()
 
 
@@ -112,7 +114,7 @@ class _Training:
     ):
         self.run, self.progress, self.task = run, progress, task
         config = task.recipe.train
-        self.checkpoints = Checkpoints(run, config.save.keep_last)
+        self.checkpoints = Checkpoints(run, config.save)
         self.checkpoints.sweep()
         self.state = self.checkpoints.first(resume, task.fingerprint, progress.message)
         keep_freed_memory()
@@ -139,7 +141,7 @@ class _Training:
         self.flops = flops(task.recipe, task.length)
         self.history = History(run, self.state.step, listeners)
         self.scores = self.history.scores()
-        self.saved = self.state.step
+        self.saving = Saving(task, self.checkpoints, self.history, self.state, progress.message)
         self.per_step = 0.0
         self.measured_again = False
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
@@ -153,7 +155,7 @@ class _Training:
         baselines = recorded(self.task, self.history, self.state.step)
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
-            self._export_again()
+            self.state = self.saving.restore(self.state, self.origin)
         config = self.config
         with (
             interruptions() as signals,
@@ -171,8 +173,9 @@ class _Training:
                     self.sample()
                 if step % config.save.every == 0 or better or last:
                     self.save(better)
-            if self.saved != self.state.step:  # interrupted between two checkpoints
-                self.save(better=False)
+            self.state = self.saving.wait(self.state)
+            if self.saving.step != self.state.step:  # interrupted between two checkpoints
+                self.save(better=False, stopped=True)
             interrupted = signals[0] if signals and self.state.step < config.steps else None
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
@@ -289,7 +292,7 @@ class _Training:
         than the best."""
         if self.history.since(self.state.step, "averaged"):
             return  # done before this run was resumed
-        steps = self.checkpoints.steps()[-self.config.save.average_checkpoints :]
+        steps = self.checkpoints.regular()[-self.config.save.average_checkpoints :]
         mean = self._model_to_fill(self.machine.device)
         self.checkpoints.load_mean(steps, mean)
         scores = self.task.scores(mean, self.machine.precision)
@@ -336,7 +339,7 @@ class _Training:
         shown = printable(sample.text.strip()).replace("\n", "\n    ")
         self.progress.message(f"    {shown}\n")
 
-    def save(self, better: bool) -> None:
+    def save(self, better: bool, stopped: bool = False) -> None:
         """Save a checkpoint, and the model itself if it is the best (or if nothing is validated).
 
         Weights that are not finite are not saved: a large step can overflow them after a loss that
@@ -348,38 +351,25 @@ class _Training:
                 f"{REMEDY}"
             )
         check_there(self.run)
-        self.checkpoints.save(self.model, self.optimizer.state(), self.state)
-        self.saved = self.state.step
-        if better or not self.task.validated:
-            export(self.model, self.task, self.run, self.state.step, self.scores, self.origin)
+        step, config = self.state.step, self.config
+        self.state = self.saving.save(
+            self.model,
+            self.optimizer.state(),
+            replace(self.state, between=stopped and step % config.save.every != 0),
+            self.origin,
+            exported=better or not self.task.validated,
+            last=stopped or step == config.steps,
+        )
         self._report()
 
     def _report(self) -> None:
-        write_report(self.run, self.task, self.history.lines, self.resolved)
+        try:
+            write_report(self.run, self.task, self.history.lines, self.resolved)
+        except CheckpointError as error:  # a page is not worth losing a run
+            self.progress.message(f"no report at step {self.state.step}: {error}")
 
     def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
         return model_to_fill(self.task.recipe, self.run, self.state.base, device)
-
-    def _export_again(self) -> None:
-        """Make sure that the run folder holds its best model: the run may have been killed before
-        it was written."""
-        step = self.state.best_step if self.task.validated else self.state.step
-        if step is None:
-            return
-        if means := self.history.since(step, "averaged_taken"):  # nothing was better since
-            self.state = replace(
-                self.state, best_score=means[-1].get(f"validation_{self.config.evaluate.best}")
-            )
-            return
-        if not self.config.finetune.partial and is_exported(self.run, self.checkpoints.path(step)):
-            return
-        try:
-            best = self._model_to_fill()
-            self.checkpoints.load(step, best)
-        except CheckpointError as error:
-            self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
-            return
-        export(best, self.task, self.run, step, self.history.scores(step), self.origin)
 
     def _where_it_stood(self, batches: list[Batch], step: int) -> str:
         return (
