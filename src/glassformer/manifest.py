@@ -2,8 +2,8 @@
 
     manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
 
-While files are replaced, a name has a list of two entries: the file before and the new one. So a
-process that is killed in between leaves files that are as the manifest says.
+While files are replaced, a name has a list of two entries: the file before (null: there was none)
+and the new one. So a process that is killed in between leaves files that are as the manifest says.
 """
 
 import shutil
@@ -29,7 +29,7 @@ from glassformer.files import (
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
-Entry = dict[str, Any]
+Entry = dict[str, Any] | None
 
 
 def digest(file: Path) -> str:
@@ -82,9 +82,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_files(folder: Path) -> Iterator[Path]:
+def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
     """A temporary folder for new files, which replace those of `folder` at the end, with its
-    manifest; a file that is not replaced keeps its entry."""
+    manifest; a file that is not replaced keeps its entry.
+
+    The file named `last` is there only if all others are.
+    """
     temporary = folder / f".tmp-{NAME}"
     with writing(folder):
         shutil.rmtree(temporary, ignore_errors=True)
@@ -92,8 +95,11 @@ def replacing_files(folder: Path) -> Iterator[Path]:
         try:
             yield temporary
             before, new = _read(folder) or {}, _entries(temporary)
-            _write(folder, before | {name: [*before.get(name, []), *new[name]] for name in new})
-            for name in new:
+            meanwhile = {name: [*before.get(name, [None]), *new[name]] for name in new}
+            _write(folder, before | meanwhile)
+            for name in sorted(new, key=lambda name: name == last):
+                if name == last:
+                    sync(folder)
                 patiently(partial((temporary / name).replace, folder / name))
             sync(folder)
             _write(folder, before | new)
@@ -126,13 +132,15 @@ def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
             return None
         files = {
             name: [
-                {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
+                None
+                if one is None
+                else {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
                 for one in (own if isinstance(own, list) else [own])
             ]
             for name, own in values["files"].items()
         }
         plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
-        return files if plain and all(files.values()) else None
+        return files if plain and all(map(any, files.values())) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
@@ -157,13 +165,15 @@ def _difference(
     compared = [name for name in sorted(entries) if only is None or name in only]
     sizes: dict[str, int] = {}
     for name in compared:
-        file, expected = folder / name, sorted({one["bytes"] for one in entries[name]})
+        file, expected = folder / name, sorted({one["bytes"] for one in entries[name] if one})
         if not file.is_file():
+            if None in entries[name] and not file.exists():
+                continue
             return f"{file} is missing"
         sizes[name] = file.stat().st_size
         if sizes[name] not in expected:
             return f"{file} has {sizes[name]} bytes instead of {expected[-1]}"
-    for name in compared:
+    for name in sizes:
         try:
             found = {"bytes": sizes[name], "sha256": digest(folder / name)}
         except OSError as error:

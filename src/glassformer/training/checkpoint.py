@@ -114,9 +114,8 @@ class Checkpoints:
             save_trained(model, folder / WEIGHTS)
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
-        if state.best_step is not None:
-            write_json(self.folder / BEST, {"step": state.best_step, "score": state.best_score})
-        self._prune(state)
+        with suppress(OSError, CheckpointError):  # it is tried again after the next save
+            self._tidy(state)
 
     def regular(self, newest: int | None = None) -> list[int]:
         """The steps up to `newest` that a run has that was never stopped."""
@@ -129,12 +128,14 @@ class Checkpoints:
         except CheckpointError:
             return False
 
-    def _prune(self, state: State) -> None:
+    def _tidy(self, state: State) -> None:
+        self.sweep()  # what a refused removal left
+        if state.best_step is not None:
+            write_json(self.folder / BEST, {"step": state.best_step, "score": state.best_score})
         keep = kept(self.regular(state.step), self.keep, state.best_step)
         for step in self.steps():
             if step not in keep:
-                with suppress(OSError):  # it is tried again after the next save
-                    remove_folder(self.path(step))
+                remove_folder(self.path(step))
 
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""

@@ -8,7 +8,6 @@ there in part.
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +37,15 @@ class Tree:
                 self.write(place / name, own)
             else:
                 (place / name).write_bytes(self.files[own])
+
+    def paths(self, of: int = ROOT, at: str = "") -> Iterator[tuple[str, bytes | None]]:
+        """Every folder and every file with its bytes."""
+        for name, own in self.folders[of].items():
+            if own in self.folders:
+                yield f"{at}{name}/", None
+                yield from self.paths(own, f"{at}{name}/")
+            else:
+                yield f"{at}{name}", self.files[own]
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,18 @@ class Trace:
             tree.folders.setdefault(folder, {})[name] = own
         return tree
 
+    def disks(self, every: bool) -> Iterator[tuple[int, Loss, Tree]]:
+        """What may be on disk after each step, each once: with `every` loss, or none and all."""
+        seen = set()
+        for end in range(len(self) + 1):
+            few = {Loss(), Loss(frozenset(self.pending(end)))}
+            for loss in self.losses(end) if every else few:
+                tree = self.after(end, loss)
+                key = end == len(self), frozenset(tree.paths())
+                if key not in seen:
+                    seen.add(key)
+                    yield end, loss, tree
+
     def told(self, end: int, loss: Loss) -> str:
         """The last steps before the power went, for a message."""
         lines = [
@@ -199,10 +219,3 @@ def traced(root: Path) -> Iterator[Trace]:
             patch.setattr(os, name, followed(getattr(os, name), name))
         yield trace
     trace.look()
-
-
-def found(trace: Trace, end: int, loss: Loss, place: Path) -> Path:
-    """The folder that is there after the power came back."""
-    shutil.rmtree(place, ignore_errors=True)
-    trace.after(end, loss).write(place)
-    return place
