@@ -102,6 +102,20 @@ class SaveConfig(Record):
     keep_last: int = Field(
         default=2, ge=1, description="Newest checkpoints to keep beside the best."
     )
+    keep_every: int | None = Field(
+        default=None,
+        ge=1,
+        description="Also keep the checkpoints at multiples of this number of steps.",
+    )
+    keep_thinned: bool = Field(
+        default=False,
+        description="Also keep older checkpoints, the fewer the older: one or two for each "
+        "doubling of their age.",
+    )
+    background: bool = Field(
+        default=False,
+        description="Write checkpoints while training goes on, from a copy in memory.",
+    )
     average_checkpoints: int = Field(
         default=1,
         ge=1,
@@ -109,10 +123,15 @@ class SaveConfig(Record):
     )
 
     @model_validator(mode="after")
-    def _keeps_what_it_averages(self) -> Self:
+    def _keeps_what_it_asks_for(self) -> Self:
         if self.keep_last < self.average_checkpoints:
             raise ValueError(
                 f"average_checkpoints={self.average_checkpoints} need keep_last of at least as many"
+            )
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise ValueError(
+                f"keep_every={self.keep_every} is no multiple of every={self.every}; there are "
+                "checkpoints at its multiples alone"
             )
         return self
 
