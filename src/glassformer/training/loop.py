@@ -28,23 +28,24 @@ from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.processes import Processes, joined, restarts
 from glassformer.recipe.recipe import Recipe
+from glassformer.shards import local
 from glassformer.signals import interruptions
 from glassformer.training.baselines import recorded, told
 from glassformer.training.beginning import Begun, begin
 from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
 from glassformer.training.opening import opening
-from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.result import Result
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
-from glassformer.training.start import first_model, model_to_fill
+from glassformer.training.start import Start, model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, flops, training_step
 from glassformer.training.tensorboard import tensorboard
 
@@ -98,26 +99,14 @@ class _Training:
         progress: Progress,
         listeners: Sequence[Listener],
     ):
-        self.task, self.state, self.machine = begun.task, begun.state, begun.machine
+        self.task, self.machine = begun.task, begun.machine
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
         self.checkpoints = Checkpoints(run, config.save)
-        if self.state.step:
-            self.model = self._model_to_fill(self.machine.device)
-        else:
-            own = run if processes.first else None
-            self.model, base = first_model(self.task, own, self.machine.device)
-            self.state = replace(self.state, base=processes.gathered(base)[0])
-        self.optimizer = Optimizer(self.model, config.optimizer)
-        if self.state.step:
-            self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
-            progress.message(f"resuming at step {self.state.step}")
-        elif config.init_from is not None:
-            keeps = config.finetune.keep_head
-            what = "model" if keeps else "trunk"
-            own = any(name.startswith("head.") for name, _ in self.model.named_parameters())
-            new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
-            progress.message(f"beginning with the {what} of {config.init_from}{new}")
+        self.division = division_of(processes, config, self.machine.device)
+        self.whole_model: Transformer | None = None
+        begin = Start(begun.task, run, processes, self.division, self.machine.device)
+        self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = flops(self.task.recipe, self.task.length)
@@ -177,7 +166,13 @@ class _Training:
         )
 
     def _share(self, step: int) -> Share:
-        return self.task.share(step, self.processes.rank, self.processes.count)
+        return self.task.share(step, self.division.readers.rank, self.division.readers.count)
+
+    def _whole(self) -> Transformer:
+        """The model with all of its weights; all processes ask for it."""
+        if self.whole_model is None:
+            self.whole_model = self.division.whole(self.model, self.config)
+        return self.whole_model
 
     def _told_to_stop(self, signals: Sequence[int]) -> bool:
         """Whether a signal came to any of the processes; all of them learn it before the same
@@ -202,6 +197,7 @@ class _Training:
         begin, step, config = time.perf_counter(), self.state.step, self.config
         factor = rate_at(step, config)
         batches, first = next(self.batches)
+        self.whole_model = None
         try:
             result = training_step(
                 self.forward,
@@ -219,8 +215,7 @@ class _Training:
                 independent=self.task.recipe.model.multi_label,
                 threads=self.threads,
                 first=first,
-                processes=self.processes,
-                in_order=config.deterministic,
+                division=self.division,
             )
         except NotFiniteError as error:
             self._pass_over(error)
@@ -278,7 +273,7 @@ class _Training:
     def evaluate(self) -> bool:
         """Score the validation split; True if it is the best so far. Without one, False."""
         begin, step = time.perf_counter(), self.state.step
-        scores = self.task.scores(self.model, self.machine.precision, self.processes)
+        scores = self.task.scores(self._whole(), self.machine.precision, self.processes)
         if scores is None:
             return False
         if not math.isfinite(scores["loss"]):
@@ -335,10 +330,11 @@ class _Training:
 
     def sample(self) -> None:
         """Show what the model writes by now."""
+        model = self._whole()
         if not self.processes.first:
             return
         try:
-            sample = self.task.sample(self.model)
+            sample = self.task.sample(model)
         except GlassformerError as error:  # a sample is not worth losing a run
             self.progress.message(f"no sample at step {self.state.step}: {error}")
             return
@@ -354,16 +350,17 @@ class _Training:
         Weights that are not finite are not saved: a large step can overflow them after a loss that
         was.
         """
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+        bad = not all(bool(local(one).isfinite().all()) for one in self.model.parameters())
+        if self.processes.added([bad])[0]:
             raise self._ended(f"After step {self.state.step} weights are not finite")
         step, config = self.state.step, self.config
         between = stopped and step % config.save.every != 0
-        optimizer = self.optimizer.state()
+        model, optimizer = self._whole(), self.division.whole_state(self.optimizer.state())
 
         def saved(state: State) -> State:
             check_there(self.run)
             return self.saving.save(
-                self.model,
+                model,
                 optimizer,
                 replace(state, between=between),
                 self.origin,
