@@ -15,6 +15,7 @@ and the stores are kept in FOLDER, where the next part finds them.
 import argparse
 import hashlib
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -129,21 +130,23 @@ def learn(text: Path, tokenizer: Path) -> None:
         train_tokenizer(config, islice(parts, 16)).save(tokenizer)
 
 
-def library_alone(text: Path, tokenizer: Path, first: int, megabytes: int) -> float:
-    """Megabytes a second of the library with all threads, in portions of 4 MB, without reading."""
+def library_alone(text: Path, tokenizer: Path, first: int, megabytes: int) -> tuple[float, float]:
+    """Megabytes a second of the library with all threads, in portions of 4 MB, without reading;
+    and megabytes in a second of processors."""
     from tokenizers import Tokenizer
 
-    made, seconds, size = Tokenizer.from_file(str(tokenizer)), 0.0, 0
+    made, seconds, worked, size = Tokenizer.from_file(str(tokenizer)), 0.0, 0.0, 0
     with text.open("rb") as file:
         file.seek(first * 10**6)
         while size < megabytes * 10**6 and (raw := file.read(1 << 22)):
             part = raw.decode(errors="ignore")
             chunks = [part[i : i + (1 << 16)] for i in range(0, len(part), 1 << 16)]
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), time.process_time()
             made.encode_batch_fast(chunks, add_special_tokens=False)
             seconds += time.perf_counter() - begin
+            worked += time.process_time() - before
             size += len(raw)
-    return size / 1e6 / seconds
+    return size / 1e6 / seconds, size / 1e6 / worked
 
 
 def memory(process: int) -> int:
@@ -167,7 +170,8 @@ def store(text: Path, tokenizer: Path, place: Path) -> None:
     """Speed and memory of encoding a text, between two measurements of the library."""
     from glassformer.processors.shard_processes import cores
 
-    part = max(text.stat().st_size // 10**6 // 10, 1)
+    megabytes = text.stat().st_size / 1e6
+    part = max(round(megabytes / 10), 1)
     alone = [library_alone(text, tokenizer, 0, part)]
     begin, peak = time.perf_counter(), 0
     command = [sys.executable, "-c", ENCODE, str(tokenizer), str(text), str(place / "store")]
@@ -175,13 +179,14 @@ def store(text: Path, tokenizer: Path, place: Path) -> None:
         while process.poll() is None:
             peak = max(peak, memory(process.pid))
             time.sleep(0.1)
-    seconds = time.perf_counter() - begin
+    seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     alone.append(library_alone(text, tokenizer, 8 * part, part))
-    speed, mean = text.stat().st_size / 1e6 / seconds, sum(alone) / 2
+    own = megabytes / seconds, megabytes / (used.ru_utime + used.ru_stime)
     print(f"{seconds:.0f} s with Python's start, {cores()} processes; {peak / 1024:.0f} MiB of all")
-    print(
-        f"{speed:.2f} MB/s, the library alone {alone[0]:.2f} and {alone[1]:.2f}: {speed / mean:.2f}"
-    )
+    for number, what in enumerate(("s", "s of CPU")):
+        (first, last), speed = (one[number] for one in alone), own[number]
+        ratio = speed / ((first + last) / 2)
+        print(f"MB/{what}: {speed:.2f}, the library alone {first:.2f} and {last:.2f}: {ratio:.2f}")
 
 
 def content(folder: Path) -> dict[str, str]:

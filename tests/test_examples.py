@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -62,8 +62,8 @@ def module(monkeypatch, tmp_path):
 
 
 def test_there_is_a_test_for_every_example():
-    names = ("look_inside", "highlight", "trackers", "search", "ray_cluster", "replica")
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names, "dask_tokens"}
+    names = ("look_inside", "highlight", "trackers", "ray_cluster", "dask_tokens", "replica")
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names}
 
 
 def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
@@ -118,46 +118,6 @@ def test_a_tracker_hears_every_number_and_is_closed(module, tmp_path, tracker):
     assert [step for step, _ in heard] == [line["step"] for line in lines]
     assert any("validation_loss" in numbers for _, numbers in heard)
     assert ended == ["ended"]
-
-
-def test_a_search_stops_bad_trials_and_names_the_best(module, tmp_path, capsys):
-    class Pruned(Exception):
-        pass
-
-    class Study:
-        best_params, best_value = {"learning_rate": 0.01}, 1.0
-        best_trial = SimpleNamespace(number=1)
-        outcomes: ClassVar[list[object]] = []
-
-        def optimize(self, loss_of, n_trials):
-            for number in range(n_trials):
-                reported = []
-                trial = SimpleNamespace(
-                    number=number,
-                    report=lambda loss, step, into=reported: into.append((step, loss)),
-                    should_prune=lambda bad=number == 0: bad,
-                    suggest_float=lambda name, low, high, log=False: low,
-                )
-                try:
-                    self.outcomes.append((loss_of(trial), reported))
-                except Pruned:
-                    self.outcomes.append(("pruned", reported))
-
-    stand_in = SimpleNamespace(
-        Trial=object,
-        Study=Study,
-        TrialPruned=Pruned,
-        create_study=lambda **settings: Study(),
-        pruners=SimpleNamespace(MedianPruner=lambda **settings: None),
-        samplers=SimpleNamespace(TPESampler=lambda **settings: None),
-    )
-    module("search", optuna=stand_in).main(tmp_path / "text.txt", tmp_path, 2)
-    (first, one), (second, two) = Study.outcomes
-    assert first == "pruned"
-    assert [step for step, _ in one] == [1]
-    assert [step for step, _ in two] == [1, 2]
-    assert second == min(loss for _, loss in two)
-    assert "trial-1" in capsys.readouterr().out
 
 
 def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
