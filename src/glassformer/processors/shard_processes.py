@@ -10,7 +10,6 @@ processes end too.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -134,6 +133,7 @@ class _Pool:
                 text=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for who asks
             )
             self._processes.append(made)
             return made
@@ -167,7 +167,6 @@ def _close(process: "subprocess.Popen[str]") -> None:
 
 def main() -> None:
     """Do the jobs of standard input, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asks
     lines = SimpleQueue[str]()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     tokenizer = Tokenizer.load(sys.argv[1])
