@@ -31,6 +31,7 @@ from glassformer.cli.show import (
     tokenize,
     verify,
 )
+from glassformer.cli.sweep import sweep
 from glassformer.cli.tag import tag
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
@@ -53,7 +54,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed, fill)
+COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, tag, classify, embed, fill)
 COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2
