@@ -75,8 +75,23 @@ class Optimizer:
             for role, value in roles.items()
         }
 
+    def blank(self, keys: Iterable[str]) -> dict[str, Tensor]:
+        """Zeros for these keys of a state, divided as their parameters are, to be filled and
+        restored; CheckpointError: a key of another model."""
+        by_name, found = {name: parameter for parameter, name in self._names.items()}, {}
+        for key in keys:
+            name, _, role = key.rpartition(":")
+            if name not in by_name:
+                raise CheckpointError(
+                    f"The optimizer state {key!r} does not fit this model; it is of another run."
+                )
+            one = by_name[name].detach()
+            found[key] = torch.zeros(()) if role == "step" else torch.zeros_like(one)
+        return found
+
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what `state` gave; CheckpointError if it belongs to other parameters."""
+        """Take over what `state` gave, whole or divided as the parameters are; CheckpointError if
+        it belongs to other parameters."""
         by_name = {name: parameter for parameter, name in self._names.items()}
         owner = {
             p: part
@@ -103,7 +118,10 @@ class Optimizer:
                     f"the run's own recipe."
                 )
             # a copy: the file that it was read from may stay mapped behind it
-            own = like(value, parameter) if value.ndim else value.to(parameter.device, copy=True)
+            if not value.ndim or is_divided(value):
+                own = value.to(parameter.device, copy=True)
+            else:
+                own = like(value, parameter)
             owner[parameter].state[parameter][role] = own
 
 
