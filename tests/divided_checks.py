@@ -26,6 +26,7 @@ from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.shards import put, whole
 from glassformer.training import sharding
+from glassformer.training.clipping import clip_gradients
 from glassformer.training.optimizer import Optimizer
 
 ROWS, LENGTH = 16, 6
@@ -211,7 +212,7 @@ def trained(model: Transformer, case: str, kind: str, steps: int, mesh: Any) -> 
             backward(model, case, SPLITS["4x4"], 0.0, mesh)
             if mesh["shard"].size() * mesh["tensor"].size() > 1:
                 sharding.forget_unread(model, mesh)
-        sharding.clip_gradients(optimizer.parameters, 1.0)
+        clip_gradients(optimizer.parameters, 1.0)
         optimizer.step(1.0)
     return optimizer
 
@@ -297,7 +298,7 @@ def load(case: str, mesh: list[int], kind: str, files: list[str]) -> dict[str, A
         same = back.keys() == tensors.keys()
         same = same and all(torch.equal(back[name], tensors[name]) for name in back)
         backward(model, case, SPLITS["4x4"], 0.0, axes)
-        sharding.clip_gradients(optimizer.parameters, 1.0)
+        clip_gradients(optimizer.parameters, 1.0)
         optimizer.step(1.0)
         found[file] = [same, float(loss_of(model, data(case, 0, ROWS)).detach())]
     return found

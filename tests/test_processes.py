@@ -67,7 +67,7 @@ def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
 
 
 def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
-    in_order = recipe(tmp_path, train={"deterministic": True, "micro_batches": 2})
+    in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
         shared(in_order, 4)
     with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
@@ -78,7 +78,9 @@ def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
 
 def test_two_processes_end_in_the_bits_of_one(tmp_path):
     """The quick version of A3 (`reliability/test_processes.py`)."""
-    own = {"train": {"deterministic": True, "micro_batches": 2, "threads": 1, "steps": 4}}
+    own = {
+        "train": {"distributed.deterministic": True, "micro_batches": 2, "threads": 1, "steps": 4}
+    }
     made = {
         "text": recipe(tmp_path, model={"dropout": 0.1}, **own),
         "masked": masked_recipe(tmp_path, **own),

@@ -25,7 +25,10 @@ PAUSES = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Seconds before Windows is asked again for a file that another program has open."""
 LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
-"""Names of what is being written: a folder, the folder that it replaces, a file or a store."""
+"""Names of what is being written or removed: a folder, the folder that it replaces, a file or a
+store."""
+SYSTEM = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""Files that systems put into folders."""
 
 
 @contextmanager
@@ -81,7 +84,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by a JSON value as one step."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """The text of a JSON file."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def finite(value: Any) -> Any:
@@ -140,6 +148,34 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, so that all of them stay after a loss of
+    power."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder. Its name goes first, so that no part of it is ever found by its name."""
+    away = path.with_name(f".tmp-{path.name}")
+    shutil.rmtree(away, ignore_errors=True)
+    patiently(partial(path.rename, away))
+    sync(path.parent)
+    shutil.rmtree(away, ignore_errors=True)
+
+
+def check_room(folder: Path, n_bytes: int, what: Path) -> None:
+    """Raise CheckpointError unless so many bytes and a fifth more are free where `folder` is."""
+    needed, free = n_bytes * 6 // 5, shutil.disk_usage(folder).free
+    if free < needed:
+        raise CheckpointError(
+            f"Cannot write {what}: it needs {needed / 1e6:,.1f} MB and {free / 1e6:,.1f} MB are "
+            "free; free some space."
+        )
 
 
 def replace_folder(new: Path, path: Path) -> None:
@@ -282,7 +318,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     with writing(folder):
         new = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         file = (folder / LOCK).open("ab")  # to empty a file that is locked may be refused
     with file:
         try:

@@ -2,8 +2,8 @@
 
     manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
 
-While files are replaced, a name has a list of two entries: the file before and the new one. So a
-process that is killed in between leaves files that are as the manifest says.
+While files are replaced, a name has a list of two entries: the file before (null: there was none)
+and the new one. So a process that is killed in between leaves files that are as the manifest says.
 """
 
 import shutil
@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.files import (
+    SYSTEM,
+    json_text,
+    make_folder,
     patiently,
     read_json,
     replace_folder,
@@ -26,7 +29,7 @@ from glassformer.files import (
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
-Entry = dict[str, Any]
+Entry = dict[str, Any] | None
 
 
 def digest(file: Path) -> str:
@@ -41,18 +44,22 @@ def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:
 
 
 def difference(
-    folder: Path, required: Collection[str] = (), only: Collection[str] | None = None
+    folder: Path,
+    required: Collection[str] = (),
+    only: Collection[str] | None = None,
+    alone: bool = False,
 ) -> str | None:
     """What is not as the folder's manifest says, in a clause; None: everything is.
 
-    Compared are the files of the manifest and those `required`, or `only` some. Sizes come first:
+    Compared are the files of the manifest and those `required`, or `only` some; if `alone`, nothing
+    else may be there, and the manifest has the bytes that it was written with. Sizes come first:
     they are known without reading.
     """
     while True:  # another process may replace files meanwhile
-        before = _read(folder)
+        before = _read(folder, alone)
         found = _difference(folder, before, required, only)
-        if found is None or _read(folder) == before:
-            return found
+        if found is None or _read(folder, alone) == before:
+            return found or (_other(folder, before or {}) if alone else None)
 
 
 @contextmanager
@@ -63,7 +70,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     with writing(path):
         shutil.rmtree(temporary, ignore_errors=True)
         settle(path)
-        temporary.mkdir(parents=True)
+        make_folder(path.parent)
+        temporary.mkdir()
         try:
             yield temporary
             write_manifest(temporary)
@@ -74,9 +82,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_files(folder: Path) -> Iterator[Path]:
+def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
     """A temporary folder for new files, which replace those of `folder` at the end, with its
-    manifest; a file that is not replaced keeps its entry."""
+    manifest; a file that is not replaced keeps its entry.
+
+    The file named `last` is there only if all others are.
+    """
     temporary = folder / f".tmp-{NAME}"
     with writing(folder):
         shutil.rmtree(temporary, ignore_errors=True)
@@ -84,8 +95,11 @@ def replacing_files(folder: Path) -> Iterator[Path]:
         try:
             yield temporary
             before, new = _read(folder) or {}, _entries(temporary)
-            _write(folder, before | {name: [*before.get(name, []), *new[name]] for name in new})
-            for name in new:
+            meanwhile = {name: [*before.get(name, [None]), *new[name]] for name in new}
+            _write(folder, before | meanwhile)
+            for name in sorted(new, key=lambda name: name == last):
+                if name == last:
+                    sync(folder)
                 patiently(partial((temporary / name).replace, folder / name))
             sync(folder)
             _write(folder, before | new)
@@ -107,23 +121,33 @@ def _write(folder: Path, entries: dict[str, list[Entry]]) -> None:
     write_json(folder / NAME, {"format": 1, "files": files})
 
 
-def _read(folder: Path) -> dict[str, list[Entry]] | None:
-    """The entries of a manifest by plain file names; None: it cannot be read."""
+def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
+    """The entries of a manifest by plain file names; None: it cannot be read, or `exactly`, and it
+    has other bytes than `_write` gives it."""
     try:
         values = read_json(folder / NAME, LARGEST)
         if values["format"] != 1:
             return None
+        if exactly and (folder / NAME).read_text(encoding="utf-8") != json_text(values):
+            return None
         files = {
             name: [
-                {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
+                None if one is None else {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
                 for one in (own if isinstance(own, list) else [own])
             ]
             for name, own in values["files"].items()
         }
         plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
-        return files if plain and all(files.values()) else None
+        return files if plain and all(map(any, files.values())) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
+
+
+def _other(folder: Path, entries: dict[str, list[Entry]]) -> str | None:
+    """What is in a folder beside its files, in a clause."""
+    names = {path.name for path in folder.iterdir()} - SYSTEM
+    other = min(names - {*entries, NAME}, default=None)
+    return None if other is None else f"{folder / NAME} does not mention {other}, which is there"
 
 
 def _difference(
@@ -139,13 +163,15 @@ def _difference(
     compared = [name for name in sorted(entries) if only is None or name in only]
     sizes: dict[str, int] = {}
     for name in compared:
-        file, expected = folder / name, sorted({one["bytes"] for one in entries[name]})
+        file, expected = folder / name, sorted({one["bytes"] for one in entries[name] if one})
         if not file.is_file():
+            if None in entries[name] and not file.exists():
+                continue
             return f"{file} is missing"
         sizes[name] = file.stat().st_size
         if sizes[name] not in expected:
             return f"{file} has {sizes[name]} bytes instead of {expected[-1]}"
-    for name in compared:
+    for name in sizes:
         try:
             found = {"bytes": sizes[name], "sha256": digest(folder / name)}
         except OSError as error:

@@ -32,10 +32,12 @@ PATIENCE = timedelta(hours=12)
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`."""
+    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`. `group`: of
+    torch.distributed, if they are some of all."""
 
     rank: int = 0
     count: int = 1
+    group: Any = None
 
     @property
     def first(self) -> bool:
@@ -51,11 +53,11 @@ class Processes:
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
         with _reaching():
-            distributed.all_gather(sizes, torch.tensor([len(own)]))
+            distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
             longest = int(max(sizes))
             padded = torch.nn.functional.pad(own, (0, longest - len(own)))
             found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
-            distributed.all_gather(found, padded)
+            distributed.all_gather(found, padded, self.group)
         pairs = zip(found, sizes, strict=True)
         return [json.loads(bytes(one[: int(size)].numpy())) for one, size in pairs]
 
@@ -91,7 +93,7 @@ class Processes:
             return [*values]
         total = torch.tensor(values, dtype=torch.float64)
         with _reaching():
-            distributed.all_reduce(total)
+            distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
@@ -105,7 +107,7 @@ class Processes:
             return
         with _reaching():
             if not in_order:
-                distributed.all_reduce(numbers)
+                distributed.all_reduce(numbers, group=self.group)
                 return
             theirs = torch.empty_like(numbers)
             distance = 1

@@ -1,13 +1,13 @@
 """Checkpoints are whole, found by looking, and passed over when they are not."""
 
 import json
-import shutil
 
 import pytest
 import torch
 
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
+from glassformer.recipe.train import SaveConfig
 from glassformer.training.checkpoint import FILES, Checkpoints, State
 from small_runs import go, hashes, recipe
 
@@ -22,7 +22,7 @@ def model(fill: float = 0.0) -> Transformer:
 
 
 def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Checkpoints:
-    checkpoints = Checkpoints(folder, keep)
+    checkpoints = Checkpoints(folder, SaveConfig(keep_last=keep))
     for step in steps:
         state = State(step, "d", best_step=best, best_score=1.0 if best else None)
         checkpoints.save(model(step), {"a:b": torch.full((2,), step)}, state)
@@ -32,7 +32,7 @@ def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Check
 def test_what_was_saved_comes_back(tmp_path):
     checkpoints = saved(tmp_path, 3, 7)
     assert checkpoints.steps() == [3, 7]
-    assert checkpoints.newest() == (State(7, "d"), [])
+    assert checkpoints.newest() == (State(7, "d"), {})
     made = model()
     assert checkpoints.load(3, made)["a:b"].tolist() == [3, 3]
     assert (made.embed.element.weight == 3).all()
@@ -71,45 +71,11 @@ def test_other_names_are_no_checkpoints(tmp_path):
     assert not (checkpoints.folder / ".tmp-step-00000009").exists()
 
 
-DAMAGES = ["flip", "cut", "delete", "empty", "no manifest", "another step", "not a folder"]
-
-
 def damage(folder, how: str, name: str) -> None:
+    """See `reliability/test_damage.py` for all the others."""
     file = folder / name
-    match how:
-        case "flip":
-            content = bytearray(file.read_bytes())
-            content[len(content) // 2] ^= 16
-            file.write_bytes(content)
-        case "cut":
-            file.write_bytes(file.read_bytes()[:-3])
-        case "delete":
-            file.unlink()
-        case "empty":
-            file.write_bytes(b"")
-        case "no manifest":
-            (folder / "manifest.json").unlink()
-        case "another step":
-            shutil.rmtree(folder)
-            shutil.copytree(folder.parent / "step-00000003", folder)
-        case "not a folder":
-            shutil.rmtree(folder)
-            folder.write_text("")
-
-
-OF_A_FILE = [(how, name) for how in DAMAGES[:4] for name in (*FILES, "manifest.json")]
-
-
-@pytest.mark.parametrize(
-    ("how", "name"), [*OF_A_FILE, *((how, "state.json") for how in DAMAGES[4:])]
-)
-def test_damage_in_the_newest_is_passed_over_for_the_older_with_a_reason(tmp_path, how, name):
-    checkpoints = saved(tmp_path, 3, 7)
-    damage(checkpoints.path(7), how, name)
-    state, passed = checkpoints.newest()
-    assert state.step == 3
-    assert len(passed) == 1
-    assert "step-00000007" in passed[0]
+    content = file.read_bytes()
+    file.write_bytes(content[:-3] if how == "cut" else content[:-3] + bytes(3))
 
 
 def test_nothing_whole_is_one_error(tmp_path):
@@ -120,27 +86,6 @@ def test_nothing_whole_is_one_error(tmp_path):
         checkpoints.newest()
     with pytest.raises(CheckpointError, match="holds no whole checkpoint"):
         Checkpoints(tmp_path / "other").newest()
-
-
-def test_every_flipped_byte_is_found(tmp_path):
-    checkpoints = saved(tmp_path, 3, 7)
-    folder = checkpoints.path(7)
-    for name in (*FILES, "manifest.json"):
-        whole = (folder / name).read_bytes()
-        for at in range(0, len(whole), max(1, len(whole) // 40)):
-            changed = bytearray(whole)
-            changed[at] ^= 1
-            (folder / name).write_bytes(changed)
-            try:
-                assert checkpoints.newest()[0].step == 3, (name, at)
-            except AssertionError:
-                # white space and the format's number in the manifest say nothing about the files
-                if (
-                    name != "manifest.json"
-                    or json.loads(changed)["files"] != json.loads(whole)["files"]
-                ):
-                    raise
-        (folder / name).write_bytes(whole)
 
 
 def test_a_run_goes_on_from_the_older_and_ends_in_the_same_bits(tmp_path):

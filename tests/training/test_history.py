@@ -73,20 +73,29 @@ def test_scores_are_those_of_a_step_or_the_last(tmp_path):
     assert history.scores(1) == {"loss": 2.0, "tokens": 3}
 
 
-def test_a_full_disk_is_one_sentence_and_closing_adds_none(tmp_path):
-    history = History(tmp_path, 0)
+class Full:
+    """A file on a full disk."""
 
-    class Full:
-        def write(self, text):
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-        close = flush = lambda self: self.write("")
+    close = flush = lambda self: self.write("")
 
+
+def test_a_line_that_a_full_disk_refuses_is_written_when_it_is_needed(tmp_path, monkeypatch):
+    history, told = History(tmp_path, 0, [lambda line: told.append(line["step"])]), []
+    history.add(1, train_loss=3.0)
     history._file.close()
     history._file = Full()
-    with pytest.raises(CheckpointError, match="No space left on device; free some space"):
-        history.add(1, train_loss=1.0)
+    history.add(2, train_loss=2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: Full().write(""))
+        with pytest.raises(CheckpointError, match="No space left on device; free some space"):
+            history.sync()
+    history.sync()
+    history.add(3, train_loss=1.0)
     history.close()
+    assert [line["step"] for line in read_metrics(tmp_path)] == told == [1, 2, 3]
 
 
 def test_tensorboard_is_written_if_asked(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from command_line import tree
 from glassformer.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.tasks.text_generation import TextGeneration
-from glassformer.training import loop, run_files
+from glassformer.training import loop, saving
 from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import is_own
 from small_drawings import recipe as drawing_recipe
@@ -175,25 +175,6 @@ def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
     assert tree(tmp_path / "x") == before
     path.write_text(text)
     assert go(made, tmp_path / "x", resume=True)[0].steps == 8
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A recipe that saves every step, and a run of it from beginning to end."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    made = configured(folder, "dropout", **{"save.every": 1})
-    go(made, folder / "whole")
-    return made, folder / "whole"
-
-
-@pytest.mark.parametrize("step", range(9))
-def test_resuming_is_exact_at_every_boundary(undisturbed, tmp_path, step):
-    made, whole = undisturbed
-    with stopped_after(step):
-        go(made, tmp_path / "cut")
-    go(made, tmp_path / "cut", resume=True)
-    assert hashes(tmp_path / "cut") == hashes(whole)
-    assert losses(tmp_path / "cut") == losses(whole)
 
 
 def test_the_same_run_twice_is_the_same_bits(tmp_path):
@@ -455,7 +436,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
     made, run = recipe(tmp_path), tmp_path / "x"
     go(made, tmp_path / "whole")
 
-    real = run_files.export
+    real = saving.export
 
     def killed_at(step: int):
         def export(*arguments):
@@ -467,7 +448,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
 
     for step, resume in ((4, False), (8, True)):
         with monkeypatch.context() as patch:
-            patch.setattr(run_files, "export", killed_at(step))
+            patch.setattr(saving, "export", killed_at(step))
             with pytest.raises(KeyboardInterrupt):
                 go(made, run, resume)
         newest = run / "checkpoints" / f"step-{step:08d}" / "model.safetensors"

@@ -102,6 +102,20 @@ class SaveConfig(Record):
     keep_last: int = Field(
         default=2, ge=1, description="Newest checkpoints to keep beside the best."
     )
+    keep_every: int | None = Field(
+        default=None,
+        ge=1,
+        description="Also keep the checkpoints at multiples of this number of steps.",
+    )
+    keep_thinned: bool = Field(
+        default=False,
+        description="Also keep older checkpoints, the fewer the older: one or two for each "
+        "doubling of their age.",
+    )
+    background: bool = Field(
+        default=False,
+        description="Write checkpoints while training goes on, from a copy in memory.",
+    )
     average_checkpoints: int = Field(
         default=1,
         ge=1,
@@ -109,12 +123,41 @@ class SaveConfig(Record):
     )
 
     @model_validator(mode="after")
-    def _keeps_what_it_averages(self) -> Self:
+    def _keeps_what_it_asks_for(self) -> Self:
         if self.keep_last < self.average_checkpoints:
             raise ValueError(
                 f"average_checkpoints={self.average_checkpoints} need keep_last of at least as many"
             )
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise ValueError(
+                f"keep_every={self.keep_every} is no multiple of every={self.every}; there are "
+                "checkpoints at its multiples alone"
+            )
         return self
+
+
+class DistributedConfig(Record):
+    """How the processes that torchrun starts share a model; `replicate`, the number of copies, is
+    what is left."""
+
+    section = "train.distributed"
+
+    shard: int = Field(
+        default=1,
+        ge=1,
+        description="Processes over which parameters, gradients and optimizer state are divided "
+        "(FSDP2).",
+    )
+    tensor: int = Field(
+        default=1,
+        ge=1,
+        description="Processes over which heads and hidden units are divided (tensor parallelism).",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... "
+        "processes end in the same bits; train.micro_batches is a power of two.",
+    )
 
 
 class SampleConfig(Record):
@@ -160,10 +203,8 @@ class TrainConfig(Record):
         description="On a CPU: number of these parts computed at the same time, each on its share "
         "of the cores.",
     )
-    deterministic: bool = Field(
-        default=False,
-        description="Add the gradients of micro-batches by a tree, so that 1, 2, 4, ... processes "
-        "end in the same bits; micro_batches is a power of two.",
+    distributed: DistributedConfig = Field(
+        default=DistributedConfig(), description="How several processes share the model."
     )
     skip_not_finite: int = Field(
         default=0,

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
@@ -72,25 +72,32 @@ def begin(
     return Begun(task, state, machine)
 
 
-def shared(recipe: Recipe, count: int) -> Recipe:
-    """The recipe with a micro-batch for each process; ConfigError: sums in order need powers of
-    two."""
-    train = recipe.train
-    parts = -(-train.micro_batches // count) * count
-    if train.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
+def shared(recipe: Recipe, processes: int) -> Recipe:
+    """The recipe with a micro-batch for each process that reads rows of its own; ConfigError: their
+    number does not go with it."""
+    train, of = recipe.train, recipe.train.distributed
+    if processes % (of.shard * of.tensor):
         raise ConfigError(
-            f"train.deterministic adds gradients by a tree, so train.micro_batches="
-            f"{train.micro_batches} with {count} processes cannot be; make it a power of two that "
-            "the number of processes divides."
+            f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
+            f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
+            "more by torchrun or --processes."
+        )
+    readers = processes // of.tensor
+    parts = -(-train.micro_batches // readers) * readers
+    if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
+        raise ConfigError(
+            f"train.distributed.deterministic adds gradients by a tree, so "
+            f"train.micro_batches={train.micro_batches} with {counted(processes, 'process')} "
+            "cannot be; make it a power of two that the number of processes divides."
         )
     if train.batch_tokens is None and parts > train.batch_size:
         raise ConfigError(
-            f"train.batch_size={train.batch_size} cannot be divided among {count} processes; make "
-            "it larger, or use fewer processes."
+            f"train.batch_size={train.batch_size} cannot be divided among {processes} processes; "
+            "make it larger, or use fewer processes."
         )
-    threads = max(1, train.parallel_micro_batches // count)
+    threads = max(1, train.parallel_micro_batches // processes)
     update = {"micro_batches": parts, "parallel_micro_batches": threads}
-    return replace(recipe, train=train.model_copy(update=update)) if count > 1 else recipe
+    return replace(recipe, train=train.model_copy(update=update)) if processes > 1 else recipe
 
 
 def _opened(

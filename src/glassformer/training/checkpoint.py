@@ -3,6 +3,7 @@
     RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json
                                      manifest.json
     RUN/checkpoints/best.json        which step has the best validation score (a hint)
+    RUN/checkpoints/.quarantine/     damaged checkpoints, and the reason beside each
 
 The weights are those that are trained. Where others are not, the run keeps them once, in
 RUN/base.safetensors, and each state has the SHA-256 of that file.
@@ -11,28 +12,47 @@ The state is small: everything else is a function of (seed, step).
 """
 
 import re
-import shutil
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor, no_grad
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json, sweep, write_json
+from glassformer.files import (
+    check_room,
+    make_folder,
+    patiently,
+    read_json,
+    remove_folder,
+    sweep,
+    sync,
+    write_json,
+    write_text,
+    writing,
+)
 from glassformer.manifest import difference, new_folder
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, load_trained, save_tensors, save_trained
+from glassformer.recipe.train import SaveConfig
+from glassformer.training.retention import kept
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
-BEST = "best.json"
-FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+BEST, QUARANTINE = "best.json", ".quarantine"
+WEIGHTS = "model.safetensors"
+FILES = (WEIGHTS, "optimizer.safetensors", "state.json")
 
 
 @dataclass(frozen=True)
 class State:
     """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens
-    trained on, `base` the SHA-256 of RUN/base.safetensors."""
+    trained on, `base` the SHA-256 of RUN/base.safetensors.
+
+    A step `between` two saves was saved because the run was stopped there: it goes with the next
+    one, so that stopping changes nothing of what is kept and averaged.
+    """
 
     step: int
     data: str
@@ -41,13 +61,14 @@ class State:
     best_step: int | None = None
     best_score: float | None = None
     base: str | None = None
+    between: bool = False
 
 
 class Checkpoints:
     """The checkpoints of one run folder."""
 
-    def __init__(self, run: Path, keep_last: int = 2):
-        self.folder, self.keep_last = run / "checkpoints", keep_last
+    def __init__(self, run: Path, keep: SaveConfig | None = None):
+        self.folder, self.keep = run / "checkpoints", keep or SaveConfig()
 
     def steps(self) -> list[int]:
         """The steps that have a folder, in order."""
@@ -70,33 +91,51 @@ class Checkpoints:
             raise ConfigError(
                 f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
             )
-        weights = "model.safetensors"
-        self.check(step, only=[weights])
-        return self.path(step) / weights
+        self.check(step, only=[WEIGHTS])
+        return self.path(step) / WEIGHTS
 
     def check(self, step: int, only: Collection[str] | None = None) -> None:
         """Raise CheckpointError unless the files of a step (None: all) are as they were saved."""
-        if found := difference(self.path(step), FILES, only):
+        if found := difference(self.path(step), FILES, only, alone=only is None):
             raise CheckpointError(f"{found}; the checkpoint is damaged.")
 
     def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
-        """Write a checkpoint as one step, then let go of those that are neither best nor among the
-        last."""
-        with new_folder(self.path(state.step)) as folder:
-            save_trained(model, folder / "model.safetensors")
+        """Write a checkpoint as one step; once nothing can undo it, let go of those that are not
+        to be kept.
+
+        CheckpointError: it cannot be written; those before are as they were.
+        """
+        path = self.path(state.step)
+        tensors = [*optimizer.values(), *(p for p in model.parameters() if p.requires_grad)]
+        with writing(path):
+            make_folder(self.folder)
+            check_room(self.folder, sum(one.nbytes for one in tensors), path)
+        with new_folder(path) as folder:
+            save_trained(model, folder / WEIGHTS)
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
+        with suppress(OSError, CheckpointError):  # it is tried again after the next save
+            self._tidy(state)
+
+    def regular(self, newest: int | None = None) -> list[int]:
+        """The steps up to `newest` that a run has that was never stopped."""
+        steps = [step for step in self.steps() if newest is None or step <= newest]
+        return [step for step in steps if step == newest or not self._is_between(step)]
+
+    def _is_between(self, step: int) -> bool:
+        try:
+            return self.state(step).between
+        except CheckpointError:
+            return False
+
+    def _tidy(self, state: State) -> None:
+        self.sweep()  # what a refused removal left
         if state.best_step is not None:
             write_json(self.folder / BEST, {"step": state.best_step, "score": state.best_score})
-        self._prune(state)
-
-    def _prune(self, state: State) -> None:
-        # a later step than this one was damaged, and passed over when the run was resumed
-        past = [step for step in self.steps() if step <= state.step]
-        keep = {state.best_step, *past[-self.keep_last :]}
+        keep = kept(self.regular(state.step), self.keep, state.best_step)
         for step in self.steps():
             if step not in keep:
-                shutil.rmtree(self.path(step), ignore_errors=True)
+                remove_folder(self.path(step))
 
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""
@@ -108,29 +147,42 @@ class Checkpoints:
         if not (resume and self.steps()):
             return State(0, data)
         state, passed = self.newest()
-        for sentence in passed:
-            say(f"passed over: {sentence}")
         if state.data != data:
             raise ConfigError(
                 f"The content of data.train.path is not what {self.folder.parent} was trained on; "
                 "restore it or choose another --run."
             )
-        return state
+        for step, reason in passed.items():
+            say(f"passed over: {reason} It is kept as {self._quarantine(step, reason)}.")
+        return replace(state, between=False)
 
-    def newest(self) -> tuple[State, list[str]]:
+    def _quarantine(self, step: int, reason: str) -> Path:
+        """Put a damaged checkpoint where it is none, the reason beside it."""
+        folder, number = self.folder / QUARANTINE, 1
+        while (place := folder / f"{self.path(step).name}-{number}").exists():
+            number += 1
+        with writing(place):
+            make_folder(folder)
+            write_text(place.with_suffix(".txt"), f"{reason}\n")
+            patiently(partial(self.path(step).rename, place))
+            sync(folder)
+            sync(self.folder)
+        return place
+
+    def newest(self) -> tuple[State, dict[int, str]]:
         """The newest whole checkpoint's state, and a sentence for each newer one that had to be
         passed over.
 
         CheckpointError if there is none.
         """
-        passed: list[str] = []
+        passed: dict[int, str] = {}
         for step in reversed(self.steps()):
             try:
                 self.check(step)
                 return self.state(step), passed
             except CheckpointError as error:
-                passed.append(str(error))
-        reason = f" ({passed[0]})" if passed else ""
+                passed[step] = str(error)
+        reason = f" ({next(iter(passed.values()))})" if passed else ""
         raise CheckpointError(
             f"{self.folder} holds no whole checkpoint{reason}; train without --resume in a new "
             f"folder."
@@ -150,15 +202,16 @@ class Checkpoints:
     def load(self, step: int, model: Transformer) -> dict[str, Tensor]:
         """Fill what is trained of the model from a step's checkpoint; returns the optimizer's
         tensors."""
-        load_trained(model, self.path(step) / "model.safetensors")
+        load_trained(model, self.path(step) / WEIGHTS)
         return load_tensors(self.path(step) / "optimizer.safetensors")
 
     def load_mean(self, steps: list[int], model: Transformer) -> None:
-        """Fill what is trained of the model with the mean of several steps, added up in float64."""
+        """Fill what is trained of the model with the mean of several steps, added up in float64;
+        CheckpointError: one of them is damaged."""
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         totals: dict[str, Tensor] = {}
         for step in steps:
-            load_trained(model, self.path(step) / "model.safetensors")
+            load_trained(model, self.weights(step))
             for name, parameter in trained.items():
                 value = parameter.detach().cpu().double()
                 totals[name] = totals[name].add_(value) if name in totals else value.clone()

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from glassformer.files import write_text, writing
@@ -21,24 +22,41 @@ class History:
         self, run: Path, step: int, listeners: Sequence[Listener] = (), written: bool = True
     ):
         """`written`: false for a process that leaves the file to another one."""
-        path = run / "metrics.jsonl"
+        self._path = run / "metrics.jsonl" if written else Path(os.devnull)
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
-        if written:
-            write_text(path, "".join(_text(line) for line in self.lines))
-        self._path = path if written else Path(os.devnull)
+        self._listeners, self._mutex = listeners, Lock()
+        self._write()
+
+    def _write(self) -> None:
+        """Write every line anew; CheckpointError if they cannot be written."""
+        if self._path != Path(os.devnull):
+            write_text(self._path, "".join(map(_text, self.lines)))
         with writing(self._path):
             self._file = self._path.open("a", encoding="utf-8", newline="\n")
-        self._listeners = listeners
+        self._behind = False
 
     def add(self, step: int, **values: Any) -> None:
-        """Append one line, and tell the listeners; CheckpointError if it cannot be written."""
+        """Append one line, and tell the listeners; one that a full disk refuses is written by
+        `sync`."""
         line = {"step": step, **values}
-        self.lines.append(line)
-        with writing(self._path):
-            self._file.write(_text(line))
-            self._file.flush()
+        text = _text(line)
+        with self._mutex:
+            self.lines.append(line)
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except OSError:
+                self._behind = True
         for listener in self._listeners:
             listener(line)
+
+    def sync(self) -> None:
+        """Put every line on disk; CheckpointError if one cannot be written."""
+        with self._mutex, writing(self._path):
+            if self._behind:
+                self.close()
+                self._write()
+            os.fsync(self._file.fileno())
 
     def since(self, step: int, name: str) -> list[dict[str, Any]]:
         """The lines from a step on in which this value is there, and not false."""
@@ -62,9 +80,7 @@ class History:
 
     def close(self) -> None:
         """Close the files."""
-        with suppress(
-            OSError
-        ):  # a line that a full disk refused is tried again here; `add` has reported it
+        with suppress(OSError):  # a line that a full disk refused is tried again here
             self._file.close()
 
 

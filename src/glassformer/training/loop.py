@@ -6,9 +6,10 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import torch
 
 from glassformer.data.collate import Share
 from glassformer.errors import (
-    CheckpointError,
     ElsewhereError,
     GlassformerError,
     TrainingError,
@@ -28,23 +28,24 @@ from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.processes import Processes, joined, restarts
 from glassformer.recipe.recipe import Recipe
+from glassformer.shards import local
 from glassformer.signals import interruptions
 from glassformer.training.baselines import recorded, told
 from glassformer.training.beginning import Begun, begin
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
-from glassformer.training.model_files import is_exported
+from glassformer.training.model_files import check_there, export
 from glassformer.training.opening import opening
-from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.result import Result
-from glassformer.training.run_files import NoFiles, RunFiles
+from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
-from glassformer.training.start import first_model, model_to_fill
+from glassformer.training.start import Start, model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, flops, training_step
 from glassformer.training.tensorboard import tensorboard
 
@@ -83,6 +84,7 @@ def train(
             return going.go()
         finally:
             progress.close()
+            going.saving.close()
             going.history.close()
 
 
@@ -97,34 +99,22 @@ class _Training:
         progress: Progress,
         listeners: Sequence[Listener],
     ):
-        self.task, self.state, self.machine = begun.task, begun.state, begun.machine
+        self.task, self.machine = begun.task, begun.machine
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
-        self.checkpoints = Checkpoints(run, config.save.keep_last)
-        kind = RunFiles if processes.first else NoFiles
-        self.files = kind(run, self.task, self.checkpoints)
-        if self.state.step:
-            self.model = self._model_to_fill(self.machine.device)
-        else:
-            own = run if processes.first else None
-            self.model, base = first_model(self.task, own, self.machine.device)
-            self.state = replace(self.state, base=processes.gathered(base)[0])
-        self.optimizer = Optimizer(self.model, config.optimizer)
-        if self.state.step:
-            self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
-            progress.message(f"resuming at step {self.state.step}")
-        elif config.init_from is not None:
-            keeps = config.finetune.keep_head
-            what = "model" if keeps else "trunk"
-            own = any(name.startswith("head.") for name, _ in self.model.named_parameters())
-            new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
-            progress.message(f"beginning with the {what} of {config.init_from}{new}")
+        self.checkpoints = Checkpoints(run, config.save)
+        self.division = division_of(processes, config, self.machine.device)
+        self.whole_model: Transformer | None = None
+        begin = Start(begun.task, run, processes, self.division, self.machine.device)
+        self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = flops(self.task.recipe, self.task.length)
         self.history = History(run, self.state.step, listeners, processes.first)
         self.scores = self.history.scores()
-        self.saved = self.state.step
+        self.saving = Saving(
+            self.task, self.checkpoints, self.history, self.state, progress.message
+        )
         self.per_step, self.skipped = 0.0, 0
         self.measured_again = False
 
@@ -137,7 +127,7 @@ class _Training:
         )
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
-            self._export_again()
+            self._save_by(partial(self.saving.restore, origin=self.origin))
         config = self.config
         with (
             interruptions() as signals,
@@ -155,8 +145,9 @@ class _Training:
                     self.sample()
                 if step % config.save.every == 0 or better or last:
                     self.save(better)
-            if self.saved != self.state.step:  # interrupted between two checkpoints
-                self.save(better=False)
+            self._save_by(self.saving.wait)
+            if self.processes.from_first(lambda: self.saving.step != self.state.step):
+                self.save(better=False, stopped=True)  # interrupted between two checkpoints
             interrupted = self.stopping if self.state.step < config.steps else None
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
@@ -175,7 +166,13 @@ class _Training:
         )
 
     def _share(self, step: int) -> Share:
-        return self.task.share(step, self.processes.rank, self.processes.count)
+        return self.task.share(step, self.division.readers.rank, self.division.readers.count)
+
+    def _whole(self) -> Transformer:
+        """The model with all of its weights; all processes ask for it."""
+        if self.whole_model is None:
+            self.whole_model = self.division.whole(self.model, self.config)
+        return self.whole_model
 
     def _told_to_stop(self, signals: Sequence[int]) -> bool:
         """Whether a signal came to any of the processes; all of them learn it before the same
@@ -200,6 +197,7 @@ class _Training:
         begin, step, config = time.perf_counter(), self.state.step, self.config
         factor = rate_at(step, config)
         batches, first = next(self.batches)
+        self.whole_model = None
         try:
             result = training_step(
                 self.forward,
@@ -217,8 +215,7 @@ class _Training:
                 independent=self.task.recipe.model.multi_label,
                 threads=self.threads,
                 first=first,
-                processes=self.processes,
-                in_order=config.deterministic,
+                division=self.division,
             )
         except NotFiniteError as error:
             self._pass_over(error)
@@ -276,7 +273,7 @@ class _Training:
     def evaluate(self) -> bool:
         """Score the validation split; True if it is the best so far. Without one, False."""
         begin, step = time.perf_counter(), self.state.step
-        scores = self.task.scores(self.model, self.machine.precision, self.processes)
+        scores = self.task.scores(self._whole(), self.machine.precision, self.processes)
         if scores is None:
             return False
         if not math.isfinite(scores["loss"]):
@@ -296,7 +293,7 @@ class _Training:
         than the best."""
         if self.history.since(self.state.step, "averaged"):
             return  # done before this run was resumed
-        steps = self.checkpoints.steps()[-self.config.save.average_checkpoints :]
+        steps = self.checkpoints.regular()[-self.config.save.average_checkpoints :]
         mean = self._model_to_fill(self.machine.device)
         self.checkpoints.load_mean(steps, mean)
         scores = self.task.scores(mean, self.machine.precision, self.processes)
@@ -305,7 +302,8 @@ class _Training:
             self.scores = scores or {}
             self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
             origin = replace(self.origin, averaged=tuple(steps))
-            self.files.model(mean, self.state.step, self.scores, origin)
+            written = partial(export, mean, self.task, self.run, self.state.step, self.scores)
+            self.processes.from_first(lambda: written(origin))
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
@@ -328,14 +326,15 @@ class _Training:
         self.progress.message(
             f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}"
         )
-        self.files.report(self.history.lines)
+        self._report()
 
     def sample(self) -> None:
         """Show what the model writes by now."""
+        model = self._whole()
         if not self.processes.first:
             return
         try:
-            sample = self.task.sample(self.model)
+            sample = self.task.sample(model)
         except GlassformerError as error:  # a sample is not worth losing a run
             self.progress.message(f"no sample at step {self.state.step}: {error}")
             return
@@ -345,43 +344,44 @@ class _Training:
         shown = printable(sample.text.strip()).replace("\n", "\n    ")
         self.progress.message(f"    {shown}\n")
 
-    def save(self, better: bool) -> None:
+    def save(self, better: bool, stopped: bool = False) -> None:
         """Save a checkpoint, and the model itself if it is the best (or if nothing is validated).
 
         Weights that are not finite are not saved: a large step can overflow them after a loss that
         was.
         """
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+        bad = not all(bool(local(one).isfinite().all()) for one in self.model.parameters())
+        if self.processes.added([bad])[0]:
             raise self._ended(f"After step {self.state.step} weights are not finite")
-        self.files.checkpoint(self.model, self.optimizer.state(), self.state)
-        self.saved = self.state.step
-        if better or not self.task.validated:
-            self.files.model(self.model, self.state.step, self.scores, self.origin)
-        self.files.report(self.history.lines)
+        step, config = self.state.step, self.config
+        between = stopped and step % config.save.every != 0
+        model, optimizer = self._whole(), self.division.whole_state(self.optimizer.state())
+
+        def saved(state: State) -> State:
+            check_there(self.run)
+            return self.saving.save(
+                model,
+                optimizer,
+                replace(state, between=between),
+                self.origin,
+                exported=better or not self.task.validated,
+                last=stopped or step == config.steps,
+            )
+
+        self._save_by(saved)
+        self._report()
+
+    def _save_by(self, save: Callable[[State], State]) -> None:
+        """Take over the state that the first process goes on with after a save, or before one."""
+        found = self.processes.from_first(lambda: asdict(save(self.state)))
+        self.state = State(**found)
+
+    def _report(self) -> None:
+        if self.processes.first:
+            self.saving.report()
 
     def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
         return model_to_fill(self.task.recipe, self.run, self.state.base, device)
-
-    def _export_again(self) -> None:
-        """Make sure that the run folder holds its best model: the run may have been killed before
-        it was written."""
-        step = self.state.best_step if self.task.validated else self.state.step
-        if step is None:
-            return
-        if means := self.history.since(step, "averaged_taken"):  # nothing was better since
-            self.state = replace(
-                self.state, best_score=means[-1].get(f"validation_{self.config.evaluate.best}")
-            )
-            return
-        if not self.config.finetune.partial and is_exported(self.run, self.checkpoints.path(step)):
-            return
-        try:
-            best = self._model_to_fill()
-            self.checkpoints.load(step, best)
-        except CheckpointError as error:
-            self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
-            return
-        self.files.model(best, step, self.history.scores(step), self.origin)
 
     def _ended(self, why: str) -> GlassformerError:
         """The error of a run that cannot go on, which comes in all processes and is told by one."""

@@ -73,7 +73,7 @@ def accept_changed(folder: Path) -> None:
 
 def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
     """Write the recipe of a run that begins or goes on, its tokenizers and the like."""
-    with replacing_files(run) as new:
+    with replacing_files(run, last="recipe.yaml") as new:
         depends = f"# The last bits depend on {platform}, train.threads and train.precision."
         write_text(new / "recipe.yaml", f"{depends}\n{recipe}")
         task.save(new)

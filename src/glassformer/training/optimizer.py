@@ -102,20 +102,20 @@ class Optimizer:
         for key, value in state.items():
             name, _, role = key.rpartition(":")
             parameter = by_name.get(name)
-            if parameter is None or (value.ndim and value.shape != parameter.shape):
-                raise CheckpointError(
-                    f"The optimizer state {key!r} does not fit this model; it is of another run."
-                )
-            roles = (
-                ("momentum",)
-                if isinstance(owner[parameter], Muon)
-                else ("step", "exp_avg", "exp_avg_sq")
-            )
-            missing = [other for other in roles if f"{name}:{other}" not in state]
-            if role not in roles or missing:
-                raise CheckpointError(
-                    f"The optimizer state of {name} is not that of this optimizer; resume with "
-                    f"the run's own recipe."
+            if parameter is None:
+                raise _foreign(key, "is of no parameter that is trained")
+            roles = MUON if isinstance(owner[parameter], Muon) else ADAMW
+            if role not in roles:
+                raise _foreign(key, "is not of this optimizer")
+            for other in roles:
+                if f"{name}:{other}" not in state:
+                    raise _foreign(f"{name}:{other}", "is missing")
+            shape, dtype = parameter.shape, parameter.dtype
+            if role == "step":
+                shape, dtype = torch.Size(), torch.float32
+            if (value.shape, value.dtype) != (shape, dtype):
+                raise _foreign(
+                    key, f"is {value.dtype} {[*value.shape]} in place of {dtype} {[*shape]}"
                 )
             # a copy: the file that it was read from may stay mapped behind it
             if not value.ndim or is_divided(value):
@@ -123,6 +123,16 @@ class Optimizer:
             else:
                 own = like(value, parameter)
             owner[parameter].state[parameter][role] = own
+
+
+ADAMW, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum",)
+"""What each optimizer keeps of a parameter."""
+
+
+def _foreign(key: str, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"The optimizer state {key!r} {what}; resume with the run's own recipe and checkpoints."
+    )
 
 
 BLOCK = re.compile(r"(\w+)\.blocks\.(\d+)\.")

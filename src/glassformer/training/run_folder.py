@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import (
     BEFORE,
     LOCK,
+    SYSTEM,
     finished_name,
     locked,
     scratch_folder,
@@ -55,8 +56,6 @@ OWN = {
 """Every file and folder that training and the demos' data write into a run folder."""
 GROWING = {"run.lock", "checkpoints", "tensorboard", "data"}
 """Those that nothing changes before training begins."""
-SYSTEM = {".DS_Store", "Thumbs.db", "desktop.ini"}
-"""Files that systems put into folders."""
 
 
 @dataclass(frozen=True)

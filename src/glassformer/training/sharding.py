@@ -11,7 +11,6 @@ its number of targets before.
 """
 
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -24,7 +23,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
-from glassformer.shards import groups_of, is_divided, local, mesh_of, whole
+from glassformer.shards import is_divided, local, whole
 from glassformer.training.tensor_parallel import divide_blocks, stacks
 
 AXES = ("replicate", "shard", "tensor")
@@ -94,27 +93,6 @@ def materialize(model: Transformer, seed: int | None, device: torch.device | str
     model.to_empty(device=device)
     if seed is not None:
         model.initialize(seed)
-
-
-def clip_gradients(parameters: Iterable[Tensor], most: float) -> float:
-    """Scale the gradients to a norm of at most `most`; the norm of all of them before."""
-    by_mesh: dict[Any, list[Tensor]] = defaultdict(list)
-    by_groups: dict[tuple[Any, ...], list[Tensor]] = defaultdict(list)
-    for parameter in parameters:
-        if (gradient := parameter.grad) is not None:
-            by_mesh[mesh_of(parameter)].append(parameter)
-            by_groups[groups_of(gradient)].append(local(gradient))
-    norms = []
-    for groups, parts in by_groups.items():
-        norm = nn.utils.get_total_norm(parts)
-        for group in groups:
-            all_reduce(norm.square_(), group=group)
-            norm.sqrt_()
-        norms.append(norm)
-    norm = norms[0] if len(norms) == 1 else torch.stack(norms).norm()
-    for some in by_mesh.values():
-        nn.utils.clip_grads_with_norm_(some, most, norm)
-    return float(norm)
 
 
 def forget_unread(model: Transformer, mesh: DeviceMesh) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import nn
 
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
@@ -22,8 +21,10 @@ from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy, divergence
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
-from glassformer.processes import ALONE, Processes, Tree
+from glassformer.processes import Tree
 from glassformer.recipe.recipe import Recipe
+from glassformer.training.clipping import clip_gradients
+from glassformer.training.division import UNDIVIDED, Division
 from glassformer.training.optimizer import Optimizer
 
 Loss = Callable[[Tensor, Tensor], LossSum]
@@ -87,18 +88,16 @@ def training_step(
     threads: Executor | None = None,
     compiled: bool = False,
     first: int = 0,
-    processes: Processes = ALONE,
-    in_order: bool = False,
+    division: Division = UNDIVIDED,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing.
 
     With a `consistency`, each part is computed twice with different dropout (see `total_loss`). Of
-    several `processes`, each has some of the parts, counted from `first`, and all come to the same
-    result; `in_order`: by sums in an order that does not depend on the number of processes, if it
-    and the number of parts are powers of two.
+    several processes (`division`), each has some of the parts, counted from `first`, and all come
+    to the same result.
     """
-    n_targets, n_elements, n_parts = _counted(batches, step, processes)
+    n_targets, n_elements, n_parts = _counted(batches, step, division)
 
     def mean_loss(part: Part) -> Tensor:
         number, batch = part
@@ -110,21 +109,27 @@ def training_step(
         return total_loss(passes, targets, loss, consistency, independent) / n_targets
 
     device, parts = parameters[0].device, list(enumerate(batches, first))
-    one_by_one = threads is None and not in_order
+    one_by_one = threads is None and not division.in_order
     how = _in_turn if one_by_one else partial(_apart, parameters=parameters, threads=threads)
     own = how(mean_loss, parts)
-    losses = processes.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
-    _share(parameters, processes, in_order)
-    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf))
+    losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
+    division.add_up(parameters)
+    norm = clip_gradients(parameters, max_grad_norm or torch.inf)
     _check(losses, norm, step, parameters)
     optimizer.step(factor)
     return StepResult(sum(losses), norm, n_elements)
 
 
-def _counted(batches: Sequence[Batch], step: int, processes: Processes) -> tuple[int, int, int]:
-    """Targets, elements and parts of a step in all processes; TrainingError: no target."""
+def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
+    """Targets, elements and parts of a step in all processes; TrainingError: no target, or parts
+    that a divided model cannot compute together."""
     own = [sum(b.n_targets for b in batches), sum(b.n_elements for b in batches), len(batches)]
-    n_targets, n_elements, n_parts = map(int, processes.added(own))
+    n_targets, n_elements, n_parts = map(int, division.readers.added(own))
+    if division.divided and n_parts % division.readers.count:
+        raise TrainingError(
+            f"Step {step} has too few rows for {division.readers.count} processes that compute a "
+            "divided model together; make batches larger, or train.distributed.shard smaller."
+        )
     if not n_targets:
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."
@@ -196,17 +201,3 @@ def _added(one: Gradients, other: Gradients) -> Gradients:
         theirs if mine is None else mine if theirs is None else mine.add_(theirs)
         for mine, theirs in zip(one, other, strict=True)
     ]
-
-
-def _share(parameters: Sequence[Tensor], processes: Processes, in_order: bool) -> None:
-    """Replace every gradient by its sum over the processes; None if nobody has one."""
-    if processes.count == 1:
-        return
-    learned = [parameter for parameter in parameters if parameter.requires_grad]
-    there = [parameter.grad is not None for parameter in learned]
-    own = [p.new_zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learned]
-    flat = torch.cat([*own, learned[0].new_tensor(there)])
-    processes.add_up(flat, in_order)
-    *sums, anywhere = flat.split([*(p.numel() for p in learned), len(learned)])
-    for parameter, gradient, here in zip(learned, sums, anywhere.tolist(), strict=True):
-        parameter.grad = gradient.view_as(parameter) if here else None

@@ -86,7 +86,7 @@ def recipe_file(folder: Path, steps: int) -> Path:
             "steps": steps,
             "save.every": 5,
             "evaluate.every": 20,
-            "deterministic": True,
+            "distributed.deterministic": True,
             "micro_batches": 2,
             "threads": 1,
         },

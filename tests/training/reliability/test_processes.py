@@ -15,7 +15,7 @@ from small_tasks import class_recipe, masked_recipe, tag_recipe
 from torchrun import train_together
 
 IN_ORDER = {
-    "train.deterministic": True,
+    "train.distributed.deterministic": True,
     "train.micro_batches": 4,
     "train.batch_size": 8,
     "train.threads": 1,
