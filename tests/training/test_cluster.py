@@ -29,7 +29,8 @@ def large(folder, **train):
 
 
 def test_the_plan_of_7_billion_on_4096_gpus(tmp_path):
-    plan = plan_cluster(large(tmp_path, batch_size=4096), 512, 8)
+    made = large(tmp_path, batch_size=4096, **{"distributed.shard": 8})
+    plan = plan_cluster(made, 512, 8)
     assert plan.mesh == {"replicate": 512, "shard": 8, "tensor": 1}
     assert plan.parameters == SEVEN
     assert plan.memory["parameters"] == plan.memory["gradients"] == 4 * SEVEN // 8
@@ -47,8 +48,18 @@ def test_the_plan_of_7_billion_on_4096_gpus(tmp_path):
 
 
 def test_tensors_divide_memory_and_cost_time(tmp_path):
-    made = large(tmp_path, batch_size=512, micro_batches=512)  # one sequence in each
-    one, eight = plan_cluster(made, 64, 8), plan_cluster(made, 64, 8, shard=8, tensor=8)
+    one, eight = (
+        plan_cluster(
+            large(
+                tmp_path,
+                batch_size=512,
+                micro_batches=512,  # one sequence in each
+                **{"distributed.shard": 8, "distributed.tensor": tensor},
+            ),
+            64,
+        )
+        for tensor in (1, 8)
+    )
     assert (one.micro_batches, eight.micro_batches) == (1, 8)
     assert eight.memory["activations"] < one.memory["activations"]
     assert one.seconds["sending activations"] == 0 < eight.seconds["sending activations"]
@@ -58,10 +69,11 @@ def test_tensors_divide_memory_and_cost_time(tmp_path):
 
 
 def test_slower_machines_take_longer(tmp_path):
-    made = large(tmp_path, batch_size=512)
+    made = large(tmp_path, batch_size=512)  # replicas of the whole model
     fast, slow = (plan_cluster(made, 64, 8, hardware=Hardware(inter=i)) for i in (50e9, 5e9))
     assert slow.step_seconds > fast.step_seconds
     assert slow.memory == fast.memory
+    assert "too much (raise train.distributed.shard)" in fast.as_text()
     assert ring_seconds("all-reduce", 1, 8e9, 2, 1e9, 0.5) == 2 * (4 + 0.5)
 
 
@@ -71,7 +83,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     ):
         plan_cluster(large(tmp_path), 2, 8)
     with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 16"):
-        plan_cluster(large(tmp_path), 2, 8, shard=3)
+        plan_cluster(large(tmp_path, **{"distributed.shard": 3}), 2, 8)
     with pytest.raises(ConfigError, match=r"hardware\.mfu: .* got 2"):
         Hardware.parse({"mfu": 2})
 
