@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
 from divided_checks import CASES, LENGTH, ROWS
@@ -15,7 +17,13 @@ from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
 from glassformer.training.cluster import Hardware, one_of, optimizer_bytes, plan_cluster
-from glassformer.training.collectives import Part, collectives, ring_seconds
+from glassformer.training.collectives import (
+    Part,
+    collectives,
+    orthogonalizing_flops,
+    ring_seconds,
+)
+from glassformer.training.optimizer import orthogonalize
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from small_runs import recipe
 from torchrun import MESHES, launched
@@ -75,6 +83,14 @@ def test_slower_machines_take_longer(tmp_path):
     assert slow.memory == fast.memory
     assert "too much (raise train.distributed.shard)" in fast.as_text()
     assert ring_seconds("all-reduce", 1, 8e9, 2, 1e9, 0.5) == 2 * (4 + 0.5)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 12), (6, 40)])
+def test_operations_of_orthogonalizing_are_those_of_its_products(shape):
+    with FlopCounterMode(display=False) as counter:
+        orthogonalize(torch.ones(1, *shape))
+    assert orthogonalizing_flops([shape], 1) == counter.get_total_flops()
+    assert orthogonalizing_flops([shape] * 5, 4) == 2 * counter.get_total_flops()
 
 
 def test_what_cannot_be_is_refused(tmp_path):

@@ -194,7 +194,8 @@ def plan_cluster(
     seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
     if matrices:
         reached = hardware.peak * hardware.mfu
-        seconds["orthogonalizing"] = orthogonalizing_flops(matrices) / reached
+        share = sizes["shard"] if sizes["shard"] > 1 else sizes["tensor"]
+        seconds["orthogonalizing"] = orthogonalizing_flops(matrices, share) / reached
     mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
     savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}
     saved = memory["parameters"] + memory["optimizer"]
