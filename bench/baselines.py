@@ -19,7 +19,7 @@ import numpy as np
 from glassformer.metrics.baselines import NaiveBayes, most_frequent, words
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import read_recipe
-from glassformer.tasks.task import EVERYTHING
+from glassformer.tasks.evaluate import EVERYTHING
 from glassformer.training.run_folder import temporary_task
 
 CLASSES, WORDS, VOCABULARY = 20, 10, 300_000

@@ -13,7 +13,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
-from glassformer.tasks.task import Evaluation
+from glassformer.tasks.evaluate import Evaluation
 from glassformer.training.model_files import accept_changed
 from small_runs import go, text_file
 from small_tasks import (

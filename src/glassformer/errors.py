@@ -32,6 +32,14 @@ class TrainingError(GlassformerError):
     """Training had to stop, for instance because the loss is not finite."""
 
 
+class ElsewhereError(GlassformerError):
+    """Another process of the run stopped with this exit code, and tells why."""
+
+    def __init__(self, exit_code: int):
+        super().__init__("Another process of this run stopped; see its own message.")
+        self.exit_code = exit_code
+
+
 def counted(n: int, noun: str) -> str:
     """A number and its noun: `1 token`, `2,000 tokens`."""
     return f"{n:,} {noun if n == 1 else plural(noun)}"

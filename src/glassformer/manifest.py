@@ -132,9 +132,7 @@ def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
             return None
         files = {
             name: [
-                None
-                if one is None
-                else {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
+                None if one is None else {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
                 for one in (own if isinstance(own, list) else [own])
             ]
             for name, own in values["files"].items()

@@ -1,8 +1,10 @@
 """Signals, where they can be handled: in the main thread, and those that the system has."""
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -10,8 +12,12 @@ from typing import Any
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """Ctrl-C, the request to end, a terminal that is closed, and on Windows Ctrl-Break or a closed
 console."""
+ECHO = 1.0
+"""Seconds in which a signal may come again."""
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C."""
+TERMINATED = int(signal.SIGTERM)
+"""The number of the request to end."""
 
 
 @contextmanager
@@ -38,14 +44,24 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
 
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
-    """A list that receives the numbers of `STOPPING` signals for the body; a second Ctrl-C does
-    what it did before, which is to raise KeyboardInterrupt at once."""
+    """A list that receives the numbers of `STOPPING` signals for the body; a second one leaves at
+    once: Ctrl-C does what it did before, others exit with 128 + their number.
+
+    Within `ECHO` seconds of the first, others count as the same: a launcher sends the signal that
+    it gets to its processes, which may have got it themselves.
+    """
     received: list[int] = []
+    began = math.inf
 
     def receive(number: int, frame: object) -> None:
+        nonlocal began
         if received and number == signal.SIGINT:
             signal.signal(number, before[number] or signal.default_int_handler)
             raise KeyboardInterrupt
+        if received and time.monotonic() - began > ECHO:
+            raise SystemExit(128 + number)
+        if not received:
+            began = time.monotonic()
         received.append(number)
 
     with handled(receive, *STOPPING) as before:

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import MultinomialNB
 
 from glassformer.tasks.baselines import Labels, Tagged, class_baselines, tag_baselines
-from glassformer.tasks.task import EVERYTHING, Evaluation
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from small_parts import rows_file
 from small_senses import picture_recipe, prepared
 from small_tasks import class_recipe, json_file, merged, tag_recipe

@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.media.image import ImageReader
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.text_to_text import PartsToText
+from glassformer.tasks.parts_to_text import PartsToText
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
 from small_runs import go, hashes, laid, nested

@@ -35,7 +35,7 @@ from glassformer.cli.tag import tag
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import evaluate, generate
-from glassformer.errors import GlassformerError
+from glassformer.errors import ElsewhereError, GlassformerError
 from glassformer.files import WINDOWS
 from glassformer.headway import LEARNING
 from glassformer.signals import INTERRUPTED, end_at_second_interrupt
@@ -109,7 +109,7 @@ def main() -> None:
             raise
         sentence, code = _said(error)
         with suppress(OSError):
-            sys.stderr.write(f"glassformer: {sentence}\n")
+            sys.stderr.write(f"glassformer: {sentence}\n" if sentence else "")
         _give_up_on_full_streams()
         sys.exit(code)
     finally:
@@ -164,7 +164,7 @@ def _give_up_on_full_streams() -> None:
 def _said(error: Exception) -> tuple[str, int]:
     """One sentence for an error, and the exit code."""
     if isinstance(error, GlassformerError):
-        return str(error), error.exit_code
+        return "" if isinstance(error, ElsewhereError) else str(error), error.exit_code
     message = str(error).lower()
     full = ("out of memory", "can't allocate memory", "not enough memory")
     if isinstance(error, MemoryError) or any(words in message for words in full):

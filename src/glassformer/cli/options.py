@@ -47,6 +47,14 @@ MaxNewTokens = Annotated[
     int | None, Option("--max-new-tokens", help="Largest number of new tokens.", min=1)
 ]
 Count = Annotated[int, Option(min=1)]
+Figures = Annotated[
+    list[str] | None,
+    Option(
+        "--hardware",
+        help="A figure of the planned machines, such as mfu=0.5 or inter=25e9; may be repeated.",
+        metavar="KEY=VALUE",
+    ),
+]
 Size = Annotated[int, Option(parser=_bytes, metavar="<size>", show_default=False)]
 OptionalSize = Annotated[int | None, Option(parser=_bytes, metavar="<size>")]
 OptionalCount = Annotated[int | None, Option(min=1)]

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
-from glassformer.cli.options import Count, Index, Json, Overrides, refuse
+from glassformer.cli.options import (
+    Count,
+    Figures,
+    Index,
+    Json,
+    OptionalCount,
+    Overrides,
+    given,
+    refuse,
+)
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
@@ -223,6 +232,11 @@ def plan(
     recipe: Annotated[str, Argument(help="A recipe.", metavar="RECIPE")],
     overrides: Overrides = None,
     target: str | None = None,
+    nodes: OptionalCount = None,
+    gpus_per_node: OptionalCount = None,
+    shard: OptionalCount = None,
+    tensor: OptionalCount = None,
+    hardware: Figures = None,
     json: Json = False,
 ) -> None:
     """Estimate size, memory and time before training. Parameters by matrix, operations,
@@ -230,10 +244,23 @@ def plan(
 
     target: Also tell whether the model can be exported: transformers, onnx, gguf or
     ctranslate2.
+    nodes: Plan for so many machines instead, by stated figures, without measuring.
+    gpus_per_node: GPUs of each machine (8).
+    shard: Processes among which every parameter is divided; default: those of a machine.
+    tensor: Processes among which heads and hidden units are divided (1).
     """
+    divided = {"gpus_per_node": gpus_per_node, "shard": shard, "tensor": tensor}
+    own = _recipe_of(recipe, overrides)
+    if nodes is not None:
+        refuse({"target": target}, "--nodes plans a training")
+        _plan_cluster(own, nodes, divided, hardware or [], json)
+        return
+    refuse(
+        divided | {"hardware": hardware}, "A plan of this machine divides nothing (--nodes does)"
+    )
     from glassformer.training.plan import make_plan
 
-    made, export = make_plan(own := _recipe_of(recipe, overrides)), None
+    made, export = make_plan(own), None
     if target is not None:
         from glassformer.run.export import planned
         from glassformer.training.init_from import with_init_from
@@ -248,6 +275,20 @@ def plan(
         print("\n".join(f"  {one}" for one in export.differences))
     elif export is not None:
         print(f"exports to {target} as {export.name}")
+
+
+def _plan_cluster(
+    recipe: Any, nodes: int, divided: dict[str, int | None], figures: list[str], as_json: bool
+) -> None:
+    from glassformer.training.cluster import Hardware, plan_cluster
+
+    pairs = (figure.partition("=") for figure in figures)
+    hardware = Hardware.parse({name: value for name, _, value in pairs})
+    made = plan_cluster(recipe, nodes, hardware=hardware, **given(divided))
+    if as_json:
+        print_json(made.as_json())
+    else:
+        print(made.as_text())
 
 
 def verify(

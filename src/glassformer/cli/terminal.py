@@ -1,5 +1,6 @@
 """Text from the terminal, JSON to it."""
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,11 @@ def read_stdin(piped: bool = False) -> str:
             f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset "
             f"{error.start}); convert it first, for instance with iconv."
         ) from None
+
+
+def first_process() -> bool:
+    """Whether this process speaks for those that torchrun started with it."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def on_terminal() -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from glassformer.cli.options import Json, NewRun, OptionalCount, Overrides
-from glassformer.cli.terminal import ask, on_terminal, print_json
+from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
+from glassformer.cli.terminal import ask, first_process, on_terminal, print_json
 from glassformer.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
@@ -57,17 +57,27 @@ def train(
     overrides: Overrides = None,
     run: NewRun = None,
     resume: bool = False,
+    processes: OptionalCount = None,
+    max_restarts: Index = 0,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe.
 
     run: Run folder; default: runs/ and the recipe's name.
     resume: Resume from the newest checkpoint.
+    processes: Train in so many processes of this machine, as torchrun would start them.
+    max_restarts: How often they are started again after one of them failed.
     """
     changes = overrides or []
     if recipe is not None and "=" in recipe:
         changes, recipe = [recipe, *changes], None
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
+    if processes is not None:
+        from glassformer.training.launching import launch
+
+        given = [*([] if recipe is None else [recipe]), *changes, "--run", str(folder)]
+        given += ["--resume"] * resume + ["--json"] * json
+        sys.exit(launch(["train", *given], processes, max_restarts))
     if recipe is None and resume:
         if not (folder / "recipe.yaml").is_file():
             raise ConfigError(f"{folder} holds no run to resume; name its folder with --run.")
@@ -78,13 +88,21 @@ def train(
             "or overrides like "
             "data.train.path=FILE."
         )
-    sys.stderr.write(f"run folder: {folder}\n")  # before PyTorch, which takes two seconds to load
+    if first_process():  # before PyTorch, which takes two seconds to load
+        sys.stderr.write(f"run folder: {folder}\n")
     from glassformer.recipe.recipe import read_recipe
     from glassformer.training import train as train_recipe
-    from glassformer.training.progress import clock
 
     result = train_recipe(read_recipe(recipe, changes), folder, resume)
     _check_end(result)
+    if first_process():
+        _tell(result, json)
+
+
+def _tell(result: "Result", json: bool) -> None:
+    """Print how a run ended."""
+    from glassformer.training.progress import clock
+
     if json:
         scores = {"steps": result.steps, f"best_{result.metric}": result.best}
         seconds = round(result.seconds, 2)
@@ -100,8 +118,9 @@ def train(
 def _check_end(result: "Result") -> None:
     """Exit with the signal's code, and the command that resumes, after an interrupted run."""
     if result.interrupted is not None:
-        sys.stderr.write(
-            f"stopped at step {result.steps}; go on with: glassformer train --resume --run "
-            f"{result.run}\n"
-        )
+        if first_process():
+            sys.stderr.write(
+                f"stopped at step {result.steps}; go on with: glassformer train --resume --run "
+                f"{result.run}\n"
+            )
         sys.exit(128 + result.interrupted)

@@ -11,6 +11,7 @@ windows           windows of running text, whose targets are the next tokens
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,10 +86,26 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
     return padded_rows([np.append(np.int32(bos), ids[:-1]) for ids in answers])
 
 
-def micro_batches(rows: np.ndarray, parts: int) -> list[np.ndarray]:
-    """The contiguous slices of a batch's rows that are not empty, at most `parts`."""
+class Share(NamedTuple):
+    """The micro-batches of a step that one process computes, and the number of their first."""
+
+    batches: list[Batch]
+    first: int = 0
+
+
+def micro_batches(
+    rows: np.ndarray, parts: int, rank: int = 0, count: int = 1
+) -> tuple[list[np.ndarray], int]:
+    """The contiguous slices of a batch's rows that process `rank` of `count` has, and the number of
+    their first.
+
+    There are `parts` in all, or, of fewer rows, the largest power of two that leaves none empty.
+    """
+    if len(rows) < parts:
+        parts = 1 << max(1, len(rows)).bit_length() - 1
     borders = [part * len(rows) // parts for part in range(parts + 1)]
-    return [rows[begin:end] for begin, end in pairwise(borders) if begin < end]
+    begin, end = rank * parts // count, (rank + 1) * parts // count
+    return [rows[a:b] for a, b in pairwise(borders[begin : end + 1])], begin
 
 
 def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:

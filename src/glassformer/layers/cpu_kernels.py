@@ -135,6 +135,7 @@ def linear(
     large = weight.numel() >= LARGE_WEIGHT or x.numel() * len(weight) >= LARGE_PRODUCT
     large = large or getattr(_OWN, "invariant", False)
     plain = not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
+    plain = plain and type(x) is Tensor  # oneDNN's map is none of a divided tensor's operations
     single = x.dtype == weight.dtype == torch.float32
     if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
         if (quick := ordered(weight)) is None:

@@ -14,6 +14,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from glassformer.shards import put
+
 InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
 
 
@@ -120,7 +122,8 @@ def initialize(
     only: Callable[[str], bool] = lambda name: True,
 ) -> None:
     """Fill every parameter of `model` (or `only` those of some names) by the table of `kind`; the
-    values depend on `seed` and names only, not on the default device."""
+    values depend on `seed` and names only, not on the default device. A parameter that is divided
+    among processes is drawn whole on each, one after the other."""
     rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
         if not only(name):
@@ -129,4 +132,4 @@ def initialize(
         assert rule is not None, f"no initialization fits {name}"
         values = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
         rule(values, generator(seed, name), sizes.of(name))
-        parameter.copy_(values)
+        put(parameter, values)

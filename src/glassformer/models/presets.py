@@ -1,7 +1,7 @@
 """Known models as functions that return a configuration; their fields are a table, `presets.toml`.
 
     gpt2("small")  bert("base")  t5("small")  vit("B/16")  original_2017("base")
-    modern("small")  qwen3("small")  note("B")
+    modern("small")  qwen3("small")  llama("7b")  note("B")
 
 Any field can be overridden: gpt2("small", max_length=512).
 """
@@ -61,6 +61,12 @@ def qwen3(size: str = "tiny", **changes: Any) -> ModelConfig:
     return _config("qwen3", size, changes)
 
 
+def llama(size: str = "7b", **changes: Any) -> ModelConfig:
+    """Llama 2: decoder, RMS pre-norm, rotary positions, SwiGLU, no biases, untied head; 7b has
+    6,738,415,616 parameters."""
+    return _config("llama", size, changes)
+
+
 def note(name: str = "B", **changes: Any) -> ModelConfig:
     """The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes
     write LayerNorm."""
@@ -79,6 +85,7 @@ PRESETS: dict[str, Callable[..., ModelConfig]] = {
     "vit": vit,
     "modern": modern,
     "qwen3": qwen3,
+    "llama": llama,
     "note": note,
 }
 

@@ -19,6 +19,7 @@ from glassformer.layers.lora import plain_parameters
 from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
+from glassformer.shards import put
 
 ABOUT_A_RUN = ("task", "input", "processor")
 """Keys of `config.json` that stand beside the fields of the model."""
@@ -203,9 +204,8 @@ def _fill(
             raise CheckpointError(
                 f"{path}: {name} holds values that are not finite; restore it from a backup."
             )
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(tensors[name])
+    for name, parameter in wanted.items():
+        put(parameter, tensors[name])
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -136,6 +136,30 @@ class SaveConfig(Record):
         return self
 
 
+class DistributedConfig(Record):
+    """How the processes that torchrun starts share a model; `replicate`, the number of copies, is
+    what is left."""
+
+    section = "train.distributed"
+
+    shard: int = Field(
+        default=1,
+        ge=1,
+        description="Processes over which parameters, gradients and optimizer state are divided "
+        "(FSDP2).",
+    )
+    tensor: int = Field(
+        default=1,
+        ge=1,
+        description="Processes over which heads and hidden units are divided (tensor parallelism).",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... "
+        "processes end in the same bits; train.micro_batches is a power of two.",
+    )
+
+
 class SampleConfig(Record):
     """Sample output while training."""
 
@@ -178,6 +202,15 @@ class TrainConfig(Record):
         ge=1,
         description="On a CPU: number of these parts computed at the same time, each on its share "
         "of the cores.",
+    )
+    distributed: DistributedConfig = Field(
+        default=DistributedConfig(), description="How several processes share the model."
+    )
+    skip_not_finite: int = Field(
+        default=0,
+        ge=0,
+        description="Steps in a row that are left out because their loss or gradient is not "
+        "finite; one more stops the run.",
     )
     length: int | None = Field(
         default=None,

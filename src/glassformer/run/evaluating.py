@@ -14,7 +14,8 @@ from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.task import Evaluation, Task
+from glassformer.tasks.evaluate import Evaluation
+from glassformer.tasks.task import Task
 
 Training = Callable[[], Sequence[Any]]
 """The records of the training split, read when they are asked for."""

@@ -20,7 +20,8 @@ from glassformer.generate.decode import decode
 from glassformer.models.transformer import Transformer
 from glassformer.run.evaluating import other_data, own_data
 from glassformer.run.run import Run
-from glassformer.tasks.task import Evaluation, Task
+from glassformer.tasks.evaluate import Evaluation
+from glassformer.tasks.task import Task
 
 BATCHES = 4
 """Batches of about 4,096 tokens that the loss is the mean of, spread evenly over the text."""

@@ -44,8 +44,9 @@ from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import on_other_data, on_own_data
+from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
-from glassformer.tasks.task import Evaluation, Task
+from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
 
 

@@ -15,10 +15,11 @@ from glassformer.tasks.classification import Classification
 from glassformer.tasks.conversations import Conversations
 from glassformer.tasks.feature_extraction import FeatureExtraction
 from glassformer.tasks.fill_mask import FillMask
+from glassformer.tasks.parts_to_text import PartsToText
 from glassformer.tasks.task import Task
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.tasks.text_to_image import TextToImage
-from glassformer.tasks.text_to_text import PairsToText, PartsToText
+from glassformer.tasks.text_to_text import PairsToText
 from glassformer.tasks.token_classification import TokenClassification
 
 TASKS: dict[str, type[Task]] = {

@@ -21,13 +21,10 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.baselines import Labels, Scores, class_baselines
 from glassformer.tasks.classes import Classes
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.shown import shown
-from glassformer.tasks.task import EVERYTHING, SHOWN, Evaluation, Sample
-
-CHUNK = 256
-"""Records that are encoded together in an evaluation."""
-
+from glassformer.tasks.task import SHOWN, Sample
 
 FEW_IDS = 10
 """Training inputs from which as many classes are certainly none."""
@@ -117,22 +114,20 @@ class Classification(LabelTask):
         return [*super().opening(), classes, *self.long_inputs()]
 
     def probabilities(
-        self,
-        model: Transformer,
-        inputs: Inputs,
-        chosen: Sequence[int],
-        precision: torch.dtype = torch.float32,
+        self, model: Transformer, inputs: Inputs, of: Evaluation, chosen: Sequence[int]
     ) -> Iterator[np.ndarray]:
         """The probability of every class for each chosen record, float32 [C]."""
         first = np.searchsorted(inputs.owner, np.arange(len(inputs.records) + 1))
-        for begin in range(0, len(chosen), CHUNK):
-            part = chosen[begin : begin + CHUNK]
+
+        def compute(part: Sequence[int]) -> np.ndarray:
             windows = [range(first[i], first[i + 1]) for i in part]
             owner = [n for n, own in enumerate(windows) for _ in own]
             examples = inputs.examples(list(chain.from_iterable(windows)))
-            yield from classify(
-                model, examples, owner, len(part), self.processor.batches, precision
-            )
+            batches = self.processor.batches
+            return classify(model, examples, owner, len(part), batches, of.precision)
+
+        for rows in of.processes.spread(blocks(chosen), compute):
+            yield from np.asarray(rows, np.float32)
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
@@ -144,7 +139,7 @@ class Classification(LabelTask):
         scores, multi = LabelScores(model), model.config.multi_label
         score = (MultiLabelScore if multi else ClassScore)(scores.names)
         chosen = of.records(len(inputs.records))
-        rows = self.probabilities(model, inputs, chosen, of.precision)
+        rows = self.probabilities(model, inputs, of, chosen)
         for row, number in zip(rows, chosen, strict=True):
             record = inputs.records[number]
             p, labels = row.astype(np.float64)[None], labels_of(record)
@@ -207,7 +202,7 @@ class Classification(LabelTask):
         """See `Task`: the first inputs and their classes."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         rows, lines = [], []
-        found_rows = self.probabilities(model, inputs, range(len(records)))
+        found_rows = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
         for record, p in zip(records, found_rows, strict=True):
             text, right = shown(record), ", ".join(labels_of(record))
             best, probability = self.classes.names[int(p.argmax())], float(p.max())

@@ -19,9 +19,9 @@ from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.chatting import Chatting
-from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+from glassformer.tasks.task import Card, Sample
 
 SHOWN = 3
 TEMPLATE = "template"

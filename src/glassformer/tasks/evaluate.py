@@ -2,31 +2,76 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.order import spread
 from glassformer.errors import ConfigError
+from glassformer.generate.config import GenerateConfig
 from glassformer.losses import cross_entropy
 from glassformer.metrics.language import LanguageModelScore
 from glassformer.metrics.writing import exact_match, translation_scores
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.processes import ALONE, Processes
+
+T = TypeVar("T")
+TOGETHER = 128
+"""Inputs of which a process computes the predictions at a time."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How much of a split is scored, and how."""
+
+    precision: torch.dtype = torch.float32
+    how: GenerateConfig | None = None
+    """How text is generated; None: greedily."""
+    limit: int | None = None
+    """Batches, spread evenly; None: all."""
+    lines: int | None = None
+    """Inputs that text is generated for, spread evenly; None: all."""
+    rows: int | None = None
+    """Rows of a batch; None: windows of running text of about 4096 tokens, else one."""
+    processes: Processes = ALONE
+    """Those that compute it together; the result does not depend on their number."""
+
+    def records(self, n: int) -> list[int]:
+        """Numbers of the records that are scored, of `n`."""
+        return spread(n, None if self.limit is None else self.limit * (self.rows or 1))
+
+
+EVERYTHING = Evaluation()
+
+
+def blocks(items: Sequence[T]) -> list[Sequence[T]]:
+    """Items in blocks of `TOGETHER`, the same for any number of processes."""
+    return [items[begin : begin + TOGETHER] for begin in range(0, len(items), TOGETHER)]
 
 
 def evaluate(
-    model: Transformer, batches: Iterable[Batch], precision: torch.dtype = torch.float32
+    model: Transformer,
+    batches: Iterable[Batch],
+    precision: torch.dtype = torch.float32,
+    processes: Processes = ALONE,
 ) -> LanguageModelScore:
-    """The loss of `model` over all targets of `batches`; no logits are kept."""
+    """The loss of `model` over all targets of `batches`, each computed by one of the processes; no
+    logits are kept."""
     score, device = LanguageModelScore(), next(model.parameters()).device
+
+    def of_batch(batch: Batch) -> tuple[float, int, int]:
+        assert batch.targets is not None
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            logits = model(batch.to(device)).logits
+        targets = batch.targets.to(device)
+        loss = cross_entropy(logits, targets)
+        return loss.total.item(), loss.count, int((logits.argmax(-1) == targets).sum())
+
     with evaluating(model):
-        for batch in batches:
-            assert batch.targets is not None
-            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                logits = model(batch.to(device)).logits
-            targets = batch.targets.to(device)
-            loss = cross_entropy(logits, targets)
-            score.add(loss.total.item(), loss.count, int((logits.argmax(-1) == targets).sum()))
+        for counted in processes.spread(batches, of_batch):
+            score.add(*counted)
     return score
 
 

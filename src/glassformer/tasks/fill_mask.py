@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.collate import evaluation_windows, micro_batches, windows
+from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
@@ -20,8 +20,8 @@ from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.task import Card, Sample
 from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer
 
@@ -50,11 +50,13 @@ class FillMask(RunningText):
         """How this recipe masks."""
         return masking_of(self.processor.tokenizer, self.recipe.train)
 
-    def batches(self, step: int) -> list[Batch]:
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Task`; masked as a whole and then cut, so that micro-batches change nothing."""
         train = self.recipe.train
-        whole = windows(self.split("train"), self.order.rows(step), self.length)
-        return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
+        rows = windows(self.split("train"), self.order.rows(step), self.length)
+        whole, numbers = self.masking(rows, train.seed, step), np.arange(len(rows.elements))
+        pieces, first = micro_batches(numbers, train.micro_batches, rank, count)
+        return Share([masked_rows(whole, piece) for piece in pieces], first)
 
     def measured(self) -> list[str]:
         """See `Task`."""
@@ -67,7 +69,7 @@ class FillMask(RunningText):
         """See `Task`: the masks are the same at every evaluation."""
         tokens, length = self.split(split), model.config.max_length
         batches = masked_batches(tokens, self.masking, length, of.limit)
-        return evaluate(model, batches, of.precision).result()
+        return evaluate(model, batches, of.precision, of.processes).result()
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
@@ -126,19 +128,17 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
     return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)
 
 
-def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
-    """A masked batch in contiguous slices of its rows, without those that have no target."""
+def masked_rows(batch: Batch, piece: np.ndarray) -> Batch:
+    """Neighbouring rows of a masked batch, of these numbers."""
     assert batch.at is not None
     assert batch.targets is not None
-    width = batch.elements.shape[1]
-    for piece in micro_batches(np.arange(len(batch.elements)), parts):
-        begin, end = int(piece[0]), int(piece[-1]) + 1
-        inside = (batch.at >= begin * width) & (batch.at < end * width)
-        if inside.any():
-            rows = torch.from_numpy(piece)
-            places = None if batch.positions is None else batch.positions.selected(rows)
-            targets, at = batch.targets[inside], batch.at[inside] - begin * width
-            yield Batch(batch.elements[begin:end], places, targets, at=at)
+    width, begin, end = batch.elements.shape[1], int(piece[0]), int(piece[-1]) + 1
+    inside = (batch.at >= begin * width) & (batch.at < end * width)
+    places = None
+    if batch.positions is not None:
+        places = batch.positions.selected(torch.from_numpy(piece))
+    targets, at = batch.targets[inside], batch.at[inside] - begin * width
+    return Batch(batch.elements[begin:end], places, targets, at=at)
 
 
 def masked_batches(

@@ -8,9 +8,8 @@ from glassformer.data.order import spread
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
 from glassformer.processors.inputs import Inputs
-from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.records import RecordTask, merged
-from glassformer.tasks.task import EVERYTHING, Evaluation
 
 
 class GenerativeTask(RecordTask):
@@ -34,7 +33,7 @@ class GenerativeTask(RecordTask):
         groups = inputs.groups(model.config.max_length)
         chosen = (groups[i] for i in spread(len(groups), of.limit))
         batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
-        return evaluate(model, batches, of.precision).result()
+        return evaluate(model, batches, of.precision, of.processes).result()
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""

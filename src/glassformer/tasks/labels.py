@@ -16,8 +16,8 @@ from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
 from glassformer.tasks.baselines import Scores
 from glassformer.tasks.classes import Classes
+from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.records import RecordTask
-from glassformer.tasks.task import Evaluation
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""

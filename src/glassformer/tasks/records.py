@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.batch import Batch
-from glassformer.data.collate import micro_batches
+from glassformer.data.collate import Share, micro_batches
 from glassformer.data.example import Example
 from glassformer.errors import counted, plural
 from glassformer.processors.inputs import Inputs, Order, Sizes
@@ -69,13 +69,15 @@ class RecordTask(Task):
         """The batch of these rows of examples."""
         return self.processor.collate(rows)
 
-    def batches(self, step: int) -> list[Batch]:
-        """See `Task`; a batch of fewer rows than micro-batches has fewer of them."""
-        rows = self.order.rows(step)
-        examples = iter(self.with_targets([i for row in rows for i in row], step))
-        filled = [[next(examples) for _ in row] for row in rows]
-        pieces = micro_batches(np.arange(len(rows)), self.recipe.train.micro_batches)
-        return [self.collate([filled[i] for i in piece]) for piece in pieces]
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """See `Task`."""
+        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
+        pieces, first = micro_batches(np.arange(len(rows)), parts, rank, count)
+        own = [[rows[i] for i in piece] for piece in pieces]
+        numbers = [i for piece in own for row in piece for i in row]
+        examples = iter(self.with_targets(numbers, step) if numbers else ())
+        filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
+        return Share([self.collate(piece) for piece in filled], first)
 
     @property
     def length(self) -> int:

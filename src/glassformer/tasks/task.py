@@ -10,7 +10,7 @@ what an input holds: that is the processor's.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,43 +19,22 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.order import spread
+from glassformer.data.collate import Share
 from glassformer.errors import ConfigError, GlassformerError, plural
-from glassformer.generate.config import GenerateConfig
 from glassformer.layers.heads import Pool
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.processes import ALONE, Processes
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.inputs import split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 
 SHOWN = 5
 """Examples in a sample."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How much of a split is scored, and how."""
-
-    precision: torch.dtype = torch.float32
-    how: GenerateConfig | None = None
-    """How text is generated; None: greedily."""
-    limit: int | None = None
-    """Batches, spread evenly; None: all."""
-    lines: int | None = None
-    """Inputs that text is generated for, spread evenly; None: all."""
-    rows: int | None = None
-    """Rows of a batch; None: windows of running text of about 4096 tokens, else one."""
-
-    def records(self, n: int) -> list[int]:
-        """Numbers of the records that are scored, of `n`."""
-        return spread(n, None if self.limit is None else self.limit * (self.rows or 1))
-
-
-EVERYTHING = Evaluation()
 
 
 @dataclass(frozen=True)
@@ -222,9 +201,14 @@ class Task(ABC):
         """Sentences on the data, logged when training begins."""
         return self.processor.description()
 
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
+        """The micro-batches of a step that process `rank` of `count` computes, a function of (seed,
+        step, rank, count); together those of all processes are the same for any `count`."""
+        return Share([])
+
     def batches(self, step: int) -> list[Batch]:
-        """The micro-batches of a step, a function of (seed, step)."""
-        return []
+        """All micro-batches of a step."""
+        return self.share(step).batches
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """Training loss, summed over targets."""
@@ -252,11 +236,14 @@ class Task(ABC):
         """Raise DataError for data that are too small or too long to train on."""
         return
 
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+    def scores(
+        self, model: Transformer, precision: torch.dtype, processes: Processes = ALONE
+    ) -> dict[str, Any] | None:
         """Scores of the validation split during training; None: there is none."""
         if not self.validated:
             return None
-        return self.evaluate(model, "validation", self.validation(precision))
+        of = replace(self.validation(precision), processes=processes)
+        return self.evaluate(model, "validation", of)
 
     def validation(self, precision: torch.dtype = torch.float32) -> Evaluation:
         """How much of the validation split is scored during training."""

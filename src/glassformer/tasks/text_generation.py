@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.collate import evaluation_windows, micro_batches, windows
+from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError, DataError, counted
@@ -30,8 +30,8 @@ from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.chatting import Chatting
-from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample, Task
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20
 """Tokens up to which all of a split are hashed."""
@@ -95,10 +95,11 @@ class RunningText(Task):
             f"{steps * per_step / max(1, tokens):.1f} epochs",
         ]
 
-    def batches(self, step: int) -> list[Batch]:
+    def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Task`."""
-        pieces = micro_batches(self.order.rows(step), self.recipe.train.micro_batches)
-        return [windows(self.split("train"), starts, self.length) for starts in pieces]
+        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
+        pieces, first = micro_batches(rows, parts, rank, count)
+        return Share([windows(self.split("train"), own, self.length) for own in pieces], first)
 
     @cached_property
     def order(self) -> WindowOrder:
@@ -158,7 +159,7 @@ class TextGeneration(RunningText, Chatting):
         tokens, length = self.split(split), model.config.max_length
         rows = of.rows or max(1, 4096 // length)
         batches = evaluation_windows(tokens, rows, length, of.limit)
-        score = evaluate(model, batches, of.precision)
+        score = evaluate(model, batches, of.precision, of.processes)
         if not score.tokens:
             raise DataError(
                 f"the {tokens.described} has no token to predict; use a longer one, or set "

@@ -32,9 +32,10 @@ from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, ids_of
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.shown import shown
-from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+from glassformer.tasks.task import Card, Sample
 
 ARRAY, SHOWN = "pixels", 3
 _SHADES = " .:-=+*#%@"

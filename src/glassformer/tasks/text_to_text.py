@@ -4,21 +4,18 @@ an encoder-decoder reads the input as its source      a decoder generates behind
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, ClassVar
-
-import numpy as np
 
 from glassformer.batch import Batch
 from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
-from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import Steps, Transduction, answer_steps, finish, score_pairs
+from glassformer.generate import Steps, Transduction, score_pairs
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import Likelihood, likelihoods
-from glassformer.generate.text import Delta, Generated, answer
+from glassformer.generate.text import Generated
 from glassformer.generate.transduce import transduce, transduce_steps
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
@@ -26,12 +23,11 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
-from glassformer.tasks.evaluate import matches, score_outputs
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.shown import shown
-from glassformer.tasks.task import EVERYTHING, Evaluation, Sample
+from glassformer.tasks.task import Sample
 
-SHOWN, TOGETHER = 3, 512
+SHOWN = 3
 
 
 class TextToText(GenerativeTask):
@@ -49,7 +45,7 @@ class TextToText(GenerativeTask):
 
     @abstractmethod
     def decoded(
-        self, model: Transformer, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig
+        self, model: Transformer, inputs: Inputs, of: Evaluation, numbers: Sequence[int]
     ) -> list[str]:
         """Generated text for some records."""
         ...
@@ -109,7 +105,7 @@ class TextToText(GenerativeTask):
             return scores
         count = n if of.lines is None else min(of.lines, n)
         numbers = [i * n // count for i in range(count)]
-        found = self.decoded(model, inputs, numbers, of.how or self.greedy)
+        found = self.decoded(model, inputs, of, numbers)
         records = [inputs.records[i] for i in numbers]
         return scores | self.scored(found, [r.target for r in records], [r.group for r in records])
 
@@ -190,11 +186,18 @@ class PairsToText(TextToText):
         return sentences
 
     def decoded(
-        self, model: Transformer, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig
+        self, model: Transformer, inputs: Inputs, of: Evaluation, numbers: Sequence[int]
     ) -> list[str]:
         """See `TextToText`."""
-        sources = [inputs.records[i].source for i in numbers]
-        return [best[0].text for best in transduce(model, self.pair, sources, how, 128)]
+        sources, how = [inputs.records[i].source for i in numbers], of.how or self.greedy
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+
+        def compute(block: Sequence[int]) -> list[str]:
+            found = transduce(model, self.pair, [sources[i] for i in block], how, len(block))
+            return [best[0].text for best in found]
+
+        texts = chain.from_iterable(of.processes.spread(blocks(order), compute))
+        return [text for _, text in sorted(zip(order, texts, strict=True))]
 
     def scored(
         self, outputs: list[str], references: list[str], groups: list[str | None]
@@ -280,119 +283,3 @@ class PairsToText(TextToText):
             f"{self.folder} is an encoder-decoder, which writes a target for a source; use "
             "`glassformer translate`."
         )
-
-
-def target_of(row: Mixed) -> str:
-    """The target of a row; DataError: it has none."""
-    if row.target is None:
-        raise DataError(
-            f"{row.where} has no target to be written; set data.target, or another task"
-        )
-    return row.target
-
-
-class PartsToText(TextToText):
-    """An answer to a row of parts."""
-
-    verb = "generate"
-    routes = ("generate", "embeddings")
-    metrics = ("loss", "accuracy", "exact_match")
-    search: ClassVar[dict[str, Any]] = {"temperature": 0}
-
-    @classmethod
-    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """See `Task`. DataError: a row without a target."""
-        recipe = recipe.with_vocabulary(processor.vocab_size)
-        for row in (row for rows in records.values() for row in rows):
-            target_of(row)
-        if recipe.model.architecture == "encoder_decoder":
-            _ = processor.parts.begin  # pyright: ignore
-        processor.parts.answer("")  # pyright: ignore  (refused without an end symbol)
-        return recipe
-
-    @property
-    def begin(self) -> int:
-        """See `TextToText`."""
-        return self.processor.parts.begin
-
-    def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `RecordTask`."""
-        return {"answer": self.processor.parts.answer(target_of(record))}
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """See `RecordTask`."""
-        own = np.array([len(target["answer"]) for target in self.targets])
-        if self.encoder_decoder:
-            return np.maximum(self.training.lengths, own)
-        return self.training.lengths + own - 1
-
-    @property
-    def share_prefix(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """See `RecordTask`."""
-        return not self.encoder_decoder
-
-    @property
-    def elements(self) -> int:
-        """See `Task`: a prefix that examples share counts once."""
-        inputs, lengths = self.training, self.lengths
-        return sum(inputs.bundle_length(own, lengths) for own in inputs.bundles(self.share_prefix))
-
-    def decoded(
-        self, model: Transformer, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig
-    ) -> list[str]:
-        """See `TextToText`."""
-        found: list[str] = []
-        for begin in range(0, len(numbers), TOGETHER):
-            examples = inputs.examples(numbers[begin : begin + TOGETHER])
-            found += [one.text for one in answer(model, self.processor.parts, examples, how)]
-        return found
-
-    def scored(
-        self, outputs: list[str], references: list[str], groups: list[str | None]
-    ) -> dict[str, Any]:
-        """See `TextToText`."""
-        return matches(outputs, references, groups)
-
-    def first(self, model: Transformer, n: int) -> Iterator[tuple[str, str, str]]:
-        """See `TextToText`."""
-        inputs = self.split(self.shown_split)
-        outputs, records = self.decoded(model, inputs, range(n), self.greedy), inputs.records[:n]
-        return zip(map(shown, records), (r.target for r in records), outputs, strict=True)
-
-    @property
-    def use(self) -> str:
-        """See `RecordTask`."""
-        given = "".join(f" --{kind} FILE" for kind in self.processor.readers)
-        return f"glassformer generate {self.folder}{given} --prompt TEXT"
-
-    def answer_steps(
-        self, model: Transformer, inputs: Sequence[Any], how: GenerateConfig, **options: Any
-    ) -> Steps[list[Generated]]:
-        """The text for each row of parts."""
-        examples = [window.example for row in inputs for window in self.processor.windows(row)]
-        return answer_steps(model, self.processor.parts, examples, how, **options)
-
-    def generate(
-        self,
-        model: Transformer,
-        prompts: Sequence[str],
-        files: Mapping[str, Any],
-        how: GenerateConfig,
-        **options: Any,
-    ) -> list[Generated]:
-        """The text for each prompt, beside files that all of them are about."""
-        rows = [self.processor.ordered(prompt, files) for prompt in prompts]
-        return finish(self.answer_steps(model, rows, how, **options))
-
-    def translate_steps(self, *arguments: Any, **options: Any) -> Steps[list[Any]]:
-        """Refused."""
-        raise ConfigError(
-            f"{self.folder} reads rows of parts; use `glassformer generate` with files."
-        )
-
-    def stream(self, *arguments: Any, **options: Any) -> Iterator[Delta]:
-        """Refused."""
-        raise ConfigError("An answer to parts is given as a whole; leave out --score and --stream.")
-
-    score = stream

@@ -17,8 +17,9 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.baselines import Scores, Tagged, tag_baselines
 from glassformer.tasks.classes import Classes
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
-from glassformer.tasks.task import EVERYTHING, Evaluation, Sample
+from glassformer.tasks.task import Sample
 
 SHOWN, WORDS = 3, 24
 
@@ -91,10 +92,20 @@ class TokenClassification(LabelTask):
         scores, records = LabelScores(model), self.scored(split, of)
         for record in records:
             check_tags(self.processor, record)
-        names, given = scores.names, map(self.processor.given, records)
-        found = tag(model, self.processor, given, len(names), of.precision)
+        names, given = scores.names, [*map(self.processor.given, records)]
+
+        def compute(inputs: Sequence[Any]) -> list[list[np.ndarray]]:
+            found = tag(model, self.processor, inputs, len(names), of.precision)
+            return [[tags.classes, tags.probabilities] for tags in found]
+
+        found = chain.from_iterable(of.processes.spread(blocks(given), compute))
         score, spans = TagScore(names), SpanScore()
-        for record, tags in zip(records, found, strict=True):
+        for record, (classes, probabilities) in zip(records, found, strict=True):
+            width = -1, len(names)
+            tags = Tags(
+                np.asarray(classes, np.int64).reshape(width),
+                np.asarray(probabilities, np.float32).reshape(width),
+            )
             gold, first = scores.gold(record.tags), tags.classes[:, 0]
             predicted = [names[i] for i in first]
             score.add(gold, first)

@@ -18,15 +18,19 @@ class History:
     """The lines of a run; those after the step at which it goes on are taken back, as their steps
     come again."""
 
-    def __init__(self, run: Path, step: int, listeners: Sequence[Listener] = ()):
-        self._path = run / "metrics.jsonl"
+    def __init__(
+        self, run: Path, step: int, listeners: Sequence[Listener] = (), written: bool = True
+    ):
+        """`written`: false for a process that leaves the file to another one."""
+        self._path = run / "metrics.jsonl" if written else Path(os.devnull)
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
         self._listeners, self._mutex = listeners, Lock()
         self._write()
 
     def _write(self) -> None:
         """Write every line anew; CheckpointError if they cannot be written."""
-        write_text(self._path, "".join(map(_text, self.lines)))
+        if self._path != Path(os.devnull):
+            write_text(self._path, "".join(map(_text, self.lines)))
         with writing(self._path):
             self._file = self._path.open("a", encoding="utf-8", newline="\n")
         self._behind = False

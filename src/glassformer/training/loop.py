@@ -6,45 +6,47 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.errors import (
-    CheckpointError,
+    ElsewhereError,
     GlassformerError,
     TrainingError,
+    counted,
     printable,
 )
 from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
+from glassformer.processes import Processes, joined, restarts
 from glassformer.recipe.recipe import Recipe
+from glassformer.shards import local
 from glassformer.signals import interruptions
-from glassformer.tasks.task import Task
 from glassformer.training.baselines import recorded, told
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.beginning import Begun, begin
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
-from glassformer.training.machine import choose_machine, environment, platform
-from glassformer.training.memory import keep_freed_memory
+from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
-from glassformer.training.model_files import check_there, export, save_inputs
+from glassformer.training.model_files import check_there, export
 from glassformer.training.opening import opening
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import cpu_threads, micro_batch_threads
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.report import write_report
-from glassformer.training.run_folder import held, prepare, unchanged
+from glassformer.training.result import Result
 from glassformer.training.saving import Saving
-from glassformer.training.schedule import rate
-from glassformer.training.start import first_model, model_to_fill
-from glassformer.training.step import StepResult, flops, training_step
+from glassformer.training.schedule import rate_at
+from glassformer.training.start import Start, model_to_fill
+from glassformer.training.step import NotFiniteError, StepResult, flops, training_step
 from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
@@ -53,23 +55,6 @@ REMEDY = (
     "Try a lower train.optimizer.learning_rate, more train.schedule.warmup_steps or "
     "train.precision=float32."
 )
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
-    use the model with, whether it was interrupted (by which signal), and baselines.
-    """
-
-    run: Path
-    steps: int
-    scores: dict[str, Any]
-    best: float | None
-    metric: str
-    use: str
-    seconds: float
-    interrupted: int | None = None
-    baselines: Mapping[str, Any] = field(default_factory=dict)
 
 
 def train(
@@ -85,20 +70,22 @@ def train(
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
     folder that cannot be written.
     """
-    progress = progress or Progress()
-    with held(run, resume), ExitStack() as computing:
-        with unchanged(run), following(progress.before):
-            prepared = prepare(recipe, run, resume, progress.message)
-            computing.enter_context(cpu_threads(prepared.recipe.train.threads))
-            if prepared.recipe.train.tensorboard:
-                listeners = [*listeners, computing.enter_context(tensorboard(run))]
-            training = _Training(prepared.task(), run, resume, progress, listeners)
+    with joined() as processes, ExitStack() as training:
+        if not processes.first:
+            progress, listeners = Progress(quiet=True), ()
+        progress = progress or Progress()
+        resume = resume or (restarts() > 0 and (run / "recipe.yaml").is_file())
+        with ExitStack() as beginning, following(progress.before):
+            begun = begin(recipe, run, resume, processes, progress.message, training, beginning)
+            if begun.task.recipe.train.tensorboard and processes.first:
+                listeners = [*listeners, training.enter_context(tensorboard(run))]
+            going = _Training(begun, run, processes, progress, listeners)
         try:
-            return training.go()
+            return going.go()
         finally:
             progress.close()
-            training.saving.close()
-            training.history.close()
+            going.saving.close()
+            going.history.close()
 
 
 class _Training:
@@ -106,65 +93,50 @@ class _Training:
 
     def __init__(
         self,
-        task: Task,
+        begun: Begun,
         run: Path,
-        resume: bool,
+        processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
     ):
-        self.run, self.progress, self.task = run, progress, task
-        config = task.recipe.train
+        self.task, self.machine = begun.task, begun.machine
+        self.run, self.processes, self.progress = run, processes, progress
+        self.config = config = self.task.recipe.train
         self.checkpoints = Checkpoints(run, config.save)
-        self.checkpoints.sweep()
-        self.state = self.checkpoints.first(resume, task.fingerprint, progress.message)
-        keep_freed_memory()
-        self.machine = choose_machine(config.device, config.precision)
-        task.recipe = task.recipe.with_machine(self.machine.precision_name, torch.get_num_threads())
-        self.config = config = task.recipe.train
-        if self.state.step:
-            self.model = self._model_to_fill(self.machine.device)
-        else:
-            self.model, base = first_model(task, run, self.machine.device)
-            self.state = replace(self.state, base=base)
-        self.optimizer = Optimizer(self.model, config.optimizer)
-        if self.state.step:
-            self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
-            progress.message(f"resuming at step {self.state.step}")
-        elif config.init_from is not None:
-            keeps = config.finetune.keep_head
-            what = "model" if keeps else "trunk"
-            own = any(name.startswith("head.") for name, _ in self.model.named_parameters())
-            new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
-            progress.message(f"beginning with the {what} of {config.init_from}{new}")
+        self.division = division_of(processes, config, self.machine.device)
+        self.whole_model: Transformer | None = None
+        begin = Start(begun.task, run, processes, self.division, self.machine.device)
+        self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = flops(task.recipe, task.length)
-        self.history = History(run, self.state.step, listeners)
+        self.flops = flops(self.task.recipe, self.task.length)
+        self.history = History(run, self.state.step, listeners, processes.first)
         self.scores = self.history.scores()
-        self.saving = Saving(task, self.checkpoints, self.history, self.state, progress.message)
-        self.per_step = 0.0
+        self.saving = Saving(
+            self.task, self.checkpoints, self.history, self.state, progress.message
+        )
+        self.per_step, self.skipped = 0.0, 0
         self.measured_again = False
-        self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
-        if self.state.step < config.steps:
-            save_inputs(task, run, self.resolved, platform(self.machine.device))
 
     def go(self) -> Result:
         """Step after step to the end, or until a signal asks to stop."""
         self.announce()
         self.progress.before("scoring baselines")
-        baselines = recorded(self.task, self.history, self.state.step)
+        baselines = self.processes.from_first(
+            lambda: recorded(self.task, self.history, self.state.step)
+        )
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
-            self.state = self.saving.restore(self.state, self.origin)
+            self._save_by(partial(self.saving.restore, origin=self.origin))
         config = self.config
         with (
             interruptions() as signals,
             closing(
-                batches_ahead(self.task.batches, self.state.step, config.steps, config.workers)
+                batches_ahead(self._share, self.state.step, config.steps, config.workers)
             ) as self.batches,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as self.threads,
         ):
-            while self.state.step < config.steps and not signals:
+            while self.state.step < config.steps and not self._told_to_stop(signals):
                 self.advance()
                 step = self.state.step
                 last = step == config.steps
@@ -173,10 +145,10 @@ class _Training:
                     self.sample()
                 if step % config.save.every == 0 or better or last:
                     self.save(better)
-            self.state = self.saving.wait(self.state)
-            if self.saving.step != self.state.step:  # interrupted between two checkpoints
-                self.save(better=False, stopped=True)
-            interrupted = signals[0] if signals and self.state.step < config.steps else None
+            self._save_by(self.saving.wait)
+            if self.processes.from_first(lambda: self.saving.step != self.state.step):
+                self.save(better=False, stopped=True)  # interrupted between two checkpoints
+            interrupted = self.stopping if self.state.step < config.steps else None
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
@@ -193,6 +165,22 @@ class _Training:
             baselines,
         )
 
+    def _share(self, step: int) -> Share:
+        return self.task.share(step, self.division.readers.rank, self.division.readers.count)
+
+    def _whole(self) -> Transformer:
+        """The model with all of its weights; all processes ask for it."""
+        if self.whole_model is None:
+            self.whole_model = self.division.whole(self.model, self.config)
+        return self.whole_model
+
+    def _told_to_stop(self, signals: Sequence[int]) -> bool:
+        """Whether a signal came to any of the processes; all of them learn it before the same
+        step."""
+        found = self.processes.gathered(signals[0] if signals else 0)
+        self.stopping = max(found) or None
+        return self.stopping is not None
+
     def announce(self) -> None:
         """Say what is about to happen: the machine, the model, the data."""
         if self.state.step >= self.config.steps:
@@ -207,15 +195,9 @@ class _Training:
     def advance(self) -> None:
         """One step; a loss that is not finite stops the run, its batch named."""
         begin, step, config = time.perf_counter(), self.state.step, self.config
-        factor = rate(
-            step,
-            steps=config.steps,
-            warmup_steps=config.schedule.warmup_steps,
-            schedule=config.schedule.kind,
-            final_fraction=config.schedule.final_fraction,
-            decay_fraction=config.schedule.decay_fraction,
-        )
-        batches = next(self.batches)
+        factor = rate_at(step, config)
+        batches, first = next(self.batches)
+        self.whole_model = None
         try:
             result = training_step(
                 self.forward,
@@ -232,9 +214,13 @@ class _Training:
                 consistency=config.consistency,
                 independent=self.task.recipe.model.multi_label,
                 threads=self.threads,
+                first=first,
+                division=self.division,
             )
-        except TrainingError as error:
-            raise TrainingError(f"{error} {self._where_it_stood(batches, step)}") from None
+        except NotFiniteError as error:
+            self._pass_over(error)
+            return
+        self.skipped = 0
         seconds = time.perf_counter() - begin
         self.per_step = seconds if not self.per_step else 0.9 * self.per_step + 0.1 * seconds
         self.state = replace(
@@ -246,14 +232,32 @@ class _Training:
         speed = result.elements / self.per_step
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
             self._log(result, factor, speed)
+        self._show(result.loss, speed)
+
+    def _show(self, loss: float, speed: float) -> None:
+        """Show where the run is."""
+        step, steps = self.state.step, self.config.steps
         share = speed * self.flops / self.machine.peak
         if share > 1 and not self.measured_again:
             self.machine, self.measured_again = self.machine.again(), True
             share = speed * self.flops / self.machine.peak
-        left = (config.steps - step - 1) * self.per_step
-        loss = self.scores.get("loss")
-        pace = self.task.pace(speed)
-        self.progress.show(Moment(step + 1, config.steps, result.loss, pace, share, left, loss))
+        left, pace = (steps - step) * self.per_step, self.task.pace(speed)
+        best = self.scores.get("loss")
+        self.progress.show(Moment(step, steps, loss, pace, share, left, best))
+
+    def _pass_over(self, error: NotFiniteError) -> None:
+        """Leave out a step whose loss or gradient is not finite, if the recipe allows it; else
+        TrainingError, its batch named."""
+        step, most = self.state.step, self.config.skip_not_finite
+        excerpt = self.task.excerpt(self.task.batches(step)[error.part or 0])
+        told = f"{error} The batch of this step begins with {excerpt!r}"
+        if self.skipped == most:
+            passed = f"; {counted(most, 'step')} before it were skipped" if most else ""
+            raise self._ended(f"{told}{passed}")
+        self.skipped += 1
+        self.state = replace(self.state, step=step + 1)
+        self.history.add(step=step + 1, skipped=str(error))
+        self.progress.message(f"{told}; the step is skipped ({self.skipped} of {most} in a row)")
 
     def _log(self, result: StepResult, factor: float, speed: float) -> None:
         self.history.add(
@@ -269,14 +273,11 @@ class _Training:
     def evaluate(self) -> bool:
         """Score the validation split; True if it is the best so far. Without one, False."""
         begin, step = time.perf_counter(), self.state.step
-        scores = self.task.scores(self.model, self.machine.precision)
+        scores = self.task.scores(self._whole(), self.machine.precision, self.processes)
         if scores is None:
             return False
         if not math.isfinite(scores["loss"]):
-            raise TrainingError(
-                f"After step {step} the validation loss is {scores['loss']}; "
-                f"{self._last_good()}. {REMEDY}"
-            )
+            raise self._ended(f"After step {step} the validation loss is {scores['loss']}")
         self.scores = scores
         seconds = self.state.seconds + time.perf_counter() - begin
         better = self._is_better(scores)
@@ -295,13 +296,14 @@ class _Training:
         steps = self.checkpoints.regular()[-self.config.save.average_checkpoints :]
         mean = self._model_to_fill(self.machine.device)
         self.checkpoints.load_mean(steps, mean)
-        scores = self.task.scores(mean, self.machine.precision)
+        scores = self.task.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores)
         if better:
             self.scores = scores or {}
             self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
             origin = replace(self.origin, averaged=tuple(steps))
-            export(mean, self.task, self.run, self.state.step, self.scores, origin)
+            written = partial(export, mean, self.task, self.run, self.state.step, self.scores)
+            self.processes.from_first(lambda: written(origin))
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
@@ -328,8 +330,11 @@ class _Training:
 
     def sample(self) -> None:
         """Show what the model writes by now."""
+        model = self._whole()
+        if not self.processes.first:
+            return
         try:
-            sample = self.task.sample(self.model)
+            sample = self.task.sample(model)
         except GlassformerError as error:  # a sample is not worth losing a run
             self.progress.message(f"no sample at step {self.state.step}: {error}")
             return
@@ -345,42 +350,45 @@ class _Training:
         Weights that are not finite are not saved: a large step can overflow them after a loss that
         was.
         """
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            raise TrainingError(
-                f"After step {self.state.step} weights are not finite; {self._last_good()}. "
-                f"{REMEDY}"
-            )
-        check_there(self.run)
+        bad = not all(bool(local(one).isfinite().all()) for one in self.model.parameters())
+        if self.processes.added([bad])[0]:
+            raise self._ended(f"After step {self.state.step} weights are not finite")
         step, config = self.state.step, self.config
-        self.state = self.saving.save(
-            self.model,
-            self.optimizer.state(),
-            replace(self.state, between=stopped and step % config.save.every != 0),
-            self.origin,
-            exported=better or not self.task.validated,
-            last=stopped or step == config.steps,
-        )
+        between = stopped and step % config.save.every != 0
+        model, optimizer = self._whole(), self.division.whole_state(self.optimizer.state())
+
+        def saved(state: State) -> State:
+            check_there(self.run)
+            return self.saving.save(
+                model,
+                optimizer,
+                replace(state, between=between),
+                self.origin,
+                exported=better or not self.task.validated,
+                last=stopped or step == config.steps,
+            )
+
+        self._save_by(saved)
         self._report()
 
+    def _save_by(self, save: Callable[[State], State]) -> None:
+        """Take over the state that the first process goes on with after a save, or before one."""
+        found = self.processes.from_first(lambda: asdict(save(self.state)))
+        self.state = State(**found)
+
     def _report(self) -> None:
-        try:
-            write_report(self.run, self.task, self.history.lines, self.resolved)
-        except CheckpointError as error:  # a page is not worth losing a run
-            self.progress.message(f"no report at step {self.state.step}: {error}")
+        if self.processes.first:
+            self.saving.report()
 
     def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
         return model_to_fill(self.task.recipe, self.run, self.state.base, device)
 
-    def _where_it_stood(self, batches: list[Batch], step: int) -> str:
-        return (
-            f"The batch of this step begins with {self.task.excerpt(batches[0])!r}; "
-            f"{self._last_good()}. {REMEDY}"
-        )
-
-    def _last_good(self) -> str:
+    def _ended(self, why: str) -> GlassformerError:
+        """The error of a run that cannot go on, which comes in all processes and is told by one."""
+        if not self.processes.first:
+            return ElsewhereError(TrainingError.exit_code)
         steps = self.checkpoints.steps()
-        return (
-            f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
-            if steps
-            else "none was saved before"
-        )
+        last = "none was saved before"
+        if steps:
+            last = f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
+        return TrainingError(f"{why}; {last}. {REMEDY}")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
+from glassformer.shards import is_divided, like, local, mesh_of, own, whole
 
 
 class Optimizer:
@@ -30,19 +31,20 @@ class Optimizer:
         for name, _ in model.named_parameters():
             if found := BLOCK.match(name):
                 depths[found[1]] = max(depths.get(found[1], 0), int(found[2]) + 1)
-        adamw: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
+        adamw: dict[tuple[float, float, Any], list[Tensor]] = defaultdict(list)
         muon: dict[float, list[Tensor]] = defaultdict(list)
         for parameter, name in trained.items():
             share = layer_share(name, depths, config.layer_decay)
             if config.kind == "muon" and is_block_matrix(name, parameter):
                 muon[share].append(parameter)
             else:
-                adamw[share, config.weight_decay if parameter.ndim >= 2 else 0.0].append(parameter)
+                decay = config.weight_decay if parameter.ndim >= 2 else 0.0
+                adamw[share, decay, mesh_of(parameter)].append(parameter)
         self._parts: list[tuple[torch.optim.Optimizer, float]] = []
         if adamw:
             groups = [
                 {"params": ps, "share": share, "weight_decay": decay}
-                for (share, decay), ps in adamw.items()
+                for (share, decay, _), ps in adamw.items()
             ]
             betas = config.beta1, config.beta2
             optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=True)
@@ -64,7 +66,8 @@ class Optimizer:
             part.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """Every tensor that the next step depends on, by parameter name and role."""
+        """Every tensor that the next step depends on, by parameter name and role; those of divided
+        parameters are divided alike."""
         return {
             f"{self._names[parameter]}:{role}": value
             for part, _ in self._parts
@@ -100,7 +103,8 @@ class Optimizer:
                     key, f"is {value.dtype} {[*value.shape]} in place of {dtype} {[*shape]}"
                 )
             # a copy: the file that it was read from may stay mapped behind it
-            owner[parameter].state[parameter][role] = value.to(parameter.device, copy=True)
+            own = like(value, parameter) if value.ndim else value.to(parameter.device, copy=True)
+            owner[parameter].state[parameter][role] = own
 
 
 ADAMW, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum",)
@@ -138,7 +142,8 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
     M + g.
 
-    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together.
+    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together. A matrix that is
+    divided among processes is gathered, and orthogonalized on each of them.
     """
 
     def __init__(
@@ -155,13 +160,15 @@ class Muon(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     shapes[parameter.shape].append(parameter)
             for shape, parameters in shapes.items():
-                directions = [self._direction(p, group["momentum"]) for p in parameters]
-                updates = orthogonalize(torch.stack(directions))
                 factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-                for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(
-                        update, alpha=factor
-                    )
+                kept = 1 - group["lr"] * group["weight_decay"]
+                size = 1 if is_divided(parameters[0]) else len(parameters)  # whole ones at a time
+                for begin in range(0, len(parameters), size):
+                    some = parameters[begin : begin + size]
+                    directions = [whole(self._direction(p, group["momentum"])) for p in some]
+                    updates = orthogonalize(torch.stack(directions))
+                    for parameter, update in zip(some, updates, strict=True):
+                        local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
 
     def _direction(self, parameter: Tensor, mu: float) -> Tensor:
         """g + μ M, after M <- μ M + g."""

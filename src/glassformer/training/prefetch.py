@@ -7,22 +7,23 @@ A step's batches are a function of the step alone, so a worker needs nothing but
 import sys
 import warnings
 from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from glassformer.batch import Batch
 from glassformer.errors import GlassformerError
 
+T = TypeVar("T")
 AHEAD = 3
 """Steps that each worker is ahead."""
 
 
-Batches = Callable[[int], list[Batch]]
-"""The micro-batches of a step."""
+Batches = Callable[[int], T]
+"""The micro-batches of a step, in any form."""
 
 
-def batches_ahead(batches: Batches, begin: int, end: int, workers: int) -> Generator[list[Batch]]:
+def batches_ahead(batches: Batches[T], begin: int, end: int, workers: int) -> Generator[T]:
     """The micro-batches of each step from `begin` to `end` - 1; `workers` 0: made when asked."""
     if not workers or begin >= end:
         yield from map(batches, range(begin, end))
@@ -55,13 +56,13 @@ def batches_ahead(batches: Batches, begin: int, end: int, workers: int) -> Gener
         del made_ahead  # which ends the workers, also where an error's traceback keeps this frame
 
 
-class _Steps(Dataset[list[Batch] | GlassformerError]):
+class _Steps(Dataset[Any]):
     """The batches of a step by its number."""
 
-    def __init__(self, batches: Batches):
+    def __init__(self, batches: Batches[Any]):
         self._batches = batches
 
-    def __getitem__(self, step: int) -> list[Batch] | GlassformerError:
+    def __getitem__(self, step: int) -> Any:
         try:
             return self._batches(step)
         except GlassformerError as error:  # raised where the training runs, as one sentence

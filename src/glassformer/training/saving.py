@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from glassformer.training.checkpoint import WEIGHTS, Checkpoints, State
 from glassformer.training.history import History
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import export, is_exported
+from glassformer.training.report import write_report
 from glassformer.training.start import model_to_fill
 
 REFUSALS = 3
@@ -96,6 +97,17 @@ class Saving:
         elif state.best_step == saved.step:
             state = replace(state, best_step=self._best[0], best_score=self._best[1])
         return state
+
+    @cached_property
+    def _recipe(self) -> str:
+        return self.task.recipe.yaml()  # slow to write, and shown by every report
+
+    def report(self) -> None:
+        """Write `report.html`; a refused page is told, and not worth losing a run."""
+        try:
+            write_report(self.run, self.task, self.history.lines, self._recipe)
+        except CheckpointError as error:
+            self.say(f"no report: {error}")
 
     def close(self) -> None:
         """Wait for the save under way, whatever becomes of it."""

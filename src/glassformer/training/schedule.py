@@ -2,7 +2,7 @@
 
 import math
 
-from glassformer.recipe.train import Schedule
+from glassformer.recipe.train import Schedule, TrainConfig
 
 
 def rate(
@@ -36,3 +36,16 @@ def rate(
         case "wsd":
             begins = max(warmup_steps, round(steps * (1 - decay_fraction)))
     return 1 - (1 - final_fraction) * max(0, step - begins) / max(1, steps - begins)
+
+
+def rate_at(step: int, train: TrainConfig) -> float:
+    """The same by a recipe."""
+    of = train.schedule
+    return rate(
+        step,
+        steps=train.steps,
+        warmup_steps=of.warmup_steps,
+        schedule=of.kind,
+        final_fraction=of.final_fraction,
+        decay_fraction=of.decay_fraction,
+    )

@@ -6,6 +6,8 @@ frozen                  the head (and train_also)      the model before the firs
 lora                    adapters, head (train_also)    the same, without adapters
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,26 +18,71 @@ from glassformer.manifest import digest
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk, load_weights, save_weights
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.division import Division
 from glassformer.training.model_files import BASE
+from glassformer.training.optimizer import Optimizer
 
 
-def first_model(task: Task, run: Path, device: torch.device) -> tuple[Transformer, str | None]:
+@dataclass(frozen=True)
+class Start:
+    """How a run begins, or goes on where one of its checkpoints stands."""
+
+    task: Task
+    run: Path
+    processes: Processes
+    division: Division
+    device: torch.device
+
+    def at(self, state: State, say: Callable[[str], None]) -> tuple[Transformer, Optimizer, State]:
+        """The model and the optimizer of a state, and the state."""
+        train = self.task.recipe.train
+        device = self.division.device(train, self.device)
+        if state.step:
+            model = model_to_fill(self.task.recipe, self.run, state.base, device)
+        else:
+            own = self.run if self.processes.first else None
+            model, base = first_model(self.task, own, device)
+            state = replace(state, base=self.processes.gathered(base)[0])
+        self.division.place(model, None if state.step else train.seed, self.device)
+        optimizer = Optimizer(model, train.optimizer)
+        if state.step:
+            optimizer.restore(Checkpoints(self.run).load(state.step, model))
+            say(f"resuming at step {state.step}")
+        elif train.init_from is not None:
+            say(_beginning(train, model))
+        return model, optimizer, state
+
+
+def _beginning(train: TrainConfig, model: Transformer) -> str:
+    keeps = train.finetune.keep_head
+    own = any(name.startswith("head.") for name, _ in model.named_parameters())
+    new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
+    return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
+
+
+def first_model(
+    task: Task, run: Path | None, device: torch.device
+) -> tuple[Transformer, str | None]:
     """The model before the first step, ready to be trained, and the SHA-256 of RUN/base.safetensors
-    (None: every weight is trained, and there is none).
+    (None: every weight is trained, and there is none; or no run is given to write it in). On "meta"
+    it has no weights.
 
     CheckpointError: a trunk that does not fit; ConfigError: see `adapt`, or new tokens that would
     not be trained.
     """
     train, own = task.recipe.train, task.recipe.processor.tokenizer.new_tokens
-    model, base = Transformer(task.recipe.model, train.seed, device), None
+    seed = None if device.type == "meta" else train.seed
+    model, base = Transformer(task.recipe.model, seed, device), None
     if train.init_from is not None:
         new = [task.processor.tokenizer.specials[symbol] for symbol in own]
         weights = Path(train.init_from) / "model.safetensors"
         load_trunk(model, weights, train.finetune.keep_head, min(new, default=None))
-    if train.finetune.partial:
+    if train.finetune.partial and run is not None:
         save_weights(model, run / BASE)
         base = digest(run / BASE)
     adapt(model, train.finetune, train.seed)

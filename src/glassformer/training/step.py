@@ -3,16 +3,16 @@ applied.
 
 The batch may be computed in parts: the loss is summed over all of them and divided once by the
 number of targets of the whole step, so the parts change nothing but memory. They are computed one
-after the other, or at the same time by as many threads.
+after the other, at the same time by as many threads, or by several processes, each with its share.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import nn
 
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
@@ -21,11 +21,18 @@ from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy, divergence
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
+from glassformer.processes import Tree
 from glassformer.recipe.recipe import Recipe
+from glassformer.training.clipping import clip_gradients
+from glassformer.training.division import UNDIVIDED, Division
 from glassformer.training.optimizer import Optimizer
 
 Loss = Callable[[Tensor, Tensor], LossSum]
 """Of logits and targets."""
+Part = tuple[int, Batch]
+"""The number of a micro-batch in its step, and the micro-batch."""
+Gradients = Sequence[Tensor | None]
+"""Of each parameter; None: nothing depends on it."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,15 @@ class StepResult:
     loss: float
     gradient_norm: float
     elements: int
+
+
+class NotFiniteError(TrainingError):
+    """A loss or gradient that is not finite; `part`: the micro-batch that it comes from, if it is
+    known."""
+
+    def __init__(self, message: str, part: int | None):
+        super().__init__(message)
+        self.part = part
 
 
 def dropout_seed(seed: int, step: int, part: int) -> int:
@@ -71,40 +87,65 @@ def training_step(
     independent: bool = False,
     threads: Executor | None = None,
     compiled: bool = False,
+    first: int = 0,
+    division: Division = UNDIVIDED,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing.
 
-    With a `consistency`, each part is computed twice with different dropout (see `total_loss`).
+    With a `consistency`, each part is computed twice with different dropout (see `total_loss`). Of
+    several processes (`division`), each has some of the parts, counted from `first`, and all come
+    to the same result.
     """
-    n_targets = sum(batch.n_targets for batch in batches)
+    n_targets, n_elements, n_parts = _counted(batches, step, division)
+
+    def mean_loss(part: Part) -> Tensor:
+        number, batch = part
+        assert batch.targets is not None
+        batch, targets = batch.to(device), batch.targets.to(device)
+        cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
+        with cast, drawn_by(dropout_seed(seed, step, number), device, compiled):
+            passes = [model(batch).logits for _ in range(1 + (consistency > 0))]
+        return total_loss(passes, targets, loss, consistency, independent) / n_targets
+
+    device, parts = parameters[0].device, list(enumerate(batches, first))
+    one_by_one = threads is None and not division.in_order
+    how = _in_turn if one_by_one else partial(_apart, parameters=parameters, threads=threads)
+    own = how(mean_loss, parts)
+    losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
+    division.add_up(parameters)
+    norm = clip_gradients(parameters, max_grad_norm or torch.inf)
+    _check(losses, norm, step, parameters)
+    optimizer.step(factor)
+    return StepResult(sum(losses), norm, n_elements)
+
+
+def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
+    """Targets, elements and parts of a step in all processes; TrainingError: no target, or parts
+    that a divided model cannot compute together."""
+    own = [sum(b.n_targets for b in batches), sum(b.n_elements for b in batches), len(batches)]
+    n_targets, n_elements, n_parts = map(int, division.readers.added(own))
+    if division.divided and n_parts % division.readers.count:
+        raise TrainingError(
+            f"Step {step} has too few rows for {division.readers.count} processes that compute a "
+            "divided model together; make batches larger, or train.distributed.shard smaller."
+        )
     if not n_targets:
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."
         )
-    device = parameters[0].device
+    return n_targets, n_elements, n_parts
 
-    def mean_loss(batch: Batch, own: int) -> Tensor:
-        cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
-        assert batch.targets is not None
-        batch, targets = batch.to(device), batch.targets.to(device)
-        with cast, drawn_by(own, device, compiled):
-            passes = [model(batch).logits for _ in range(1 + (consistency > 0))]
-        return total_loss(passes, targets, loss, consistency, independent) / n_targets
 
-    seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
-    if threads is None:
-        total = _in_turn(mean_loss, batches, seeds)
-    else:
-        total = _in_parallel(mean_loss, batches, seeds, parameters, threads)
-    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf))
-    if not (abs(total) < torch.inf and norm < torch.inf):
-        for parameter in parameters:
-            parameter.grad = None
-        what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
-        raise TrainingError(f"At step {step} the {what}.")
-    optimizer.step(factor)
-    return StepResult(total, norm, sum(batch.n_elements for batch in batches))
+def _check(losses: Sequence[float], norm: float, step: int, parameters: Sequence[Tensor]) -> None:
+    """Forget the gradients and raise NotFiniteError for losses or a norm that are not finite."""
+    if abs(total := sum(losses)) < torch.inf and norm < torch.inf:
+        return
+    for parameter in parameters:
+        parameter.grad = None
+    what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
+    bad = [number for number, one in enumerate(losses) if not abs(one) < torch.inf]
+    raise NotFiniteError(f"At step {step} the {what}.", next(iter(bad), None))
 
 
 def total_loss(
@@ -120,38 +161,43 @@ def total_loss(
     return total
 
 
-def _in_turn(
-    mean_loss: Callable[[Batch, int], Tensor], batches: Sequence[Batch], seeds: Sequence[int]
-) -> float:
-    """Add the gradients of each part; the sum of the losses."""
-    total = 0.0
-    for batch, own in zip(batches, seeds, strict=True):
-        part_loss = mean_loss(batch, own)
+def _in_turn(mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]) -> list[float]:
+    """Add the gradients of each part to the parameters' own; their losses."""
+    losses = []
+    for part in parts:
+        part_loss = mean_loss(part)
         part_loss.backward()
-        total += part_loss.item()
-    return total
+        losses.append(part_loss.item())
+    return losses
 
 
-def _in_parallel(
-    mean_loss: Callable[[Batch, int], Tensor],
-    batches: Sequence[Batch],
-    seeds: Sequence[int],
+def _apart(
+    mean_loss: Callable[[Part], Tensor],
+    parts: Sequence[Part],
     parameters: Sequence[Tensor],
-    threads: Executor,
-) -> float:
-    """The same with parts at the same time, added in the order of the parts, so that the sum is
+    threads: Executor | None,
+) -> list[float]:
+    """The same with the gradients of each part for themselves, added by a tree, so that the sum is
     always the same."""
     learned = [parameter for parameter in parameters if parameter.requires_grad]
 
-    def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
-        part_loss = mean_loss(batch, own)
+    def gradients(part: Part) -> tuple[float, Gradients]:
+        part_loss = mean_loss(part)
         return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
 
-    total = 0.0
-    for part_total, found in threads.map(gradients, batches, seeds):
-        total += part_total
-        for parameter, gradient in zip(learned, found, strict=True):
-            if gradient is not None:
-                before = parameter.grad
-                parameter.grad = gradient if before is None else before.add_(gradient)
-    return total
+    sums, losses = Tree[Gradients](_added), list[float]()
+    for part_loss, found in (threads.map if threads else map)(gradients, parts):
+        losses.append(part_loss)
+        sums.append(found)
+    if losses:
+        for parameter, gradient in zip(learned, sums.total(), strict=True):
+            parameter.grad = gradient
+    return losses
+
+
+def _added(one: Gradients, other: Gradients) -> Gradients:
+    """The sum of two parts' gradients, in the place of the first."""
+    return [
+        theirs if mine is None else mine if theirs is None else mine.add_(theirs)
+        for mine, theirs in zip(one, other, strict=True)
+    ]

@@ -69,15 +69,17 @@ async def readyz(service: Service, request: Request) -> Response:
 async def metrics(service: Service, request: Request) -> Response:
     """GET /metrics."""
     calls, engine, loop = service.calls, service.engine, asyncio.get_running_loop()
+    before = loop.time()
+    await asyncio.sleep(0)
+    lag = loop.time() - before
+    load = engine.load  # first: who is not counted here has given his pages back
     texts = engine.engines.counts
     hits = texts["prefix_hits"] - service.metrics.value("prefix_hits_total")
     service.metrics.count("prefix_hits_total", max(0, hits))
-    before = loop.time()
-    await asyncio.sleep(0)
     gauges = {
         "in_flight": ("Requests that are being answered.", len(calls)),
         "queue_depth": ("Texts and batches that are not finished.", calls.weight),
-        "engine_load": ("Of these, those in the thread that computes.", engine.load),
+        "engine_load": ("Of these, those in the thread that computes.", load),
         "texts_running": ("Texts that are being generated.", texts["running"]),
         "texts_waiting": ("Texts that wait for room in the cache.", texts["waiting"]),
         "cache_pages": ("Pages of keys and values.", texts["pages"]),
@@ -86,7 +88,7 @@ async def metrics(service: Service, request: Request) -> Response:
             "Seconds since that thread came by its queue.",
             round(time.monotonic() - engine.beat, 3),
         ),
-        "loop_lag_seconds": ("Seconds of one turn of the event loop.", loop.time() - before),
+        "loop_lag_seconds": ("Seconds of one turn of the event loop.", lag),
         "resident_bytes": ("Memory of the process alone.", resident_bytes()),
     }
     text = service.metrics.text(gauges)

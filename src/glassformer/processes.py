@@ -1,0 +1,195 @@
+"""The processes that compute a run together: which one this is, and what all of them agree on.
+
+one process            nothing is sent, and no group is needed
+started by torchrun    RANK, WORLD_SIZE and an address are in the environment
+
+Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ElsewhereError, GlassformerError, TrainingError
+
+T = TypeVar("T")
+_RUNS = itertools.count()
+PATIENCE = timedelta(hours=12)
+"""How long processes wait for each other: the first one may encode a large corpus meanwhile."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`. `group`: of
+    torch.distributed, if they are some of all."""
+
+    rank: int = 0
+    count: int = 1
+    group: Any = None
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes files and messages."""
+        return self.rank == 0
+
+    def gathered(self, value: Any) -> list[Any]:
+        """The value of each process, by rank; values are JSON."""
+        if self.count == 1:
+            return [value]
+        own = torch.frombuffer(
+            bytearray(json.dumps(value, default=np.ndarray.tolist).encode()), dtype=torch.uint8
+        )
+        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
+        with _reaching():
+            distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
+            longest = int(max(sizes))
+            padded = torch.nn.functional.pad(own, (0, longest - len(own)))
+            found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
+            distributed.all_gather(found, padded, self.group)
+        pairs = zip(found, sizes, strict=True)
+        return [json.loads(bytes(one[: int(size)].numpy())) for one, size in pairs]
+
+    def from_first(self, compute: Callable[[], Any]) -> Any:
+        """What `compute` returns in the first process (JSON), in all of them; its error is raised
+        there, and an ElsewhereError in the others."""
+        value, code, failed = None, 0, None
+        if self.first:
+            try:
+                value = compute()
+            except GlassformerError as error:
+                failed, code = error, error.exit_code
+        if self.count > 1:
+            value, code = self.gathered([value, code])[0]
+        if failed is not None:
+            raise failed
+        if code:
+            raise ElsewhereError(code)
+        return value
+
+    def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
+        """What `compute` returns for each item (JSON, or arrays, which others get as lists), in
+        order; each process computes every `count`-th of them."""
+        if self.count == 1:
+            return map(compute, items)
+        parts = self.gathered([*map(compute, itertools.islice(items, self.rank, None, self.count))])
+        total = sum(map(len, parts))
+        return (parts[i % self.count][i // self.count] for i in range(total))
+
+    def added(self, values: Sequence[float]) -> list[float]:
+        """The sum of each value over the processes, in float64, the same in all of them."""
+        if self.count == 1:
+            return [*values]
+        total = torch.tensor(values, dtype=torch.float64)
+        with _reaching():
+            distributed.all_reduce(total, group=self.group)
+        return total.tolist()
+
+    def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
+        """Replace the numbers by their sum over the processes, the same bits in all of them.
+
+        `in_order`: by a tree, rank r with r ^ 1, then r ^ 2, r ^ 4, ...; `count` is a power of two.
+        A process that adds its own parts by the same tree (`Tree`) then gives the sum of all parts
+        in an order that does not depend on `count`.
+        """
+        if self.count == 1:
+            return
+        with _reaching():
+            if not in_order:
+                distributed.all_reduce(numbers, group=self.group)
+                return
+            theirs = torch.empty_like(numbers)
+            distance = 1
+            while distance < self.count:
+                peer = self.rank ^ distance
+                sent = distributed.isend(numbers, peer)
+                distributed.recv(theirs, peer)
+                assert sent is not None
+                sent.wait()
+                numbers += theirs
+                distance *= 2
+
+
+ALONE = Processes()
+
+
+class Tree(Generic[T]):
+    """Adds parts in the order of a binary tree as they come: ((0 + 1) + (2 + 3)) + ...
+
+    It keeps at most log2(parts) + 1 sums. `add` adds its second argument to its first.
+    """
+
+    def __init__(self, add: Callable[[T, T], T]):
+        self._add = add
+        self._sums: list[tuple[int, T]] = []  # parts in each sum, and the sum
+
+    def append(self, part: T) -> None:
+        """Add the next part."""
+        size = 1
+        while self._sums and self._sums[-1][0] == size:
+            part, size = self._add(self._sums.pop()[1], part), 2 * size
+        self._sums.append((size, part))
+
+    def total(self) -> T:
+        """The sum of all parts."""
+        _, total = self._sums.pop()
+        while self._sums:
+            total = self._add(self._sums.pop()[1], total)
+        return total
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """The processes that torchrun started with this one, or this one alone.
+
+    At the end they wait for each other, then leave: one that left first would look as if it had
+    failed.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    kind = "gloo"
+    if torch.cuda.is_available():
+        kind = "cpu:gloo,cuda:nccl"
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    with _reaching():
+        store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
+        own = PrefixStore(f"start {restarts()}, run {next(_RUNS)}", store)  # no earlier one's keys
+        distributed.init_process_group(
+            kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
+        )
+    try:
+        yield Processes(rank, count)
+        with _reaching():
+            distributed.barrier()
+    finally:
+        distributed.destroy_process_group()
+
+
+def restarts() -> int:
+    """How often torchrun started the processes again, because one of them had failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Say in a sentence that another process is gone."""
+    try:
+        yield
+    except (distributed.DistError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise TrainingError(
+            f"Another process of this run cannot be reached ({reason}); its own message says why, "
+            "and `--resume` goes on from the last checkpoint."
+        ) from None

@@ -1,0 +1,140 @@
+"""Parts to text: an answer to a row of text, images and audio (Notes C, D, E)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+
+from glassformer.data.parts import Mixed
+from glassformer.errors import ConfigError, DataError
+from glassformer.generate import Steps, answer_steps, finish
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.text import Delta, Generated, answer
+from glassformer.models.transformer import Transformer
+from glassformer.processors.inputs import Inputs
+from glassformer.processors.processor import Processor
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
+from glassformer.tasks.shown import shown
+from glassformer.tasks.text_to_text import TextToText
+
+
+def target_of(row: Mixed) -> str:
+    """The target of a row; DataError: it has none."""
+    if row.target is None:
+        raise DataError(
+            f"{row.where} has no target to be written; set data.target, or another task"
+        )
+    return row.target
+
+
+class PartsToText(TextToText):
+    """An answer to a row of parts."""
+
+    verb = "generate"
+    routes = ("generate", "embeddings")
+    metrics = ("loss", "accuracy", "exact_match")
+    search: ClassVar[dict[str, Any]] = {"temperature": 0}
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """See `Task`. DataError: a row without a target."""
+        recipe = recipe.with_vocabulary(processor.vocab_size)
+        for row in (row for rows in records.values() for row in rows):
+            target_of(row)
+        if recipe.model.architecture == "encoder_decoder":
+            _ = processor.parts.begin  # pyright: ignore
+        processor.parts.answer("")  # pyright: ignore  (refused without an end symbol)
+        return recipe
+
+    @property
+    def begin(self) -> int:
+        """See `TextToText`."""
+        return self.processor.parts.begin
+
+    def target(self, record: Any, units: slice) -> dict[str, Any]:
+        """See `RecordTask`."""
+        return {"answer": self.processor.parts.answer(target_of(record))}
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """See `RecordTask`."""
+        own = np.array([len(target["answer"]) for target in self.targets])
+        if self.encoder_decoder:
+            return np.maximum(self.training.lengths, own)
+        return self.training.lengths + own - 1
+
+    @property
+    def share_prefix(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `RecordTask`."""
+        return not self.encoder_decoder
+
+    @property
+    def elements(self) -> int:
+        """See `Task`: a prefix that examples share counts once."""
+        inputs, lengths = self.training, self.lengths
+        return sum(inputs.bundle_length(own, lengths) for own in inputs.bundles(self.share_prefix))
+
+    def decoded(
+        self, model: Transformer, inputs: Inputs, of: Evaluation, numbers: Sequence[int]
+    ) -> list[str]:
+        """See `TextToText`."""
+        how = of.how or self.greedy
+
+        def compute(block: Sequence[int]) -> list[str]:
+            found = answer(model, self.processor.parts, inputs.examples(block), how)
+            return [one.text for one in found]
+
+        return [*chain.from_iterable(of.processes.spread(blocks(numbers), compute))]
+
+    def scored(
+        self, outputs: list[str], references: list[str], groups: list[str | None]
+    ) -> dict[str, Any]:
+        """See `TextToText`."""
+        return matches(outputs, references, groups)
+
+    def first(self, model: Transformer, n: int) -> Iterator[tuple[str, str, str]]:
+        """See `TextToText`."""
+        inputs = self.split(self.shown_split)
+        outputs = self.decoded(model, inputs, EVERYTHING, range(n))
+        records = inputs.records[:n]
+        return zip(map(shown, records), (r.target for r in records), outputs, strict=True)
+
+    @property
+    def use(self) -> str:
+        """See `RecordTask`."""
+        given = "".join(f" --{kind} FILE" for kind in self.processor.readers)
+        return f"glassformer generate {self.folder}{given} --prompt TEXT"
+
+    def answer_steps(
+        self, model: Transformer, inputs: Sequence[Any], how: GenerateConfig, **options: Any
+    ) -> Steps[list[Generated]]:
+        """The text for each row of parts."""
+        examples = [window.example for row in inputs for window in self.processor.windows(row)]
+        return answer_steps(model, self.processor.parts, examples, how, **options)
+
+    def generate(
+        self,
+        model: Transformer,
+        prompts: Sequence[str],
+        files: Mapping[str, Any],
+        how: GenerateConfig,
+        **options: Any,
+    ) -> list[Generated]:
+        """The text for each prompt, beside files that all of them are about."""
+        rows = [self.processor.ordered(prompt, files) for prompt in prompts]
+        return finish(self.answer_steps(model, rows, how, **options))
+
+    def translate_steps(self, *arguments: Any, **options: Any) -> Steps[list[Any]]:
+        """Refused."""
+        raise ConfigError(
+            f"{self.folder} reads rows of parts; use `glassformer generate` with files."
+        )
+
+    def stream(self, *arguments: Any, **options: Any) -> Iterator[Delta]:
+        """Refused."""
+        raise ConfigError("An answer to parts is given as a whole; leave out --score and --stream.")
+
+    score = stream

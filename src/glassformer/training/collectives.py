@@ -1,0 +1,157 @@
+"""What the processes of a divided model send each other in a step: counted from the divided model,
+and the time that it takes by the cost of a ring.
+
+    all-gather, reduce-scatter of B bytes     (n - 1) / n · B / bandwidth + (n - 1) · latency
+    all-reduce                                twice that
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
+
+from glassformer.axes import Tensor
+from glassformer.layers.attention import Attention
+from glassformer.models.transformer import Transformer
+from glassformer.shards import cuts
+from glassformer.training.optimizer import is_block_matrix
+from glassformer.training.sharding import bytes_here
+from glassformer.training.tensor_parallel import stacks
+
+Operation = Literal["all-gather", "reduce-scatter", "all-reduce"]
+
+
+@dataclass(frozen=True)
+class Collective:
+    """Calls of one kind in a step: `bytes` of the whole tensor, summed over the `calls`, among the
+    processes along an `axis` of the mesh."""
+
+    purpose: str
+    operation: Operation
+    axis: str
+    calls: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A micro-batch as one process computes it: its rows; their elements, class token and registers
+    among them (`source`: without those, and of an encoder-decoder's source); those that the last
+    block has queries for; and bytes of a number in the forward pass."""
+
+    rows: int
+    length: int
+    source: int
+    queries: int
+    number: int
+
+
+def collectives(
+    model: Transformer, mesh: DeviceMesh, part: Part, parts: int, muon: bool
+) -> list[Collective]:
+    """Those of a step of `parts` micro-batches in each process, for the first process of a mesh,
+    whose parts of tensors are the largest. Calls that exchange a few numbers are left out."""
+    replicate, shard, tensor = (mesh.size(axis) for axis in range(3))
+    found: list[Collective] = []
+    if shard * tensor == 1:
+        trained = [one for one in model.parameters() if one.requires_grad]
+        found.append(Collective("gradients", "all-reduce", "replicate", 1, bytes_here(trained)))
+    elif isinstance(model, FSDPModule):
+        found += _of_shards(model, parts, replicate, shard)
+    if tensor > 1:
+        found += _of_tensors(model, part, parts)
+    if muon:
+        found += _of_directions(model, shard)
+    totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
+    for one in found:
+        total = totals[one.purpose, one.operation, one.axis]
+        total[0], total[1] = total[0] + one.calls, total[1] + one.bytes
+    sizes: dict[str, int] = {"replicate": replicate, "shard": shard, "tensor": tensor}
+    return [Collective(*key, *total) for key, total in totals.items() if sizes[key[2]] > 1]
+
+
+def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
+    """The parameters that FSDP2 gathers by one call: those of each block, then all others."""
+    blocks: list[Sequence[Tensor]] = [
+        [*block.parameters()] for stack in stacks(model) for block in stack.blocks
+    ]
+    inside = {id(one) for block in blocks for one in block}
+    return [*blocks, [one for one in model.parameters() if id(one) not in inside]]
+
+
+def _of_shards(model: Transformer, parts: int, replicate: int, shard: int) -> Iterator[Collective]:
+    *blocks, rest = gathered_together(model)
+    for group in (*blocks, rest):
+        size = bytes_here(group) * shard
+        trained = bytes_here(one for one in group if one.requires_grad)
+        again = 1 if group is rest else 2  # blocks are freed after the forward pass
+        yield Collective("parameters", "all-gather", "shard", parts * again, parts * again * size)
+        if trained:
+            sent = parts * trained * shard
+            yield Collective("gradients", "reduce-scatter", "shard", parts, sent)
+            yield Collective("gradients", "all-reduce", "replicate", parts, parts * trained)
+
+
+def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collective]:
+    """Outputs of attention and feed-forward network on the way forward; gradients of their inputs,
+    in float32, on the way back; those of the norm of heads, and of a learned score bias."""
+    number = next(model.parameters()).element_size()
+    every = lambda size: Collective("activations", "all-reduce", "tensor", parts, parts * size)
+    for stack in stacks(model):
+        d = model.config.d_model
+        length = (
+            part.source if stack is model.encoder and model.decoder is not None else part.length
+        )
+        if stack.bias is not None and (heads := [*stack.bias.parameters()]):
+            size = parts * heads[0].shape[-1] * length**2 * number
+            yield Collective("score bias", "all-gather", "tensor", parts, size)
+        for i, block in enumerate(stack.blocks):
+            last = stack is stacks(model)[-1] and i == len(stack.blocks) - 1
+            queries = part.queries if last else part.rows * length
+            for module in block.children():
+                if isinstance(module, Attention):
+                    crossed = module is block.cross
+                    read = queries if crossed else part.rows * length
+                    sizes = [part.number * queries * d, number * read * d]
+                    sizes += [number * part.rows * part.source * d] * crossed
+                    norms = [one for one in (module.q_norm, module.k_norm) if one is not None]
+                    sizes += [number * len(one.weight) for one in norms]
+                elif module is block.feedforward:
+                    sizes = [part.number * queries * d, number * queries * d]
+                else:
+                    continue
+                yield from map(every, sizes)
+
+
+def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
+    """Muon gathers each matrix of a block, first along "shard", then along "tensor"."""
+    for name, one in model.named_parameters():
+        if not (one.requires_grad and is_block_matrix(name, one)):
+            continue
+        sizes = {"shard": bytes_here([one]) * shard} if shard > 1 else {}
+        if cuts(one) > len(sizes):
+            sizes["tensor"] = one.numel() * one.element_size()
+        for axis, size in sizes.items():
+            yield Collective("Muon's directions", "all-gather", axis, 1, size)
+
+
+def ring_seconds(
+    operation: Operation, calls: int, size: float, processes: int, bandwidth: float, latency: float
+) -> float:
+    """Seconds of so many calls on `size` bytes in all."""
+    turns = 2 if operation == "all-reduce" else 1
+    share = (processes - 1) / processes
+    return turns * (share * size / bandwidth + calls * (processes - 1) * latency)
+
+
+def orthogonalizing_flops(shapes: Iterable[tuple[int, ...]]) -> float:
+    """Operations of Muon's five steps on matrices of these shapes (`optimizer.orthogonalize`)."""
+    total = 0.0
+    for shape in shapes:
+        m, n = sorted(shape)
+        products = 34 * m**3 + 4 * m * m * n if n >= 2 * m else 5 * (2 * m**3 + 4 * m * m * n)
+        total += products
+    return total

@@ -1,0 +1,130 @@
+"""How the processes of a run share its rows and its model.
+
+whole      every process has the whole model, and their gradients are added
+divided    by `train.distributed.shard` and `tensor`, each has a part of it: see `sharding`
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from glassformer.axes import Tensor
+from glassformer.errors import ConfigError
+from glassformer.finetune.adapters import adapt
+from glassformer.models.transformer import Transformer
+from glassformer.processes import ALONE, Processes
+from glassformer.recipe.train import TrainConfig
+from glassformer.shards import whole
+
+
+class Division:
+    """Every process has the whole model.
+
+    `readers`: the processes that read different rows, as this one sees them. `in_order`: gradients
+    are added in an order that does not depend on the number of processes, if it and the number of
+    micro-batches are powers of two.
+    """
+
+    divided = False
+
+    def __init__(self, readers: Processes, in_order: bool = False):
+        self.readers, self.in_order = readers, in_order
+
+    def device(self, train: TrainConfig, device: torch.device) -> torch.device:
+        """Where a model is made before `place`."""
+        return device
+
+    def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
+        """Give this process its part of a model; of one on "meta", with the initial weights of a
+        seed."""
+
+    def add_up(self, parameters: Sequence[Tensor]) -> None:
+        """Replace every gradient by its sum over the processes; None if nobody has one."""
+        if self.readers.count == 1:
+            return
+        learned = [parameter for parameter in parameters if parameter.requires_grad]
+        there = [parameter.grad is not None for parameter in learned]
+        own = [p.new_zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learned]
+        flat = torch.cat([*own, learned[0].new_tensor(there)])
+        self.readers.add_up(flat, self.in_order)
+        *sums, anywhere = flat.split([*(p.numel() for p in learned), len(learned)])
+        for parameter, gradient, here in zip(learned, sums, anywhere.tolist(), strict=True):
+            parameter.grad = gradient.view_as(parameter) if here else None
+
+    def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
+        """The model with all of its weights, in every process, for scores, samples and files."""
+        return model
+
+    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors with all of their numbers, in the first process at least."""
+        return tensors
+
+
+class Divided(Division):
+    """Each process has a part of the model."""
+
+    divided = True
+
+    def __init__(self, processes: Processes, mesh: Any):
+        from glassformer.training import sharding
+
+        self._mesh, self._sharding, self._processes = mesh, sharding, processes
+        self._model: Transformer | None = None
+        group = mesh["replicate", "shard"]._flatten("readers").get_group()
+        super().__init__(Processes(*sharding.readers(mesh), group))
+
+    def device(self, train: TrainConfig, device: torch.device) -> torch.device:
+        """See `Division`: nowhere, if all of its weights are drawn or read by name."""
+        given = train.init_from is not None or train.finetune.partial
+        return device if given else torch.device("meta")
+
+    def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
+        """See `Division`."""
+        late = next(model.parameters()).is_meta
+        self._sharding.divide(model, self._mesh)
+        if late:
+            self._sharding.materialize(model, seed, device)
+        self._model = model
+
+    def add_up(self, parameters: Sequence[Tensor]) -> None:
+        """See `Division`: FSDP2 has added them."""
+        assert self._model is not None
+        self._sharding.forget_unread(self._model, self._mesh)
+
+    def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
+        """See `Division`: a copy."""
+        device = next(model.parameters()).device
+        made = Transformer(model.config, None, device)
+        adapt(made, train.finetune, train.seed)
+        values = [*model.named_parameters(), *model.named_buffers()]
+        targets = dict([*made.named_parameters(), *made.named_buffers()])
+        with torch.no_grad():
+            for name, value in values:
+                targets[name].copy_(whole(value))
+        return made
+
+    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """See `Division`."""
+        found = self._sharding.whole_tensors(tensors)
+        return {name: tensor for name, tensor in found if self._processes.first}
+
+
+UNDIVIDED = Division(ALONE)
+
+
+def division_of(processes: Processes, train: TrainConfig, device: torch.device) -> Division:
+    """How a recipe divides its model; ConfigError: not among so many processes, or not with other
+    settings."""
+    of = train.distributed
+    if of.shard * of.tensor == 1:
+        return Division(processes, of.deterministic)
+    for name, value in ("train.compile", train.compile), ("deterministic", of.deterministic):
+        if value:
+            raise ConfigError(
+                f"{name}=true is for whole models, and train.distributed divides this one; leave "
+                "one of them out."
+            )
+    from glassformer.training.sharding import build_mesh
+
+    return Divided(processes, build_mesh(device.type, processes.count, of.shard, of.tensor))

@@ -1,0 +1,120 @@
+"""A model divided among processes: a mesh of three axes, FSDP2 and tensor parallelism.
+
+    replicate   copies of everything below; their gradients are added
+    shard       each process keeps a part of every parameter, its gradient and optimizer state, and
+                all of them gather a block's parameters just before it computes (FSDP2)
+    tensor      each process computes a part of the heads and of the hidden units of a block
+
+Processes that differ in `replicate` or `shard` read different rows; those that differ in `tensor`
+alone read the same. Gradients are sums over all rows, never means: the loss of a step is divided by
+its number of targets before.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.distributed import all_reduce
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+
+from glassformer.axes import Tensor
+from glassformer.errors import ConfigError
+from glassformer.models.transformer import Transformer
+from glassformer.shards import is_divided, local, whole
+from glassformer.training.tensor_parallel import divide_blocks, stacks
+
+AXES = ("replicate", "shard", "tensor")
+"""Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""
+
+
+def build_mesh(device: str, processes: int, shard: int = 1, tensor: int = 1) -> DeviceMesh:
+    """All processes as replicate x shard x tensor; ConfigError: their number is no multiple."""
+    if processes % (shard * tensor):
+        raise ConfigError(
+            f"train.distributed.shard={shard} times tensor={tensor} does not divide the "
+            f"{processes} processes; choose numbers whose product divides them."
+        )
+    sizes = (processes // (shard * tensor), shard, tensor)
+    return init_device_mesh(device, sizes, mesh_dim_names=AXES)
+
+
+def readers(mesh: DeviceMesh) -> tuple[int, int]:
+    """The place of this process among those that read different rows, and their number."""
+    replicate, shard = mesh.size(0), mesh.size(1)
+    return mesh.get_local_rank(0) * shard + mesh.get_local_rank(1), replicate * shard
+
+
+def divide(model: Transformer, mesh: DeviceMesh) -> None:
+    """Divide a model among the processes of a mesh, in place; on "meta" nothing is allocated.
+
+    A mesh of `replicate` alone divides nothing: the step adds the gradients. ConfigError: heads or
+    hidden units that `tensor` does not divide, or adapters with it.
+    """
+    replicate, shard, tensor = (mesh.size(axis) for axis in range(len(AXES)))
+    if tensor > 1:
+        divide_blocks(model, mesh["tensor"])
+    if shard > 1 or (tensor > 1 and replicate > 1):
+        _shard(model, mesh)
+
+
+def _shard(model: Transformer, mesh: DeviceMesh) -> None:
+    """FSDP2: every block is gathered and freed by itself, the rest with the whole model; parameters
+    and gradients travel in their own precision."""
+    axes = ("replicate", "shard") if mesh["replicate"].size() > 1 else ("shard",)
+    for stack in stacks(model):
+        for block in stack.blocks:
+            fully_shard(block, mesh=mesh[axes])
+    fully_shard(model, mesh=mesh[axes])
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # nobody changes logits in place
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
+    model.register_forward_hook(_after_forward)
+
+
+def _after_forward(model: nn.Module, inputs: Any, output: Any) -> None:
+    """With gradients: a batch may have no part of a type, so that its embedding has none here; but
+    every process must send as many numbers. Without: free what was gathered outside the blocks."""
+    if not torch.is_grad_enabled():
+        cast(FSDPModule, model).reshard()
+        return
+    for parameter in cast(Transformer, model).embed.parts.parameters():
+        if parameter.requires_grad and parameter.grad is None and not is_divided(parameter):
+            parameter.grad = torch.zeros_like(parameter)
+
+
+def materialize(model: Transformer, seed: int | None, device: torch.device | str) -> None:
+    """Give a model that was divided on "meta" its memory, and the initial weights of (config,
+    seed): each parameter is drawn whole, and this process keeps its part."""
+    model.to_empty(device=device)
+    if seed is not None:
+        model.initialize(seed)
+
+
+def forget_unread(model: Transformer, mesh: DeviceMesh) -> None:
+    """Leave out of a step the embeddings of parts that no process has read, as one process does:
+    their gradient is None."""
+    gradients = {one: one.grad for one in model.embed.parts.parameters() if one.grad is not None}
+    if not gradients:
+        return
+    read = torch.stack([local(one).any() for one in gradients.values()]).float()
+    for axis in AXES:
+        all_reduce(read, group=mesh.get_group(axis))
+    for parameter, anywhere in zip(gradients, read.tolist(), strict=True):
+        parameter.grad = gradients[parameter] if anywhere else None
+
+
+def whole_tensors(divided: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Each tensor whole, on the CPU, one after the other; all processes must ask for all of them,
+    and only the first needs to keep them."""
+    for name, tensor in divided.items():
+        yield name, whole(tensor).detach().cpu()
+
+
+def bytes_here(tensors: Iterable[Tensor]) -> int:
+    """Bytes of these tensors that this process holds."""
+    return sum(part.numel() * part.element_size() for part in map(local, tensors))

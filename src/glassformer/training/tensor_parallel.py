@@ -1,0 +1,150 @@
+"""Tensor parallelism: each process computes a part of the heads and of the hidden units of a block.
+
+    q, k, v, up, gate     by columns: from all of x to this process's heads or hidden units
+    out, down             by rows: from those to a part of the sum, which all of them add up
+
+So a block adds its output up twice, after attention and after the feed-forward network, and the
+gradients of its inputs twice on the way back. Embedding, norms, score bias and head are computed
+by every process.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed import all_reduce
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+)
+from torch.distributed.tensor.parallel import ParallelStyle, RowwiseParallel, parallelize_module
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
+from glassformer.layers.feedforward import FeedForward
+from glassformer.layers.lora import adapters
+from glassformer.layers.norm import RMSNorm, rms_norm
+from glassformer.layers.stack import Stack
+from glassformer.models.transformer import Transformer
+
+
+def stacks(model: Transformer) -> list[Stack]:
+    """The encoder and the decoder, where there are."""
+    return [stack for stack in (model.encoder, model.decoder) if stack is not None]
+
+
+def divide_blocks(model: Transformer, mesh: DeviceMesh) -> None:
+    """Tensor parallelism: queries, keys, values and hidden units by columns, the maps back to the
+    stream by rows. Embedding, norms, score bias and head stay on every process."""
+    config, n = model.config, mesh.size()
+    sizes = {
+        "n_heads": config.n_heads,
+        "n_kv_heads": config.kv_heads,
+        "d_ff": config.ff_width,
+    }
+    for name, size in sizes.items():
+        if size % n:
+            raise ConfigError(
+                f"train.distributed.tensor={n} does not divide model.{name}={size}; choose a "
+                "divisor of it."
+            )
+    if adapters(model):
+        raise ConfigError(
+            f"train.distributed.tensor={n} is not for adapters; use train.distributed.shard, or "
+            "train.finetune.method=full."
+        )
+    plan: dict[str, ParallelStyle] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, Attention | FeedForward):
+            module.register_forward_pre_hook(partial(_copied_inputs, mesh))
+        if isinstance(module, Attention):
+            columns = {f"{name}.{one}_proj": Columns() for one in "qkv"}
+            plan |= {**columns, f"{name}.out_proj": RowwiseParallel()}
+            module.n_heads, module.n_kv_heads = module.n_heads // n, module.n_kv_heads // n
+            for one in ("q_norm", "k_norm"):
+                if (norm := getattr(module, one)) is not None:
+                    setattr(module, one, HeadNorm(norm, mesh))
+        elif isinstance(module, FeedForward):
+            maps = ["up_proj"] + ["gate_proj"] * (module.gate_proj is not None)
+            plan |= {f"{name}.{one}": Columns() for one in maps}
+            plan[f"{name}.down_proj"] = RowwiseParallel()
+    parallelize_module(model, mesh, plan, src_data_rank=None)
+    for stack in stacks(model):
+        if stack.bias is not None:
+            stack.bias.register_forward_hook(partial(_own_heads, mesh))
+
+
+class Columns(ParallelStyle):
+    """A map by columns, of which several may read one input: each gives the part of the input's
+    gradient that is its own, and `_copied_inputs` adds them up once for all of them."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        parted = lambda _, inputs, mesh: _Parted.apply(inputs[0], mesh)
+        local_output = lambda _, output, __: output.to_local()
+        return distribute_module(module, device_mesh, _by_columns, parted, local_output)
+
+
+def _by_columns(name: str, module: nn.Module, mesh: DeviceMesh) -> None:
+    for key, one in module.named_parameters(recurse=False):
+        part = distribute_tensor(one.detach(), mesh, [Shard(0)], src_data_rank=None)
+        module.register_parameter(key, nn.Parameter(part, one.requires_grad))
+
+
+class _Parted(torch.autograd.Function):
+    """The same numbers on every process; back comes the part of this one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mesh: DeviceMesh) -> Tensor:
+        return DTensor.from_local(x, mesh, [Replicate()], run_check=False)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None]:
+        return gradients[0].to_local(), None
+
+
+class _Copied(torch.autograd.Function):
+    """x; back comes the sum over the processes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mesh: DeviceMesh) -> Tensor:
+        ctx.group = mesh.get_group()
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        all_reduce(total, group=ctx.group)
+        return total, None
+
+
+def _copied_inputs(mesh: DeviceMesh, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a layer whose maps are divided (x, and the source of cross-attention)."""
+    copied = lambda one: _Copied.apply(one, mesh) if isinstance(one, Tensor) else one
+    return tuple(map(copied, inputs))
+
+
+class HeadNorm(RMSNorm):
+    """The norm of queries or keys where a process has some of the heads: the gradient of its weight
+    is added up over all heads."""
+
+    def __init__(self, norm: RMSNorm, mesh: DeviceMesh):
+        super().__init__(len(norm.weight), epsilon=norm.epsilon)
+        self.weight, self.mesh = norm.weight, mesh
+
+    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Normalize the last axis."""
+        every = DTensor.from_local(self.weight, self.mesh, [Replicate()], run_check=False)
+        return rms_norm(x, every.to_local(grad_placements=[Partial()]), self.epsilon)
+
+
+def _own_heads(mesh: DeviceMesh, module: nn.Module, inputs: Any, bias: Tensor) -> Tensor:
+    """The score bias of the heads of this process; gradients of all heads come back."""
+    every = DTensor.from_local(bias, mesh, [Replicate()], run_check=False)
+    return every.redistribute(placements=[Shard(1)]).to_local()

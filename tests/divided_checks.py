@@ -1,0 +1,389 @@
+"""What processes that torchrun starts compute for tests/training/test_sharding.py, as a program:
+
+    divided_checks.py CHECK ARGUMENTS FILE        the first process writes the result, JSON, to FILE
+
+A check compares a model divided among the processes with the same model alone, in float64.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import distributed
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import tiny
+from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.finetune.adapters import add_adapters
+from glassformer.losses import cross_entropy
+from glassformer.models import Transformer
+from glassformer.models.weights import load_tensors, save_tensors
+from glassformer.recipe.train import OptimizerConfig
+from glassformer.shards import put, whole
+from glassformer.training import sharding
+from glassformer.training.clipping import clip_gradients
+from glassformer.training.optimizer import Optimizer
+
+ROWS, LENGTH = 16, 6
+SPLITS = {
+    "1x16": [16],
+    "4x4": [4] * 4,
+    "16x1": [1] * 16,
+    "ragged": [5, 5, 5, 1],
+    "90 % masked": [4] * 4,
+}
+CASES: dict[str, dict[str, Any]] = {
+    "decoder": {"position": "rotary", "gated": True, "norm": "rms", "qk_norm": True},
+    "untied": {"position": "relative", "tied": False, "n_kv_heads": 2},
+    "encoder": {"architecture": "encoder", "head": "masked_lm", "norm_placement": "post"},
+    "encoder-decoder": {"architecture": "encoder_decoder", "position": "buckets"},
+    "images": {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 4,
+        "grid": (2, 3),
+        "patch": (2, 2),
+        "stem": (4,),
+        "max_length": LENGTH,
+        "head": "classify",
+        "n_classes": 3,
+        "pool": "first",
+        "tied": False,
+    },
+    "parts": {"parts": {"image": 5, "audio": 3}, "part_patches": {"image": 2}},
+    "no parts": {"parts": {"image": 5}},  # of which no row has one
+    "classes": {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": "mean",
+        "pooler": True,
+        "tied": False,
+    },
+    "tags": {"architecture": "encoder", "head": "tag", "n_classes": 3, "tied": False},
+    "adapters": {"position": "rotary"},
+}
+
+
+def drawn(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def data(case: str, begin: int, end: int, masked: float = 0.0) -> Batch:
+    """Rows begin .. end-1 of sixteen, the same however they are divided."""
+    rows = slice(begin, end)
+    one_a_row = CASES[case].get("head") == "classify"
+    shape = (ROWS,) if one_a_row else (ROWS, LENGTH)
+    targets = tiny.tokens(*shape, seed=1) % (3 if "n_classes" in CASES[case] else tiny.VOCABULARY)
+    if masked:
+        hidden = torch.rand(shape, generator=torch.Generator().manual_seed(2)) < masked
+        targets = targets.masked_fill(hidden, IGNORE)
+    targets, tokens = targets[rows], tiny.tokens(ROWS, LENGTH)[rows]
+    match case:
+        case "images":
+            return Batch(drawn(3, ROWS, LENGTH, 4)[rows], targets=targets)
+        case "encoder":
+            at = torch.arange(targets.numel()).view(-1, LENGTH)[:, ::2].flatten()
+            return Batch(tokens, targets=targets.flatten()[at], at=at)
+        case "encoder-decoder":
+            lengths = [2 + row % (LENGTH - 1) for row in range(ROWS)][rows]
+            source = tiny.tokens(ROWS, LENGTH, seed=4)[rows, : max(lengths)]
+            return Batch(tokens, targets=targets, source=Batch(source, Positions.padded(lengths)))
+        case "parts":
+            return Batch(tokens, targets=targets, parts=tuple(patches(begin, end)))
+        case _:
+            return Batch(tokens, targets=targets)
+
+
+def patches(begin: int, end: int) -> list[Part]:
+    """Two patches of an image in every third row, and one of audio in every fifth."""
+    found = []
+    for name, width, count, every in (("image", 5, 2, 3), ("audio", 3, 1, 5)):
+        own = [row for row in range(begin, end) if row % every == 0]
+        if own:
+            at = [(row - begin) * LENGTH + slot for row in own for slot in range(count)]
+            values = torch.cat([drawn(row, count, width) for row in own])
+            index = torch.arange(count).repeat(len(own))
+            found.append(Part(name, torch.tensor(at), values, index))
+    return found
+
+
+def model_of(case: str, device: str = "cpu") -> Transformer:
+    model = Transformer(tiny.config(**CASES[case]), None, device)
+    if case == "adapters" and device == "cpu":
+        tiny.stir(model)
+        add_adapters(model, rank=3, targets=["q_proj", "up_proj"])
+    return model if device == "meta" else tiny.stir(model)  # pyright: ignore
+
+
+def loss_of(model: Transformer, batch: Batch) -> torch.Tensor:
+    assert batch.targets is not None
+    return cross_entropy(model(batch).logits, batch.targets).total
+
+
+def divided(alone: Transformer, case: str, mesh: Any) -> Transformer:
+    """The same model on a mesh."""
+    model = model_of(case)
+    sharding.divide(model, mesh)
+    for (name, parameter), one in zip(model.named_parameters(), alone.parameters(), strict=True):
+        put(parameter, one.detach())
+        assert torch.equal(whole(parameter), one), name
+    return model
+
+
+def backward(model: Transformer, case: str, sizes: list[int], masked: float, mesh: Any) -> None:
+    """The gradient of the mean loss of a split, of which each process has some parts.
+
+    Every process computes as many; one that has fewer adds a part that counts nothing.
+    """
+    place, readers = sharding.readers(mesh)
+    n_targets = data(case, 0, ROWS, masked).n_targets
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    every = list(zip([0, *ends], ends, strict=False))
+    for turn in range(-(-len(every) // readers)):
+        at = turn * readers + place
+        begin, end = every[at] if at < len(every) else every[0]
+        total = loss_of(model, data(case, begin, end, masked))
+        (total * (at < len(every)) / n_targets).backward()
+    if mesh["shard"].size() == mesh["tensor"].size() == 1:
+        add_up(model)
+
+
+def add_up(model: Transformer) -> None:
+    """Data parallelism alone: every process has the whole model, and gradients are added."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            distributed.all_reduce(parameter.grad)
+
+
+def error(alone: Transformer, model: Transformer) -> tuple[float, str]:
+    """The largest difference of gradients, relative to the largest gradient of the same module: the
+    bias of a key has none, because a softmax does not see it."""
+    scale: dict[str, float] = {}
+    for name, parameter in alone.named_parameters():
+        if parameter.grad is not None:
+            owner = name.rpartition(".")[0]
+            scale[owner] = max(scale.get(owner, 0.0), float(parameter.grad.abs().max()))
+    worst = 0.0, ""
+    for (name, one), other in zip(alone.named_parameters(), model.parameters(), strict=True):
+        if one.grad is None:
+            assert other.grad is None or not whole(other.grad).any(), name
+            continue
+        assert other.grad is not None, name
+        apart = float((whole(other.grad) - one.grad).abs().max()) / scale[name.rpartition(".")[0]]
+        worst = max(worst, (apart, name))
+    return worst
+
+
+def gradients(cases: list[str], meshes: list[list[int]], splits: list[str]) -> dict[str, Any]:
+    """The largest relative error of the gradient of each split, by case and mesh."""
+    found = {}
+    for case in cases:
+        for shard, tensor in meshes:
+            if case == "adapters" and tensor > 1:
+                continue
+            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+            for split in splits:
+                masked = 0.9 if "masked" in split else 0.0
+                alone = model_of(case)
+                one = data(case, 0, ROWS, masked)
+                (loss_of(alone, one) / one.n_targets).backward()
+                model = divided(alone, case, mesh)
+                backward(model, case, SPLITS[split], masked, mesh)
+                found[f"{case} {shard}x{tensor} {split}"] = error(alone, model)
+    return found
+
+
+def trained(model: Transformer, case: str, kind: str, steps: int, mesh: Any) -> Optimizer:
+    """Train by steps of four parts; with `mesh` None, alone."""
+    optimizer = Optimizer(model, OptimizerConfig(kind=kind))  # pyright: ignore
+    for _ in range(steps):
+        if mesh is None:
+            one = data(case, 0, ROWS)
+            (loss_of(model, one) / one.n_targets).backward()
+        else:
+            backward(model, case, SPLITS["4x4"], 0.0, mesh)
+            if mesh["shard"].size() * mesh["tensor"].size() > 1:
+                sharding.forget_unread(model, mesh)
+        clip_gradients(optimizer.parameters, 1.0)
+        optimizer.step(1.0)
+    return optimizer
+
+
+def losses(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
+    """Relative difference of the loss after five steps from the same of one process, in training
+    and in evaluation."""
+    found = {}
+    for case in cases:
+        for kind in ("adamw", "muon"):
+            alone = model_of(case)
+            start = {name: p.detach().clone() for name, p in alone.named_parameters()}
+            optimizer = trained(alone, case, kind, 5, None)
+            one = data(case, 0, ROWS)
+            wanted = float(loss_of(alone, one).detach())
+            for shard, tensor in meshes:
+                if case == "adapters" and tensor > 1:
+                    continue
+                mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+                model = model_of(case)
+                sharding.divide(model, mesh)
+                for name, parameter in model.named_parameters():
+                    put(parameter, start[name])
+                there = trained(model, case, kind, 5, mesh).state()
+                if shard * tensor > 1:  # what nobody reads is not trained either
+                    assert there.keys() == optimizer.state().keys()
+                here = float(loss_of(model, one).detach())
+                with torch.inference_mode():
+                    again = float(loss_of(model.eval(), one))
+                name = f"{case} {kind} {shard}x{tensor}"
+                found[name] = max(abs(here - wanted), abs(again - wanted)) / wanted
+    return found
+
+
+def initial(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
+    """Whether a model that is divided on "meta" begins with the same bits as one alone."""
+    found = {}
+    for case in cases:
+        alone = Transformer(tiny.config(**CASES[case]), 3, "cpu")
+        for shard, tensor in meshes:
+            if shard * tensor == 1:
+                continue
+            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+            model = model_of(case, "meta")
+            sharding.divide(model, mesh)
+            sharding.materialize(model, 3, "cpu")
+            pairs = zip(model.parameters(), alone.parameters(), strict=True)
+            same = [torch.equal(whole(one), other) for one, other in pairs]
+            found[f"{case} {shard}x{tensor}"] = all(same)
+    return found
+
+
+def save(case: str, mesh: list[int], kind: str, file: str) -> dict[str, Any]:
+    """Train three steps on a mesh, and write weights and optimizer by the first process."""
+    axes = sharding.build_mesh("cpu", distributed.get_world_size(), *mesh)
+    model = model_of(case)
+    sharding.divide(model, axes)
+    optimizer = trained(model, case, kind, 3, axes)
+    tensors = dict(sharding.whole_tensors(dict(model.named_parameters()) | optimizer.state()))
+    if distributed.get_rank() == 0:
+        save_tensors({name: one.clone() for name, one in tensors.items()}, Path(file))
+    distributed.barrier()
+    return {"tensors": len(tensors)}
+
+
+def load(case: str, mesh: list[int], kind: str, files: list[str]) -> dict[str, Any]:
+    """Load each file on a mesh; whether every tensor comes back in the same bits, and the loss of
+    the step after it."""
+    axes = sharding.build_mesh("cpu", distributed.get_world_size(), *mesh)
+    found = {}
+    for file in files:
+        tensors = load_tensors(Path(file))
+        model = model_of(case, "meta")
+        sharding.divide(model, axes)
+        sharding.materialize(model, None, "cpu")
+        optimizer = Optimizer(model, OptimizerConfig(kind=kind))  # pyright: ignore
+        names = [name for name, _ in model.named_parameters()]
+        for name, parameter in model.named_parameters():
+            put(parameter, tensors[name])
+        optimizer.restore({name: one for name, one in tensors.items() if name not in names})
+        everything = dict(model.named_parameters()) | optimizer.state()
+        back = dict(sharding.whole_tensors(everything))
+        same = back.keys() == tensors.keys()
+        same = same and all(torch.equal(back[name], tensors[name]) for name in back)
+        backward(model, case, SPLITS["4x4"], 0.0, axes)
+        clip_gradients(optimizer.parameters, 1.0)
+        optimizer.step(1.0)
+        found[file] = [same, float(loss_of(model, data(case, 0, ROWS)).detach())]
+    return found
+
+
+class Sent(TorchDispatchMode):
+    """Calls and bytes of collectives, by operation."""
+
+    OPERATIONS: ClassVar = {
+        "c10d._allgather_base_": ("all-gather", 0),
+        "c10d.allgather_": ("all-gather", 0),
+        "c10d._reduce_scatter_base_": ("reduce-scatter", 1),
+        "c10d.allreduce_": ("all-reduce", 0),
+        "_c10d_functional.all_reduce": ("all-reduce", 0),
+        "_c10d_functional.all_gather_into_tensor": ("all-gather", None),
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.found: dict[str, list[int]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented  # first into operations on the parts
+        result = func(*args, **(kwargs or {}))
+        name = str(func).rpartition(".")[0]
+        if (
+            name.startswith(("c10d.", "_c10d_functional."))
+            and "wait_" not in name
+            and "wrap_" not in name
+        ):
+            operation, at = self.OPERATIONS[name]
+            tensors = tree_leaves(result if at is None else args[at])
+            total = self.found.setdefault(operation, [0, 0])
+            total[0] += 1
+            total[1] += sum(one.numel() * one.element_size() for one in tensors)
+        return result
+
+
+def plain(case: str) -> Batch:
+    """Rows of one length, without padding."""
+    tokens = tiny.tokens(ROWS // 4, LENGTH)
+    source = Batch(tokens) if case == "encoder-decoder" else None
+    return Batch(tokens, targets=tokens % 3, source=source)
+
+
+def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, Any]:
+    """What a step of two micro-batches in each process holds and sends, by the first process."""
+    found = {}
+    for case in cases:
+        for shard, tensor in meshes:
+            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+            model = model_of(case)
+            sharding.divide(model, mesh)
+            optimizer, sent = Optimizer(model, OptimizerConfig(kind=kind)), Sent()  # pyright: ignore
+            with sent:
+                for _ in range(2):
+                    loss_of(model, plain(case)).backward()
+                if shard * tensor == 1:
+                    flat = torch.cat([one.grad.flatten() for one in optimizer.parameters])
+                    distributed.all_reduce(flat)
+            gradients = sharding.bytes_here(one.grad for one in optimizer.parameters)
+            with sent:
+                optimizer.step(1.0)
+            held = sharding.bytes_here(model.parameters())
+            state = sharding.bytes_here(optimizer.state().values())
+            found[f"{case} {shard}x{tensor}"] = [held, gradients, state, sent.found]
+    return found
+
+
+CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
+    one.__name__: one for one in (gradients, losses, initial, save, load, counted)
+}
+
+
+def main() -> None:
+    asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
+    torch.set_default_dtype(torch.float64)
+    distributed.init_process_group("gloo")
+    found = [CHECKS[check](**arguments) for check, arguments in asked]
+    if distributed.get_rank() == 0:
+        file.write_text(json.dumps(found), encoding="utf-8")
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The shares of processes, and sums that do not depend on their number."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data.collate import micro_batches
+from glassformer.errors import ConfigError, ElsewhereError
+from glassformer.processes import ALONE, Processes, Tree
+from glassformer.training.beginning import shared
+from small_runs import go, hashes, losses, recipe
+from small_tasks import masked_recipe
+from torchrun import train_together
+
+
+@given(st.integers(1, 40), st.integers(1, 16), st.integers(1, 6))
+def test_the_shares_of_all_processes_are_the_batch(rows, parts, count):
+    whole, first = micro_batches(np.arange(rows), parts)
+    assert first == 0
+    assert np.array_equal(np.concatenate(whole), np.arange(rows))
+    assert all(len(piece) for piece in whole)
+    shares = [micro_batches(np.arange(rows), parts, rank, count) for rank in range(count)]
+    numbered = {
+        begin + i: piece.tolist() for pieces, begin in shares for i, piece in enumerate(pieces)
+    }
+    assert [numbered[i] for i in sorted(numbered)] == [piece.tolist() for piece in whole]
+    assert sum(len(pieces) for pieces, _ in shares) == len(whole)
+
+
+def tree(parts):
+    sums = Tree[str](lambda a, b: f"({a}+{b})")
+    for part in parts:
+        sums.append(part)
+    return sums.total()
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_a_tree_of_the_sums_of_processes_is_the_tree_of_all_parts(parts, processes):
+    """As `Processes.add_up` adds them: rank r with r ^ 1, then with r ^ 2, ..."""
+    names = [str(i) for i in range(1 << max(parts, processes))]
+    size = len(names) >> processes
+    sums = [tree(names[i : i + size]) for i in range(0, len(names), size)]
+    while len(sums) > 1:
+        sums = [f"({a}+{b})" for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    assert sums[0] == tree(names)
+
+
+def test_one_process_has_what_it_gives():
+    assert ALONE.first
+    assert ALONE.gathered({"a": 1}) == [{"a": 1}]
+    assert ALONE.added([1.5, 2.0]) == [1.5, 2.0]
+    assert list(ALONE.spread([1, 2, 3], lambda n: n * n)) == [1, 4, 9]
+    with pytest.raises(ConfigError, match="no"):
+        ALONE.from_first(lambda: refuse(ConfigError("no")))
+
+
+def refuse(error):
+    raise error
+
+
+def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
+    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, 2], value])
+    with pytest.raises(ElsewhereError) as caught:
+        Processes(1, 2).from_first(lambda: refuse(AssertionError))
+    assert caught.value.exit_code == 2
+
+
+def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
+    in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
+    with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
+        shared(in_order, 4)
+    with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
+        shared(recipe(tmp_path), 5)
+    assert shared(recipe(tmp_path), 3).train.micro_batches == 3
+    assert shared(in_order, 2).train.micro_batches == 2
+
+
+def test_two_processes_end_in_the_bits_of_one(tmp_path):
+    """The quick version of A3 (`reliability/test_processes.py`)."""
+    own = {
+        "train": {"distributed.deterministic": True, "micro_batches": 2, "threads": 1, "steps": 4}
+    }
+    made = {
+        "text": recipe(tmp_path, model={"dropout": 0.1}, **own),
+        "masked": masked_recipe(tmp_path, **own),
+    }
+    for name, one in made.items():
+        go(one, tmp_path / f"{name} 1")
+    train_together(
+        2, [(tmp_path / f"{name} 2", one, False, None) for name, one in made.items()], tmp_path
+    )
+    for name in made:
+        assert hashes(tmp_path / f"{name} 2") == hashes(tmp_path / f"{name} 1")
+        assert losses(tmp_path / f"{name} 2") == losses(tmp_path / f"{name} 1")

@@ -1,0 +1,64 @@
+"""Processes of torchrun: runs that they train, and what tests/divided_checks.py finds in them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.recipe.recipe import Recipe
+
+TRAINING = """
+import json, os, signal, sys
+from pathlib import Path
+from glassformer.recipe.recipe import Recipe
+from glassformer.training import train
+from glassformer.training.progress import Progress
+
+for run, values, resume, stop in json.loads(Path(sys.argv[1]).read_text()):
+    def listen(line):
+        if line["step"] == stop and "train_loss" in line:
+            os.kill(os.getpid(), signal.SIGTERM)
+    train(Recipe.parse(values), Path(run), resume, Progress(quiet=True), [listen])
+"""
+"""Trains each of the runs in a file; at the step `stop`, the first process gets SIGTERM."""
+MESHES = {2: [[1, 1], [2, 1], [1, 2]], 4: [[4, 1], [2, 1], [2, 2], [1, 2]]}
+"""Numbers for "shard" and "tensor", by the number of processes."""
+Run = tuple[Path, Recipe, bool, int | None]
+"""A run folder, its recipe, whether it is resumed, and the step at which it is stopped."""
+
+
+def torchrun(count: int, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of Python in so many processes, each with one thread."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
+    started = [*launcher, f"--nproc-per-node={count}", sys.executable, *command]
+    tests = Path(__file__).parent
+    paths = os.pathsep.join([str(tests.parent / "src"), str(tests)])
+    return subprocess.run(
+        started,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
+        **options,
+    )
+
+
+def train_together(count: int, runs: Sequence[Run], folder: Path) -> None:
+    """Train runs, one after the other, in `count` processes."""
+    listed = [(str(run), made.values(), resume, stop) for run, made, resume, stop in runs]
+    (folder / "runs.json").write_text(json.dumps(listed))
+    done = torchrun(count, "-c", TRAINING, str(folder / "runs.json"))
+    assert done.returncode == 0, done.stderr
+
+
+def launched(processes: int, asked: list, folder: Path) -> list[dict[str, Any]]:
+    """What the checks find in so many processes."""
+    file = folder / "found.json"
+    file.unlink(missing_ok=True)
+    checks = Path(__file__).with_name("divided_checks.py")
+    done = torchrun(processes, str(checks), json.dumps(asked), str(file))
+    assert done.returncode == 0, done.stderr[:8000]
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,168 @@
+"""Processes that are told to stop, that are killed, and that end: together, and nothing is lost."""
+
+import os
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from glassformer.manifest import difference
+from processes import started
+from small_runs import hashes, losses, values
+from torchrun import torchrun
+
+TELLING = """
+import os, sys
+if "RANK" in os.environ:
+    from glassformer.training.history import History
+    rank, real = int(os.environ["RANK"]), History.add
+    def add(self, step, **values):
+        real(self, step, **values)
+        if rank == 0 and "train_loss" in values:
+            print("step", step, flush=True)
+    History.add = add
+    print("rank", rank, os.getpid(), flush=True)
+"""
+"""Python runs this when it starts: each process says its number, the first one its steps."""
+JOINING = """
+from glassformer.processes import joined
+with joined() as processes:
+    assert processes.gathered(processes.rank) == [0, 1]
+"""
+
+
+@contextmanager
+def training(recipe: Path, run: Path, *options: str) -> Iterator[tuple[Any, Iterator[list[str]]]]:
+    """`glassformer train --processes 2`, and what its processes say."""
+    hook = run.parent / "hook"
+    hook.mkdir(exist_ok=True)
+    (hook / "sitecustomize.py").write_text(TELLING)
+    path = os.pathsep.join([str(hook), *filter(None, [os.environ.get("PYTHONPATH")])])
+    threads = {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    command = [sys.executable, "-m", "glassformer", "train", str(recipe), "--run", str(run)]
+    command += ["--processes", "2", *(["--resume"] if (run / "recipe.yaml").exists() else [])]
+    pids = list[int]()
+
+    def told(process: Any) -> Iterator[list[str]]:
+        for line in process.stdout:
+            words = line.decode().split()
+            if words[0] == "rank":
+                pids.append(int(words[2]))
+            yield words
+
+    with started([*command, *options], 1200, env={**os.environ, **threads}) as process:
+        try:
+            yield process, told(process)
+        finally:
+            for pid in filter(is_running, pids):
+                os.kill(pid, signal.SIGKILL)
+
+
+def told(lines: Iterator[list[str]], pids: dict[int, int], steps: int) -> int:
+    """Read on until both processes started and did some steps; the last one. Their numbers are kept
+    in `pids`."""
+    step = 0
+    for kind, *numbers in lines:
+        if kind == "rank":
+            pids[int(numbers[0])] = int(numbers[1])
+        elif len(pids) == 2:
+            step, steps = int(numbers[0]), steps - 1
+            if not steps:
+                return step
+    raise AssertionError(f"the run ended at step {step}")
+
+
+def recipe_file(folder: Path, steps: int) -> Path:
+    made = values(
+        folder,
+        model={"dropout": 0.1},
+        train={
+            "steps": steps,
+            "save.every": 5,
+            "evaluate.every": 20,
+            "distributed.deterministic": True,
+            "micro_batches": 2,
+            "threads": 1,
+        },
+    )
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(made))
+    return path
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def stopped_by_a_signal(recipe: Path, run: Path, draw: random.Random) -> None:
+    """One signal at a random moment, to the launcher or to one process alone."""
+    number, pids = draw.choice([signal.SIGTERM, signal.SIGINT]), dict[int, int]()
+    with training(recipe, run) as (process, lines):
+        told(lines, pids, draw.randint(1, 12))
+        hit = draw.choice([process.pid, pids[0], pids[1]])
+        os.kill(hit, number)
+        last = [int(rest[1]) for rest in lines if rest[0] == "step"]
+        assert process.wait(10) == 128 + number
+        said = process.stderr.read().decode()
+    assert not any(map(is_running, pids.values()))
+    newest = max((run / "checkpoints").glob("step-*"))
+    assert difference(newest) is None
+    stands = int(newest.name.removeprefix("step-"))
+    assert f"stopped at step {stands}" in said
+    assert stands == losses(run)[-1]["step"]
+    assert all(step <= stands for step in last)
+    assert not [path for path in run.rglob("*") if ".tmp" in path.name]
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(1500)
+def test_signals_stop_all_processes_at_a_checkpoint(tmp_path, table):
+    """A8: one of two processes, or what started them, gets SIGTERM or SIGINT."""
+    recipe, draw = recipe_file(tmp_path, 100_000), random.Random(0)
+    for _ in range(30):
+        stopped_by_a_signal(recipe, tmp_path / "run", draw)
+    table("A8", "30 signals: 30 checkpoints at the step, exit codes 143 and 130, all gone in 10 s")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(1500)
+def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, table):
+    """F2: a random one of two is killed, 20 times in one run."""
+    recipe, draw, pids = recipe_file(tmp_path, 200), random.Random(0), dict[int, int]()
+    with training(recipe, tmp_path / "whole") as (process, lines):
+        assert [line for line in lines if line == ["step", "200"]]
+        assert process.wait() == 0
+    with training(recipe, tmp_path / "run", "--max-restarts", "20") as (process, lines):
+        for _ in range(20):
+            told(lines, pids, draw.randint(2, 12))
+            os.kill(pids[draw.randint(0, 1)], signal.SIGKILL)
+            pids.clear()
+        for _ in lines:
+            pass
+        assert process.wait() == 0, process.stderr.read().decode()
+    assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    table("F2", "20 kills of a random one of two processes: ended with the same hash")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(3000)
+def test_processes_end_without_an_error(table):
+    """F5: nobody leaves before all are done."""
+    for _ in range(200):
+        done = torchrun(2, "-c", JOINING)
+        assert done.returncode == 0, done.stderr
+    table("F5", "200 of 200 starts of two processes ended with exit code 0")
