@@ -87,10 +87,15 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
 
 
 class Share(NamedTuple):
-    """The micro-batches of a step that one process computes, and the number of their first."""
+    """The micro-batches of a step that one process computes, and the number of their first.
+
+    `idle`: what it computes for nothing, because those that compute a divided model together must
+    compute as many.
+    """
 
     batches: list[Batch]
     first: int = 0
+    idle: Sequence[Batch] = ()
 
 
 def micro_batches(
