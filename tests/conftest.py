@@ -26,7 +26,7 @@ jaxtyping.install_import_hook(
     "checked.checked",
 )
 
-pytest_plugins = ["command_line", "promise_table", "small_chat"]
+pytest_plugins = ["command_line", "fake_ranks", "promise_table", "small_chat"]
 
 hypothesis.settings.register_profile(
     "glassformer",

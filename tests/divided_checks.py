@@ -312,6 +312,7 @@ class Sent(TorchDispatchMode):
         "c10d.allgather_": ("all-gather", 0),
         "c10d._reduce_scatter_base_": ("reduce-scatter", 1),
         "c10d.allreduce_": ("all-reduce", 0),
+        "c10d.broadcast_": ("broadcast", 0),
         "_c10d_functional.all_reduce": ("all-reduce", 0),
         "_c10d_functional.all_gather_into_tensor": ("all-gather", None),
     }

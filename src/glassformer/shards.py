@@ -28,6 +28,12 @@ def cuts(tensor: Tensor) -> int:
     return len(_cut_axes(tensor)) if is_divided(tensor) else 0
 
 
+def cut_names(tensor: Tensor) -> set[str]:
+    """The names of these axes."""
+    mesh = mesh_of(tensor)
+    return {mesh.mesh_dim_names[at] for at in _cut_axes(tensor)} if is_divided(tensor) else set()
+
+
 def groups_of(tensor: Tensor) -> tuple[Any, ...]:
     """The groups of processes that hold the other parts of a tensor, one for each time it is
     cut."""
@@ -45,8 +51,7 @@ def whole(tensor: Tensor) -> Tensor:
     """All numbers of a tensor; every process that has a part of it must call this."""
     if not is_divided(tensor):
         return tensor
-    part, lengths = local(tensor), [*tensor.shape]
-    steps = []
+    part, lengths, steps = local(tensor), [*tensor.shape], []
     for dim, parts, at, group in _cuts(tensor):
         steps.append((dim, lengths[dim], parts, group))
         step = -(-lengths[dim] // parts)
@@ -56,13 +61,21 @@ def whole(tensor: Tensor) -> Tensor:
     return part
 
 
+def box(tensor: Tensor) -> tuple[list[int], list[int]]:
+    """Where this process's part begins in the whole tensor, and its lengths."""
+    begins, lengths = [0] * tensor.dim(), [*tensor.shape]
+    for dim, parts, at, _ in _cuts(tensor) if is_divided(tensor) else []:
+        step = -(-lengths[dim] // parts)
+        begin = min(lengths[dim], at * step)
+        begins[dim] += begin
+        lengths[dim] = min(step, lengths[dim] - begin)
+    return begins, lengths
+
+
 def own(full: Tensor, target: Tensor) -> Tensor:
     """The part of `full` that this process has of `target`, a view."""
-    for dim, parts, at, _ in _cuts(target) if is_divided(target) else []:
-        length = full.shape[dim]
-        step = -(-length // parts)
-        begin = min(length, at * step)
-        full = full.narrow(dim, begin, min(step, length - begin))
+    for dim, (begin, length) in enumerate(zip(*box(target), strict=True)):
+        full = full.narrow(dim, begin, length)
     return full
 
 

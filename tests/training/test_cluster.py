@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
 from divided_checks import CASES, LENGTH, ROWS
@@ -15,7 +17,13 @@ from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
 from glassformer.training.cluster import Hardware, one_of, optimizer_bytes, plan_cluster
-from glassformer.training.collectives import Part, collectives, ring_seconds
+from glassformer.training.collectives import (
+    Part,
+    collectives,
+    orthogonalizing_flops,
+    ring_seconds,
+)
+from glassformer.training.optimizer import orthogonalize
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from small_runs import recipe
 from torchrun import MESHES, launched
@@ -29,7 +37,8 @@ def large(folder, **train):
 
 
 def test_the_plan_of_7_billion_on_4096_gpus(tmp_path):
-    plan = plan_cluster(large(tmp_path, batch_size=4096), 512, 8)
+    made = large(tmp_path, batch_size=4096, **{"distributed.shard": 8})
+    plan = plan_cluster(made, 512, 8)
     assert plan.mesh == {"replicate": 512, "shard": 8, "tensor": 1}
     assert plan.parameters == SEVEN
     assert plan.memory["parameters"] == plan.memory["gradients"] == 4 * SEVEN // 8
@@ -47,8 +56,18 @@ def test_the_plan_of_7_billion_on_4096_gpus(tmp_path):
 
 
 def test_tensors_divide_memory_and_cost_time(tmp_path):
-    made = large(tmp_path, batch_size=512, micro_batches=512)  # one sequence in each
-    one, eight = plan_cluster(made, 64, 8), plan_cluster(made, 64, 8, shard=8, tensor=8)
+    one, eight = (
+        plan_cluster(
+            large(
+                tmp_path,
+                batch_size=512,
+                micro_batches=512,  # one sequence in each
+                **{"distributed.shard": 8, "distributed.tensor": tensor},
+            ),
+            64,
+        )
+        for tensor in (1, 8)
+    )
     assert (one.micro_batches, eight.micro_batches) == (1, 8)
     assert eight.memory["activations"] < one.memory["activations"]
     assert one.seconds["sending activations"] == 0 < eight.seconds["sending activations"]
@@ -58,11 +77,20 @@ def test_tensors_divide_memory_and_cost_time(tmp_path):
 
 
 def test_slower_machines_take_longer(tmp_path):
-    made = large(tmp_path, batch_size=512)
+    made = large(tmp_path, batch_size=512)  # replicas of the whole model
     fast, slow = (plan_cluster(made, 64, 8, hardware=Hardware(inter=i)) for i in (50e9, 5e9))
     assert slow.step_seconds > fast.step_seconds
     assert slow.memory == fast.memory
+    assert "too much (raise train.distributed.shard)" in fast.as_text()
     assert ring_seconds("all-reduce", 1, 8e9, 2, 1e9, 0.5) == 2 * (4 + 0.5)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 12), (6, 40)])
+def test_operations_of_orthogonalizing_are_those_of_its_products(shape):
+    with FlopCounterMode(display=False) as counter:
+        orthogonalize(torch.ones(1, *shape))
+    assert orthogonalizing_flops([shape], 1) == counter.get_total_flops()
+    assert orthogonalizing_flops([shape] * 5, 4) == 2 * counter.get_total_flops()
 
 
 def test_what_cannot_be_is_refused(tmp_path):
@@ -71,7 +99,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     ):
         plan_cluster(large(tmp_path), 2, 8)
     with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 16"):
-        plan_cluster(large(tmp_path), 2, 8, shard=3)
+        plan_cluster(large(tmp_path, **{"distributed.shard": 3}), 2, 8)
     with pytest.raises(ConfigError, match=r"hardware\.mfu: .* got 2"):
         Hardware.parse({"mfu": 2})
 

@@ -3,9 +3,7 @@ the processes run."""
 
 import pytest
 import torch
-from torch import distributed
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import tiny
 from divided_checks import CASES, SPLITS
@@ -17,20 +15,6 @@ from glassformer.training import sharding
 from torchrun import MESHES, launched
 
 EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few hundred terms
-
-
-@pytest.fixture
-def ranks():
-    """This process as some rank of many, of which no other exists."""
-
-    def begin(rank: int, count: int) -> None:
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
-        distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=count)
-
-    yield begin
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
 
 
 def test_two_processes_compute_what_one_does(tmp_path):

@@ -18,7 +18,6 @@ from glassformer.cli.options import (
     Json,
     OptionalCount,
     Overrides,
-    given,
     refuse,
 )
 from glassformer.cli.outputs import Force, check_output
@@ -234,8 +233,6 @@ def plan(
     target: str | None = None,
     nodes: OptionalCount = None,
     gpus_per_node: OptionalCount = None,
-    shard: OptionalCount = None,
-    tensor: OptionalCount = None,
     hardware: Figures = None,
     json: Json = False,
 ) -> None:
@@ -246,18 +243,14 @@ def plan(
     ctranslate2.
     nodes: Plan for so many machines instead, by stated figures, without measuring.
     gpus_per_node: GPUs of each machine (8).
-    shard: Processes among which every parameter is divided; default: those of a machine.
-    tensor: Processes among which heads and hidden units are divided (1).
     """
-    divided = {"gpus_per_node": gpus_per_node, "shard": shard, "tensor": tensor}
     own = _recipe_of(recipe, overrides)
     if nodes is not None:
         refuse({"target": target}, "--nodes plans a training")
-        _plan_cluster(own, nodes, divided, hardware or [], json)
+        _plan_cluster(own, nodes, gpus_per_node or 8, hardware or [], json)
         return
-    refuse(
-        divided | {"hardware": hardware}, "A plan of this machine divides nothing (--nodes does)"
-    )
+    others = {"gpus_per_node": gpus_per_node, "hardware": hardware}
+    refuse(others, "Without --nodes, this machine is measured")
     from glassformer.training.plan import make_plan
 
     made, export = make_plan(own), None
@@ -278,13 +271,13 @@ def plan(
 
 
 def _plan_cluster(
-    recipe: Any, nodes: int, divided: dict[str, int | None], figures: list[str], as_json: bool
+    recipe: Any, nodes: int, gpus_per_node: int, figures: list[str], as_json: bool
 ) -> None:
     from glassformer.training.cluster import Hardware, plan_cluster
 
     pairs = (figure.partition("=") for figure in figures)
     hardware = Hardware.parse({name: value for name, _, value in pairs})
-    made = plan_cluster(recipe, nodes, hardware=hardware, **given(divided))
+    made = plan_cluster(recipe, nodes, gpus_per_node, hardware)
     if as_json:
         print_json(made.as_json())
     else:

@@ -46,8 +46,10 @@ def save_trained(model: Transformer, path: Path) -> None:
     save_tensors({name: p.detach() for name, p in _trained(model).items()}, path)
 
 
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors as safetensors and replace `path` atomically."""
+def save_tensors(
+    tensors: dict[str, Tensor], path: Path, about: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors as safetensors, and something about them, and replace `path` atomically."""
     with replacing(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # by umask; safetensors would let only the owner read
@@ -55,7 +57,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
             save_file(
                 {name: t.contiguous() for name, t in tensors.items()},
                 temporary,
-                metadata={"format": "pt"},
+                metadata={"format": "pt", **(about or {})},
             )
         except SafetensorError as error:  # it reports a full disk by its own class
             raise CheckpointError(

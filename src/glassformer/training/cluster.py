@@ -120,7 +120,7 @@ class ClusterPlan:
         memory = ", ".join(f"{name} {size(value)}" for name, value in self.memory.items())
         time = ", ".join(f"{name} {value * 1e3:,.0f} ms" for name, value in self.seconds.items())
         total, room = sum(self.memory.values()), self.hardware["memory"]
-        fits = "fits" if total <= room else "DOES NOT FIT"
+        fits = "fits" if total <= room else "which is too much (raise train.distributed.shard)"
         lines = [
             f"processes   {counted(self.nodes, 'machine')} with {self.gpus_per_node} GPUs, "
             f"{processes:,} in all: {mesh}",
@@ -164,14 +164,9 @@ def size(n: float) -> str:
 
 
 def plan_cluster(
-    recipe: Recipe,
-    nodes: int,
-    gpus_per_node: int = 8,
-    shard: int | None = None,
-    tensor: int = 1,
-    hardware: Hardware | None = None,
+    recipe: Recipe, nodes: int, gpus_per_node: int = 8, hardware: Hardware | None = None
 ) -> ClusterPlan:
-    """The plan of a recipe on `nodes` machines, without data; `shard` None: the GPUs of a machine.
+    """The plan of a recipe on `nodes` machines, divided by its `train.distributed`, without data.
 
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
@@ -179,12 +174,11 @@ def plan_cluster(
     if recipe.model.predicts_words and not recipe.model.vocab_size:
         recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
     train, config, processes = recipe.train, recipe.model, nodes * gpus_per_node
-    shard = max(1, gpus_per_node // tensor) if shard is None else shard
     model = Transformer(config, None, "meta")
     whole = model.n_parameters
     adapt(model, train.finetune, train.seed)
     with one_of(processes):
-        mesh = build_mesh("cpu", processes, shard, tensor)
+        mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
         sequences, parts, part = _parts(recipe, mesh.size(0) * mesh.size(1))
         muon = train.optimizer.kind == "muon"
@@ -200,7 +194,8 @@ def plan_cluster(
     seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
     if matrices:
         reached = hardware.peak * hardware.mfu
-        seconds["orthogonalizing"] = orthogonalizing_flops(matrices) / reached
+        share = sizes["shard"] if sizes["shard"] > 1 else sizes["tensor"]
+        seconds["orthogonalizing"] = orthogonalizing_flops(matrices, share) / reached
     mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
     savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}
     saved = memory["parameters"] + memory["optimizer"]

@@ -3,9 +3,10 @@ and the time that it takes by the cost of a ring.
 
     all-gather, reduce-scatter of B bytes     (n - 1) / n · B / bandwidth + (n - 1) · latency
     all-reduce                                twice that
+    broadcast                                 B / bandwidth + (n - 1) · latency
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +22,7 @@ from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import bytes_here
 from glassformer.training.tensor_parallel import stacks
 
-Operation = Literal["all-gather", "reduce-scatter", "all-reduce"]
+Operation = Literal["all-gather", "reduce-scatter", "all-reduce", "broadcast"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
 
 
 def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
-    """Muon gathers each matrix of a block, first along "shard", then along "tensor"."""
+    """Muon gathers each matrix of a block, first along "shard", then along "tensor", and sends the
+    whole update along the first of the two."""
     for name, one in model.named_parameters():
         if not (one.requires_grad and is_block_matrix(name, one)):
             continue
@@ -136,6 +138,9 @@ def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
             sizes["tensor"] = one.numel() * one.element_size()
         for axis, size in sizes.items():
             yield Collective("Muon's directions", "all-gather", axis, 1, size)
+        for axis in [*sizes][:1]:
+            whole = one.numel() * one.element_size()
+            yield Collective("Muon's updates", "broadcast", axis, 1, whole)
 
 
 def ring_seconds(
@@ -143,15 +148,16 @@ def ring_seconds(
 ) -> float:
     """Seconds of so many calls on `size` bytes in all."""
     turns = 2 if operation == "all-reduce" else 1
-    share = (processes - 1) / processes
+    share = 1.0 if operation == "broadcast" else (processes - 1) / processes
     return turns * (share * size / bandwidth + calls * (processes - 1) * latency)
 
 
-def orthogonalizing_flops(shapes: Iterable[tuple[int, ...]]) -> float:
-    """Operations of Muon's five steps on matrices of these shapes (`optimizer.orthogonalize`)."""
+def orthogonalizing_flops(shapes: Iterable[tuple[int, ...]], processes: int) -> float:
+    """Operations of Muon's five steps on matrices of these shapes (`optimizer.orthogonalize`) in
+    one of the processes that share them."""
     total = 0.0
-    for shape in shapes:
+    for shape, count in Counter(shapes).items():
         m, n = sorted(shape)
         products = 34 * m**3 + 4 * m * m * n if n >= 2 * m else 5 * (2 * m**3 + 4 * m * m * n)
-        total += products
+        total += -(-count // processes) * products
     return total

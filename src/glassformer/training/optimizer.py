@@ -6,7 +6,7 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.shards import is_divided, like, local, mesh_of, own, whole
+from glassformer.shards import groups_of, is_divided, like, local, mesh_of, own, whole
 
 
 class Optimizer:
@@ -75,8 +75,23 @@ class Optimizer:
             for role, value in roles.items()
         }
 
+    def blank(self, keys: Iterable[str]) -> dict[str, Tensor]:
+        """Zeros for these keys of a state, divided as their parameters are, to be filled and
+        restored; CheckpointError: a key of another model."""
+        by_name, found = {name: parameter for parameter, name in self._names.items()}, {}
+        for key in keys:
+            name, _, role = key.rpartition(":")
+            if name not in by_name:
+                raise CheckpointError(
+                    f"The optimizer state {key!r} does not fit this model; it is of another run."
+                )
+            one = by_name[name].detach()
+            found[key] = torch.zeros(()) if role == "step" else torch.zeros_like(one)
+        return found
+
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what `state` gave; CheckpointError if it belongs to other parameters."""
+        """Take over what `state` gave, whole or divided as the parameters are; CheckpointError if
+        it belongs to other parameters."""
         by_name = {name: parameter for parameter, name in self._names.items()}
         owner = {
             p: part
@@ -103,7 +118,10 @@ class Optimizer:
                     key, f"is {value.dtype} {[*value.shape]} in place of {dtype} {[*shape]}"
                 )
             # a copy: the file that it was read from may stay mapped behind it
-            own = like(value, parameter) if value.ndim else value.to(parameter.device, copy=True)
+            if not value.ndim or is_divided(value):
+                own = value.to(parameter.device, copy=True)
+            else:
+                own = like(value, parameter)
             owner[parameter].state[parameter][role] = own
 
 
@@ -142,8 +160,8 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
     M + g.
 
-    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together. A matrix that is
-    divided among processes is gathered, and orthogonalized on each of them.
+    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together. Those that are
+    divided among processes are gathered; each process orthogonalizes its share of them whole.
     """
 
     def __init__(
@@ -162,13 +180,33 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in shapes.items():
                 factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 kept = 1 - group["lr"] * group["weight_decay"]
-                size = 1 if is_divided(parameters[0]) else len(parameters)  # whole ones at a time
-                for begin in range(0, len(parameters), size):
-                    some = parameters[begin : begin + size]
-                    directions = [whole(self._direction(p, group["momentum"])) for p in some]
-                    updates = orthogonalize(torch.stack(directions))
-                    for parameter, update in zip(some, updates, strict=True):
-                        local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
+                updates = self._shared if groups_of(parameters[0]) else self._together
+                for parameter, update in updates(parameters, group["momentum"]):
+                    local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
+
+    def _together(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each matrix with its direction, orthogonalized; all at once."""
+        directions = [whole(self._direction(parameter, mu)) for parameter in parameters]
+        yield from zip(parameters, orthogonalize(torch.stack(directions)), strict=True)
+
+    def _shared(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same where each of n processes has a part of every matrix: of n matrices at a time,
+        each process orthogonalizes one and sends it to the others."""
+        group = groups_of(parameters[0])[-1]
+        rank, n = group.rank(), group.size()
+        for begin in range(0, len(parameters), n):
+            some, mine = parameters[begin : begin + n], None
+            for turn, parameter in enumerate(some):
+                direction = whole(self._direction(parameter, mu))
+                mine = direction if turn == rank else mine
+            update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
+            for turn, parameter in enumerate(some):
+                if turn != rank or update is None:
+                    sent = local(parameter).new_empty(parameter.shape)
+                else:
+                    sent = update
+                torch.distributed.broadcast(sent, group=group, group_src=turn)
+                yield parameter, sent
 
     def _direction(self, parameter: Tensor, mu: float) -> Tensor:
         """g + μ M, after M <- μ M + g."""
