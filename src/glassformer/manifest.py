@@ -2,8 +2,8 @@
 
     manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
 
-While files are replaced, a name has a list of two entries: the file before (null: there was none)
-and the new one. So a process that is killed in between leaves files that are as the manifest says.
+While files are replaced, a name has a list of two entries: the file before and the new one. So a
+process that is killed in between leaves files that are as the manifest says.
 """
 
 import shutil
@@ -30,7 +30,7 @@ from glassformer.files import (
 NAME = "manifest.json"
 LARGEST = 16 << 20
 PART = 1 << 20
-Entry = dict[str, Any] | None
+Entry = dict[str, Any]
 
 
 def digest(file: Path, begin: int = 0, size: int | None = None) -> str:
@@ -103,7 +103,7 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
         try:
             yield temporary
             before, new = _read(folder) or {}, _entries(temporary)
-            meanwhile = {name: [*before.get(name, [None]), *new[name]] for name in new}
+            meanwhile = {name: [*before.get(name, []), *new[name]] for name in new}
             _write(folder, before | meanwhile)
             for name in sorted(new, key=lambda name: name == last):
                 if name == last:
@@ -140,13 +140,13 @@ def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
             return None
         files = {
             name: [
-                None if one is None else {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
+                {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
                 for one in (own if isinstance(own, list) else [own])
             ]
             for name, own in values["files"].items()
         }
         plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
-        return files if plain and all(map(any, files.values())) else None
+        return files if plain and all(files.values()) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
@@ -171,15 +171,13 @@ def _difference(
     compared = [name for name in sorted(entries) if only is None or name in only]
     sizes: dict[str, int] = {}
     for name in compared:
-        file, expected = folder / name, sorted({one["bytes"] for one in entries[name] if one})
+        file, expected = folder / name, sorted({one["bytes"] for one in entries[name]})
         if not file.is_file():
-            if None in entries[name] and not file.exists():
-                continue
             return f"{file} is missing"
         sizes[name] = file.stat().st_size
         if sizes[name] not in expected:
             return f"{file} has {sizes[name]} bytes instead of {expected[-1]}"
-    for name in sizes:
+    for name in compared:
         try:
             found = {"bytes": sizes[name], "sha256": digest(folder / name)}
         except OSError as error:

@@ -92,7 +92,7 @@ def export(
 ) -> None:
     """Write the model itself into the run folder: weights, adapters merged into them, and apart;
     configuration, generation defaults, card."""
-    with replacing_files(run) as new:
+    with replacing_files(run, last=WEIGHTS) as new:
         save_weights(model, new / WEIGHTS)
         if adapters(model):
             save_adapter(model, new, Path(task.recipe.train.init_from or "").name)
