@@ -24,14 +24,15 @@ TEXT += ["train.evaluate.batches=1"]
 IMAGES = ["fashion-mnist", "data.validation.fraction=0.01"]
 
 
-def seconds(given: list[str], processes: int, steps: int) -> float:
+def rate(given: list[str], processes: int, steps: int) -> float:
     """Elements per second of a run's second half."""
     cores = os.cpu_count() or 1
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-m", "glassformer", "train", *given, f"train.steps={steps}"]
         command += [f"train.evaluate.every={steps}", f"train.save.every={steps}"]
-        command += [f"train.log_every={steps // 2}", "--run", str(run)]
+        command += [f"train.log_every={steps // 2}", "train.precision=float32"]
+        command += ["train.sample.every=100000", "--run", str(run)]
         command += [f"--processes={processes}"] * (processes > 1)
         threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, **threads})
@@ -52,12 +53,11 @@ def main() -> None:
     if asked.text:
         kinds["384 wide"] = [*TEXT, f"data.train.path={asked.text}"]
     if asked.images:
-        train = f"data.train.path={asked.images}/train-images-idx3-ubyte.gz"
-        kinds["vit"] = [*IMAGES, train]
+        kinds["vit"] = [*IMAGES, f"data.root={asked.images}"]
     found = {}
     for name, given in kinds.items():
         turns = [
-            {str(n): seconds(given, n, asked.steps) for n in (1, asked.processes)}
+            {str(n): rate(given, n, asked.steps) for n in (1, asked.processes)}
             for _ in range(asked.rounds)
         ]
         ratios = [turn[str(asked.processes)] / turn["1"] for turn in turns]

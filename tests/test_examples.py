@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -61,7 +62,7 @@ def module(monkeypatch, tmp_path):
 
 
 def test_there_is_a_test_for_every_example():
-    names = ("look_inside", "highlight", "trackers", "search", "ray_cluster", "replica")
+    names = ("look_inside", "highlight", "trackers", "ray_cluster", "dask_tokens", "replica")
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names}
 
 
@@ -119,46 +120,6 @@ def test_a_tracker_hears_every_number_and_is_closed(module, tmp_path, tracker):
     assert ended == ["ended"]
 
 
-def test_a_search_stops_bad_trials_and_names_the_best(module, tmp_path, capsys):
-    class Pruned(Exception):
-        pass
-
-    class Study:
-        best_params, best_value = {"learning_rate": 0.01}, 1.0
-        best_trial = SimpleNamespace(number=1)
-        outcomes: ClassVar[list[object]] = []
-
-        def optimize(self, loss_of, n_trials):
-            for number in range(n_trials):
-                reported = []
-                trial = SimpleNamespace(
-                    number=number,
-                    report=lambda loss, step, into=reported: into.append((step, loss)),
-                    should_prune=lambda bad=number == 0: bad,
-                    suggest_float=lambda name, low, high, log=False: low,
-                )
-                try:
-                    self.outcomes.append((loss_of(trial), reported))
-                except Pruned:
-                    self.outcomes.append(("pruned", reported))
-
-    stand_in = SimpleNamespace(
-        Trial=object,
-        Study=Study,
-        TrialPruned=Pruned,
-        create_study=lambda **settings: Study(),
-        pruners=SimpleNamespace(MedianPruner=lambda **settings: None),
-        samplers=SimpleNamespace(TPESampler=lambda **settings: None),
-    )
-    module("search", optuna=stand_in).main(tmp_path / "text.txt", tmp_path, 2)
-    (first, one), (second, two) = Study.outcomes
-    assert first == "pruned"
-    assert [step for step, _ in one] == [1]
-    assert [step for step, _ in two] == [1, 2]
-    assert second == min(loss for _, loss in two)
-    assert "trial-1" in capsys.readouterr().out
-
-
 def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
     stand_in = SimpleNamespace(
         init=lambda **settings: None,
@@ -172,6 +133,33 @@ def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
         "d_model=16",
     ]
     assert gf.load(tmp_path / "width-16").model.config.d_model == 16
+
+
+def test_a_cluster_encodes_what_a_training_then_reads(module, tmp_path, monkeypatch, capsys):
+    @contextmanager
+    def client(scheduler: str | None) -> Iterator[Any]:
+        assert scheduler == "tcp://there"
+        keys = iter("abcdefgh")
+        yield SimpleNamespace(
+            submit=lambda call, *arguments, pure: SimpleNamespace(
+                key=next(keys), result=lambda: call(*arguments)
+            )
+        )
+
+    distributed = SimpleNamespace(Client=client, as_completed=lambda futures: futures[::-1])
+    Tokenizer(byte_definition()).save(tmp_path / "tokenizer.json")
+    packages = {"dask": SimpleNamespace(), "dask.distributed": distributed}
+    example = module("dask_tokens", **packages)
+    small = partial(example.store_tokens, size=700)
+    monkeypatch.setattr(example, "store_tokens", small)
+    text, store = tmp_path / "text.txt", tmp_path / "store"
+    example.main(text, store, tmp_path, "tcp://there")
+    said = capsys.readouterr().out
+    assert said == "train: 2,106 tokens of 1 documents\nvalidation: 234 tokens of 1 documents\n"
+    written = (store / "manifest.json").stat().st_mtime_ns
+    changes = {"data.train.path": text, "data.store": store, "train.steps": 1, "model.d_model": 8}
+    gf.train("lm", changes | {"processor.tokenizer.path": tmp_path}, tmp_path / "run")
+    assert (store / "manifest.json").stat().st_mtime_ns == written
 
 
 def test_a_replica_answers_with_its_own_application(module, tmp_path, monkeypatch):

@@ -53,16 +53,9 @@ def test_of_two_trainings_in_a_folder_the_second_is_refused(tmp_path):
     assert refused == 10
 
 
-@pytest.mark.parametrize(
-    ("train", "removed"),
-    [
-        ({"save.every": 4}, "was removed or emptied during training; nothing can be saved"),
-        ({"evaluate.every": 4}, r"Cannot write .*/run/report\.html: No such file"),
-    ],
-)
-def test_a_run_folder_that_is_removed_while_training_is_one_sentence(
-    tmp_path, monkeypatch, train, removed
-):
+@pytest.mark.parametrize("train", [{"save.every": 4}, {"evaluate.every": 4}])
+def test_a_run_folder_that_is_removed_while_training_is_one_sentence(tmp_path, monkeypatch, train):
+    removed = "was removed or emptied during training; nothing can be saved"
     train = {"save.every": 100, "evaluate.every": 100} | train
     from glassformer.errors import CheckpointError
     from glassformer.training import loop

@@ -183,6 +183,28 @@ def test_replaced_files_are_as_the_manifest_says_wherever_it_stops(tmp_path, mon
     assert {("old", "oldoldold"), ("new", "oldoldold"), ("new", "newnewnew")} == seen
 
 
+def test_the_last_of_the_first_files_is_there_only_with_all_others(tmp_path, monkeypatch):
+    stopped, ended, seen = 0, [], set()
+    while not ended:
+        stopped += 1
+        (place := tmp_path / str(stopped)).mkdir()
+        with (
+            failing_at(stopped, True, monkeypatch) as ended,
+            replacing_files(place, last="one") as new,
+        ):
+            fill(new, "new")
+        names = {path.name for path in place.iterdir() if path.is_file()}
+        seen.add(frozenset(names & {"one", "two"}))
+        if "one" in names:
+            assert difference(place, ("one", "two")) is None
+        with replacing_files(place, last="one") as new:  # as the next start does
+            fill(new, "new")
+        assert difference(place, ("one", "two")) is None
+        (place / "two").unlink()
+        assert difference(place, ("one", "two")), "it may not be missing afterwards"
+    assert seen == {frozenset(), frozenset({"two"}), frozenset({"one", "two"})}
+
+
 def test_a_reader_who_comes_while_files_are_replaced_sees_no_damage(tmp_path, monkeypatch):
     fill(tmp_path, "old")
     write_manifest(tmp_path)

@@ -41,6 +41,7 @@ NOT_RUN = {
     "glassformer inspect ": "serves until it is stopped; tests/cli runs it",
     "python bench/": "needs a peer",
     "pip ": "needs a network",
+    "glassformer sweep --trials ": "needs Optuna; tests/sweep/test_search.py runs it",
     "python -m glassformer.run.harness ": "needs the harness; tests/test_harness.py runs it",
     "make ": "is compared with the Makefile",
     "python -m glassformer.demos ": "writes thousands of images; tests/demos runs it",
@@ -194,7 +195,8 @@ def workplace(tmp_path_factory):
 
 def shortened(words: list[str]) -> list[str]:
     """A command that trains, with two steps and small files."""
-    return [*words, *TWO_STEPS] if words[0] == "train" and "--resume" not in words else words
+    trains = words[0] in ("train", "sweep") and "--resume" not in words
+    return [*words, *TWO_STEPS] if trains else words
 
 
 def prepare(text: str, cli) -> None:

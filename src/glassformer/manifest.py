@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,21 @@ from glassformer.files import (
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
+PART = 1 << 20
 Entry = dict[str, Any] | None
 
 
-def digest(file: Path) -> str:
-    """SHA-256 of a file's bytes."""
+def digest(file: Path, begin: int = 0, size: int | None = None) -> str:
+    """SHA-256 of a file's bytes, or of `size` of them; those that are missing do not count."""
     with file.open("rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
+        if size is None:
+            return file_digest(stream, "sha256").hexdigest()
+        stream.seek(begin)
+        found = sha256()
+        while size and (part := stream.read(min(size, PART))):
+            found.update(part)
+            size -= len(part)
+        return found.hexdigest()
 
 
 def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:

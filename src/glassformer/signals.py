@@ -18,6 +18,7 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C."""
 TERMINATED = int(signal.SIGTERM)
 """The number of the request to end."""
+_OVERHEARING: list[list[int]] = []
 
 
 @contextmanager
@@ -63,9 +64,23 @@ def interruptions() -> Iterator[list[int]]:
         if not received:
             began = time.monotonic()
         received.append(number)
+        for heard in _OVERHEARING:
+            heard.append(number)
 
     with handled(receive, *STOPPING) as before:
         yield received
+
+
+@contextmanager
+def overheard() -> Iterator[list[int]]:
+    """A list that receives the signals of every `interruptions` in the body, also of one that an
+    error ends."""
+    heard: list[int] = []
+    _OVERHEARING.append(heard)
+    try:
+        yield heard
+    finally:
+        _OVERHEARING.pop()
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:

@@ -193,6 +193,7 @@ def test_generate_prints_what_a_draft_gains(cli, trained, temperature):
         assert words[:2] == ["the", "same"]
         assert draft == "ngram" or int(right.removesuffix("%")) > 90
     assert cli(*asked, "--draft", trained, "--stream").out == cli(*asked, "--stream").out
+    assert "--draft is empty" in cli(*asked, "--draft", "").err
     refused = cli(*asked[:4], "--draft", "ngram", "--score")
     assert refused.code == 2
     assert "so --draft has no use" in refused.err

@@ -3,6 +3,7 @@
 import gzip
 import io
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer import cuts, headway
+from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.formats import contents, documents, lines
 from glassformer.data.formats.documents import read
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import parts, whole
-from glassformer.data.tokens import store_tokens, tokens_of
+from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of, training_order
 from glassformer.errors import DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
@@ -102,9 +104,9 @@ def test_what_cannot_be_encoded_in_pieces_is_joined(tmp_path, small_parts):
     found = list(parts(config))
     assert len(found) > 4
     joined = list(whole(found))
-    assert [(part.split, len(part.text), part.begins, part.ends) for part in joined] == [
-        ("train", 128, True, False),
-        ("validation", 43, True, True),
+    assert [(part.split, len(part.text), part.ends) for part in joined] == [
+        ("train", 128, False),
+        ("validation", 43, True),
     ]
 
 
@@ -155,6 +157,23 @@ def test_reading_is_told_to_whoever_listens(tmp_path, small_parts):
     assert len(told) == 5
     list(read(resolve(config.train.path), config))
     assert len(told) == 5, "nobody listens"
+
+
+def test_training_reads_a_text_larger_than_memory(tmp_path):
+    """A sparse file of 17 billion tokens; the order and the windows of 100 steps take no more
+    memory than those of a small one."""
+    with (tmp_path / "values").open("wb") as file:
+        file.truncate(1 << 35)
+    ids = np.memmap(tmp_path / "values", "uint16", "r")
+    split = TokenSplit("train", ids, 1 << 35, np.array([1 << 34]), "separate")
+    order = training_order(split, 128, 8, seed=0)
+    tracemalloc.start()
+    for step in (*range(100), order.count // 8):  # to the second epoch
+        assert windows(split, order.rows(step), 128).elements.shape == (8, 128)
+    batches = evaluation_windows(split, 8, 128)
+    assert all(next(batches).elements.shape == (8, 128) for _ in range(10))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_progress_before_training_is_of_what_takes_long(monkeypatch):

@@ -31,11 +31,13 @@ from glassformer.cli.show import (
     tokenize,
     verify,
 )
+from glassformer.cli.sweep import sweep
 from glassformer.cli.tag import tag
+from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import evaluate, generate
-from glassformer.errors import ElsewhereError, GlassformerError
+from glassformer.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.files import WINDOWS
 from glassformer.headway import LEARNING
 from glassformer.signals import INTERRUPTED, end_at_second_interrupt
@@ -52,7 +54,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, evaluate, generate, chat, translate, tag, classify, embed, fill)
+COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, tag, classify, embed, fill)
 COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
 """In the order of `--help`."""
 LAST_STANDARD = 2
@@ -164,7 +166,10 @@ def _give_up_on_full_streams() -> None:
 def _said(error: Exception) -> tuple[str, int]:
     """One sentence for an error, and the exit code."""
     if isinstance(error, GlassformerError):
-        return "" if isinstance(error, ElsewhereError) else str(error), error.exit_code
+        # what cannot be asked for is told by the first process alone
+        others = isinstance(error, ConfigError) and not first_process()
+        told = "" if others or isinstance(error, ElsewhereError) else str(error)
+        return told, error.exit_code
     message = str(error).lower()
     full = ("out of memory", "can't allocate memory", "not enough memory")
     if isinstance(error, MemoryError) or any(words in message for words in full):

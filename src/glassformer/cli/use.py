@@ -226,6 +226,8 @@ def _drafting(options: dict[str, Any], device: str) -> dict[str, Any]:
     from glassformer.run.drafting import NGRAM
 
     named = options.get("draft")
+    if named == "":
+        raise ConfigError("--draft is empty; give a run with the same tokenizer, or ngram.")
     opened = {} if named in (None, NGRAM) else {"draft": load(Path(named), device)}
     return options | opened
 

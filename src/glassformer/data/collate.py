@@ -87,10 +87,15 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
 
 
 class Share(NamedTuple):
-    """The micro-batches of a step that one process computes, and the number of their first."""
+    """The micro-batches of a step that one process computes, and the number of their first.
+
+    `idle`: what it computes for nothing, because those that compute a divided model together must
+    compute as many.
+    """
 
     batches: list[Batch]
     first: int = 0
+    idle: Sequence[Batch] = ()
 
 
 def micro_batches(
@@ -143,9 +148,11 @@ def evaluation_windows(
             f"another; use a longer text"
         )
     length = min(length, n - 1)
-    starts = np.arange(0, n - 1, length)
-    for batch in spread(-(-len(starts) // batch_size), limit):
-        yield windows(split, starts[batch * batch_size : (batch + 1) * batch_size], length)
+    count = -(-(n - 1) // length)
+    batches = -(-count // batch_size)
+    for batch in range(batches) if limit is None else spread(batches, limit):
+        rows = np.arange(batch * batch_size, min((batch + 1) * batch_size, count))
+        yield windows(split, rows * length, length)
 
 
 def _batch(rows: Sequence[Sequence[Example]], side: Side = "right") -> Batch:

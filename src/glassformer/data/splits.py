@@ -1,6 +1,6 @@
 """Records divided into training, validation and test: by file, or held out of those to train on."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,8 +21,6 @@ class Part:
     split: SplitName
     text: str
     source: str
-    begins: bool
-    """Whether nothing of the document came before in this split."""
     ends: bool
     """Whether it reaches the document's end."""
 
@@ -44,19 +42,19 @@ def parts(config: DataConfig) -> Iterator[Part]:
     if validation or test:
         n = sum(len(document.text) for document in read(sources, config))
         begins = (0, *borders(n, validation, test), n)
-        yield from _cut(read(sources, config), begins)
+        yield from divided(read(sources, config), begins)
     else:
-        yield from _parts("train", read(sources, config))
+        yield from of_split("train", read(sources, config))
     for name in NAMES[1:]:
         if (path := config.splits[name].path) is not None:
-            yield from _parts(name, read(resolve(path, config.root), config))
+            yield from of_split(name, read(resolve(path, config.root), config))
 
 
 def whole(found: Iterable[Part]) -> Iterator[Part]:
     """The same with all pieces of a document in one split as one."""
     held: list[Part] = []
     for part in found:
-        if held and (part.begins or part.split != held[0].split):
+        if held and (held[-1].ends or part.split != held[0].split):
             yield _joined(held)
             held = []
         held.append(part)
@@ -77,26 +75,24 @@ def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
         yield part.text
 
 
-def _parts(split: SplitName, documents: Iterable[Document]) -> Iterator[Part]:
-    begins = True
+def of_split(split: SplitName, documents: Iterable[Document]) -> Iterator[Part]:
+    """Documents that all belong to one split."""
     for document in documents:
-        yield Part(split, document.text, document.source, begins, document.ends)
-        begins = document.ends
+        yield Part(split, document.text, document.source, document.ends)
 
 
-def _cut(documents: Iterable[Document], borders: tuple[int, int, int, int]) -> Iterator[Part]:
-    start, begun = 0, set[SplitName]()
+def divided(
+    documents: Iterable[Document], borders: Sequence[int], start: int = 0
+) -> Iterator[Part]:
+    """Documents cut at the borders of the splits: of each split begin and end, in characters of a
+    text of which `start` come before."""
     for document in documents:
         end = start + len(document.text)
         for name, low, high in zip(NAMES, borders, borders[1:], strict=False):
             piece = document.text[max(low - start, 0) : max(high - start, 0)]
             if piece:
-                ends = document.ends and end <= high
-                yield Part(name, piece, document.source, name not in begun, ends)
-                begun.add(name)
+                yield Part(name, piece, document.source, document.ends and end <= high)
         start = end
-        if document.ends:
-            begun.clear()
 
 
 def in_splits(

@@ -1,7 +1,8 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
 FOLDER/manifest.json           the request that it answers, the columns and counts of each split;
-                               SHA-256 of each file and of itself, compared when it is opened
+                               SHA-256 of each file (of each shard that a file was joined from)
+                               and of itself, compared when it is opened
 FOLDER/train.NAME.values       numbers of a column: rows of one shape, or concatenated ragged rows
 FOLDER/train.NAME.ends         end of each ragged row, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
@@ -17,9 +18,11 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Self, final
 
@@ -58,34 +61,61 @@ class Ragged:
 
 
 class Column:
-    """A column that is being written: ragged rows of `dtype`, rows of one `shape`, or JSON values
-    (no dtype)."""
+    """A column that is being written: ragged rows of `dtype`, whose ends go into a file of their
+    own, rows of one `shape`, or JSON values (no dtype)."""
 
-    def __init__(self, out: BinaryIO, dtype: str | None, shape: tuple[int, ...] | None):
-        self._out, self._dtype, self._shape = out, dtype, shape
-        self._ends: list[int] = []
-        self.size = 0
+    def __init__(
+        self,
+        out: BinaryIO,
+        dtype: str | None,
+        shape: tuple[int, ...] | None = None,
+        ends: BinaryIO | None = None,
+    ):
+        self._out, self.dtype, self._shape, self._ends = out, dtype, shape, ends
+        self._rows = self.size = 0
         """Numbers written; of JSON, bytes."""
+        self.shards: list[int] = []
+        """Numbers that came with each shard that was joined."""
 
     def append(self, row: Any) -> None:
         """Write a row: an array, or a JSON value."""
-        self._ends.append(self.size)
-        if self._dtype is None:
+        self._end_row()
+        self._rows += 1
+        if self.dtype is None:
             row = np.frombuffer(json.dumps(row, ensure_ascii=False).encode() + b"\n", np.uint8)
         self.extend(row)
 
     def extend(self, values: np.ndarray) -> None:
         """Add numbers to the last row."""
-        self._out.write(np.ascontiguousarray(values, self._dtype).data)
+        self._out.write(np.ascontiguousarray(values, self.dtype).data)
         self.size += values.size
-        self._ends[-1] = self.size
 
-    def finish(self, ends: Path) -> dict[str, Any]:
-        """Write where ragged rows end; the column's entry in the manifest."""
-        if self._dtype is not None and self._shape is None:
-            ends.write_bytes(np.array(self._ends, np.int64).tobytes())
+    def join(self, shard: Ragged, goes_on: bool) -> None:
+        """Write the rows of another column; `goes_on`: its first continues the last one here."""
+        assert self._ends is not None
+        if not goes_on:
+            self._end_row()
+        self._ends.write((shard.ends[:-1] + self.size).data)  # the last may go on, too
+        self._rows += len(shard) - goes_on
+        self.extend(shard.values)
+        self.shards.append(len(shard.values))
+
+    def drop(self, n: int) -> None:
+        """Take back the last numbers of the last row and shard."""
+        self.size -= n
+        self.shards[-1] -= n
+        self._out.seek(self.size * np.dtype(self.dtype).itemsize)
+        self._out.truncate()
+
+    def _end_row(self) -> None:
+        if self._rows and self._ends is not None:
+            self._ends.write(np.int64(self.size).tobytes())
+
+    def finish(self) -> dict[str, Any]:
+        """End the last row; the column's entry in the manifest."""
+        self._end_row()
         shape = None if self._shape is None else list(self._shape)
-        return {"type": self._dtype, "rows": len(self._ends), "size": self.size, "shape": shape}
+        return {"type": self.dtype, "rows": self._rows, "size": self.size, "shape": shape}
 
 
 class Writer:
@@ -102,16 +132,30 @@ class Writer:
     ) -> Column:
         """A column of a split, created at the first call; see `Column`."""
         if (split, name) not in self._columns:
-            path = self._folder / f"{split}.{name}.{'jsonl' if dtype is None else 'values'}"
-            out = open(path, "wb", buffering=1 << 20)  # noqa: SIM115  (closed by the stack)
-            self._columns[split, name] = Column(self._files.enter_context(out), dtype, shape)
+            out = self._file(f"{split}.{name}.{'jsonl' if dtype is None else 'values'}")
+            ragged = dtype is not None and shape is None
+            ends = self._file(f"{split}.{name}.ends") if ragged else None
+            self._columns[split, name] = Column(out, dtype, shape, ends)
         return self._columns[split, name]
+
+    def _file(self, name: str) -> BinaryIO:
+        out = open(self._folder / name, "wb", buffering=1 << 20)  # noqa: SIM115  (by the stack)
+        return self._files.enter_context(out)
+
+    @property
+    def shards(self) -> dict[str, list[int]]:
+        """Of each file that was joined from shards, how many bytes are of each."""
+        return {
+            f"{split}.{name}.values": [n * np.dtype(column.dtype).itemsize for n in column.shards]
+            for (split, name), column in self._columns.items()
+            if column.shards
+        }
 
     def finish(self) -> dict[str, Any]:
         """Finish every column; the splits for the manifest."""
         splits: dict[str, Any] = {}
         for (split, name), column in self._columns.items():
-            entry = column.finish(self._folder / f"{split}.{name}.ends")
+            entry = column.finish()
             of = splits.setdefault(split, {"counts": self.counts.get(split, {}), "columns": {}})
             of["columns"][name] = entry
         return splits
@@ -169,8 +213,10 @@ class Store:
 
     def ragged(self, split: str, name: str) -> Ragged:
         """A column of ragged rows."""
+        rows = self._splits[split]["columns"][name]["rows"]
         with self._reading(f"{split}.{name}.ends") as path:
-            return Ragged(self.array(split, name), np.fromfile(path, np.int64))
+            ends = np.memmap(path, np.int64, "r", shape=rows) if rows else np.zeros(0, np.int64)
+            return Ragged(self.array(split, name), ends)
 
     def values(self, split: str, name: str) -> list[Any]:
         """A column of JSON values."""
@@ -208,7 +254,7 @@ def place_of(config: DataConfig, folder: str | os.PathLike[str]) -> Path:
 def request_of(
     kind: str,
     config: DataConfig,
-    sources: Mapping[str, Sequence[Source]],
+    sources: Mapping[Any, Sequence[Source]],
     fields: set[str],
     tokenizer: dict[str, Any],
 ) -> dict[str, Any]:
@@ -233,7 +279,7 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
         if manifest["seal"] != _seal(manifest):
             return None
         right = _has_files(folder, manifest, hashed)
-        return manifest if right and manifest["splits"] and manifest["request"]["kind"] else None
+        return manifest if right and manifest["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -251,7 +297,23 @@ def _has_files(folder: Path, manifest: dict[str, Any], hashed: bool) -> bool:
         return False
     if any((folder / name).stat().st_size != size for name, size in sizes.items()):
         return False
-    return not hashed or all(digest(folder / n) == own for n, own in manifest["sha256"].items())
+    shards = {name: own for name, own in manifest["sha256"].items() if not isinstance(own, str)}
+    if any(sum(size for size, _ in own) != sizes[name] for name, own in shards.items()):
+        return False
+    return not hashed or manifest["sha256"] == {
+        name: _digest(folder / name, None if isinstance(own, str) else [n for n, _ in own])
+        for name, own in manifest["sha256"].items()
+    }
+
+
+def _digest(file: Path, sizes: Sequence[int] | None) -> str | list[list[int | str]]:
+    """SHA-256 of a file; of one joined from shards, the bytes and SHA-256 of each."""
+    if sizes is None:
+        return digest(file)
+    begins = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(partial(digest, file), begins, sizes)
+        return [[size, own] for size, own in zip(sizes, found, strict=True)]
 
 
 def _seal(manifest: dict[str, Any]) -> str:
@@ -284,16 +346,21 @@ def _build(
             writer = Writer(work, files)
             write(writer)
             manifest["splits"] = writer.finish()
-        manifest["sha256"] = {file.name: digest(file) for file in sorted(work.iterdir())}
+        manifest["sha256"] = {
+            file.name: _digest(file, writer.shards.get(file.name))
+            for file in sorted(work.iterdir())
+        }
         manifest["seal"] = _seal(manifest)
         (work / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
         for file in work.iterdir():
             sync(file)
         replace_folder(work, folder)
-    except OSError as problem:
+    except (OSError, DataError) as problem:
         other = _whole(folder)  # another process may have built the same at the same time
         if other is not None and other["request"] == request:
             return other
+        if isinstance(problem, DataError):
+            raise
         raise DataError(
             f"cannot write the store {folder}: {problem.strerror or problem}; free space or set "
             f"data.store"

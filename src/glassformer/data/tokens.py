@@ -1,49 +1,42 @@
 """Running text as token ids, stored once for each split: one ragged column, a row a document."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, Protocol
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer import headway
+from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.formats.documents import refuse_empty
 from glassformer.data.order import WindowOrder
-from glassformer.data.sources import resolve
-from glassformer.data.splits import Part, parts, whole
-from glassformer.data.store import Store, Writer, check_split, place_of, request_of
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.data.shards import (
+    KIND,
+    SHARD_KIND,
+    SIZE,
+    Each,
+    Encoder,
+    Job,
+    Work,
+    count,
+    dtype_of,
+    in_this_process,
+    join,
+    made_by,
+    planned,
+)
+from glassformer.data.shards import write as write_shard
+from glassformer.data.sources import Source, resolve
+from glassformer.data.splits import borders
+from glassformer.data.store import MANIFEST, Store, Writer, check_split, place_of, request_of
+from glassformer.errors import DataError, counted
 
-KIND = "tokens"
-
-
-class Encoder(Protocol):
-    """A tokenizer, as far as a store needs it."""
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that its ids depend on."""
-        ...
-
-    @property
-    def vocab_size(self) -> int:
-        """Ids are below it."""
-        ...
-
-    @property
-    def specials(self) -> Mapping[str, int]:
-        """The ids of special symbols; `eos` follows each document of a split with more than one."""
-        ...
-
-    @property
-    def in_pieces(self) -> bool:
-        """Whether a text may be encoded in the pieces of `cuts`."""
-        ...
-
-    def encode(self, text: str) -> np.ndarray:
-        """The ids of a text."""
-        ...
+DOING = {"count": "reading text", "encode": "encoding text"}
 
 
 @dataclass(frozen=True)
@@ -65,66 +58,73 @@ class TokenSplit:
         return {"train": "training"}.get(self.name, self.name) + " text"
 
 
-def made_by(tokenizer: Encoder) -> dict[str, Any]:
-    """What the ids in a store depend on, of its tokenizer."""
-    eos, size = tokenizer.specials.get("eos"), tokenizer.vocab_size
-    return {"fingerprint": tokenizer.fingerprint, "vocab_size": size, "eos": eos}
-
-
-def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: DataConfig) -> Store:
+def store_tokens(
+    folder: str | os.PathLike[str],
+    tokenizer: Encoder,
+    config: DataConfig,
+    each: Each | None = None,
+    size: int = SIZE,
+) -> Store:
     """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
+    A text of more than `size` bytes is encoded in shards of about as many, which `each` makes
+    (None: one after the other); they stay in a folder beside the store until it is whole.
     `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
     """
-    named = {
-        name: of.path
+    place = place_of(config, folder).absolute()
+    sources: dict[SplitName, list[Source]] = {
+        name: resolve(of.path, config.root)
         for name, of in config.splits.items()
         if of.path is not None or name == "train"
     }
-    sources = {name: resolve(of, config.root) for name, of in named.items()}
-    eos = tokenizer.specials.get("eos")
-    size = tokenizer.vocab_size
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
-    dtype = "uint16" if size <= 1 << 16 else "uint32"
+    work = place.with_name(f".{place.name}.shards")
 
     def write(writer: Writer) -> None:
-        separate: dict[str, bool] = {}  # whether a document of this split has ended
-        found = parts(config)
-        for part in found if tokenizer.in_pieces else whole(found):
-            ids = _ids(tokenizer, part)
-            column = writer.column(part.split, KIND, dtype)
-            if part.begins:
-                if eos is not None and separate.get(part.split):
-                    column.extend(np.array([eos]))
-                column.append(ids)
-            else:
-                column.extend(ids)
-            separate[part.split] = part.ends
-            count = writer.counts.setdefault(
-                part.split, {"tokens": 0, "bytes": 0, "characters": 0, "documents": 0}
-            )
-            count["bytes"] += len(part.text.encode("utf-8"))
-            count["characters"] += len(part.text)
-            count["documents"] += part.begins
-        for name, count in writer.counts.items():
-            column = writer.column(name, KIND, dtype)
-            if eos is not None and separate[name] and count["documents"] > 1:
-                column.extend(np.array([eos]))
-            count["tokens"] = column.size
+        jobs = planned(work, config, sources, tokenizer, size)
+        if len(jobs) == len(sources):  # one for each split
+            jobs = _with_borders(jobs, config, lambda train: list(map(count, train)))
+            read = [write_shard(writer, job, tokenizer, alone=True) for job in jobs]
+        else:
+            work.mkdir(parents=True, exist_ok=True)
+            made = partial(_results, each or in_this_process(tokenizer))
+            jobs = _with_borders(jobs, config, partial(made, "count"))
+            read = made("encode", jobs)
+            shards = (Store.open(Path(job.place), SHARD_KIND, hashed=False) for job in jobs)
+            join(writer, shards, made_by(tokenizer)["eos"], dtype_of(tokenizer.vocab_size))
+        for name, of in sources.items():
+            if not sum(n for job, n in zip(jobs, read, strict=True) if job.split == name):
+                refuse_empty(of)
 
-    return Store.open_or_build(place_of(config, folder), request, write)
+    store = Store.open_or_build(place, request, write)
+    shutil.rmtree(work, ignore_errors=True)
+    return store
 
 
-def _ids(tokenizer: Encoder, part: Part) -> np.ndarray:
-    """The ids of a text; ConfigError: one beyond the vocabulary."""
-    ids, size = tokenizer.encode(part.text), tokenizer.vocab_size
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise ConfigError(
-            f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
-            f"vocabulary of {size}; use the tokenizer that belongs to this model"
-        )
-    return ids
+def _with_borders(
+    jobs: list[Job], config: DataConfig, counted: Callable[[list[Job]], list[int]]
+) -> list[Job]:
+    """The jobs with the borders of the splits that are held out of train, if any are."""
+    validation, test = config.held_out
+    if not validation and not test:
+        return jobs
+    train = [job for job in jobs if job.split == "train"]
+    characters = counted(train)
+    total = sum(characters)
+    ends = [0, *borders(total, validation, test), total]
+    starts = [end - n for end, n in zip(accumulate(characters), characters, strict=True)]
+    cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=True)]
+    return cut + jobs[len(train) :]
+
+
+def _results(each: Each, work: Work, jobs: Sequence[Job]) -> list[int]:
+    """The results of all jobs, in their order; how far they have come is told."""
+    kept = [work == "encode" and (Path(job.place) / MANIFEST).is_file() for job in jobs]
+    pace, results = headway.Pace(DOING[work], sum(job.size for job in jobs)), [0] * len(jobs)
+    for number, results[number] in each(work, jobs):
+        pace.add(jobs[number].size, kept[number])
+    return results
 
 
 def tokens_of(

@@ -1,7 +1,7 @@
 """Charts as SVG: axes with lines, dots and bars, and a scatter plot of numbered points."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -79,6 +79,24 @@ def line_chart(caption: str, thin: Sequence[Point], thick: Sequence[Point]) -> H
     axes.line(thin, "thin")
     axes.line(thick, "thick")
     axes.dots(thick, lambda step, value: f"step {step:g}: {value:.4f}")
+    whole = [(tick, f"{tick:,.6g}") for tick in ticks(*x) if tick.is_integer()]
+    return figure(caption, axes.svg(caption, whole, ticks(*y)))
+
+
+def named_lines(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str | None) -> Html:
+    """A figure of lines over steps with their names on hover, one of them thick; nothing if all are
+    empty."""
+    shown = {
+        name: [point for point in line if math.isfinite(point[1])] for name, line in lines.items()
+    }
+    if not any(shown.values()):
+        return Html()
+    x, y = map(_span, zip(*(point for line in shown.values() for point in line), strict=True))
+    axes = Axes(x, y)
+    for name, line in sorted(shown.items(), key=lambda named: named[0] == chosen):
+        axes.line(line, "thick" if name == chosen else "thin")
+        dots = line if name == chosen else line[-1:]
+        axes.dots(dots, lambda step, value, name=name: f"{name}, step {step:g}: {value:.4f}")
     whole = [(tick, f"{tick:,.6g}") for tick in ticks(*x) if tick.is_integer()]
     return figure(caption, axes.svg(caption, whole, ticks(*y)))
 

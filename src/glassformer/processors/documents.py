@@ -27,6 +27,7 @@ from glassformer.processors.processor import (
     check_hopeless,
     check_length,
 )
+from glassformer.processors.shard_processes import by_processes
 from glassformer.processors.tokenized import (
     STORE,
     PackedProcessor,
@@ -80,7 +81,8 @@ class DocumentsProcessor(PackedProcessor):
         self, records: DataConfig, folder: Path, splits: Sequence[str] | None = None
     ) -> dict[str, TokenSplit]:
         """See `Processor`: the token store, built unless it is there unchanged."""
-        store = store_tokens(folder / STORE, self.tokenizer, records)
+        each = by_processes(self.tokenizer, records.workers)
+        store = store_tokens(folder / STORE, self.tokenizer, records, each)
         return {n: tokens_of(store, n, records.documents) for n in splits or store.counts}
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:

@@ -313,6 +313,13 @@ class TrainConfig(Record):
                 f"parallel_micro_batches={self.parallel_micro_batches} needs parts to compute; "
                 f"set micro_batches to as many or more"
             )
+        of = self.distributed
+        for name, value in ("compile", self.compile), ("deterministic", of.deterministic):
+            if value and of.shard * of.tensor > 1:
+                raise ValueError(
+                    f"{name}=true is for whole models, and distributed.shard={of.shard} and "
+                    f"tensor={of.tensor} divide this one; leave one of them out"
+                )
         if self.parallel_micro_batches > 1 and self.compile:
             raise ValueError(
                 f"parallel_micro_batches={self.parallel_micro_batches} is not for compiled "

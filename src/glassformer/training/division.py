@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from glassformer.axes import Tensor
-from glassformer.errors import ConfigError
+from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
+from glassformer.tasks.task import Task
 
 
 class Division:
@@ -38,6 +39,10 @@ class Division:
     def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
         """Give this process its part of a model; of one on "meta", with the initial weights of a
         seed."""
+
+    def share(self, task: Task, step: int) -> Share:
+        """The micro-batches that this process computes in a step."""
+        return task.share(step, self.readers.rank, self.readers.count)
 
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """Replace every gradient by its sum over the processes; None if nobody has one."""
@@ -87,6 +92,14 @@ class Divided(Division):
             self._sharding.materialize(model, seed, device)
         self._model = model
 
+    def share(self, task: Task, step: int) -> Share:
+        """See `Division`: as many in every process."""
+        own = super().share(task, step)
+        missing = task.recipe.train.micro_batches // self.readers.count - len(own.batches)
+        if not missing:
+            return own
+        return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
+
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """See `Division`: FSDP2 has added them."""
         assert self._model is not None
@@ -114,17 +127,10 @@ UNDIVIDED = Division(ALONE)
 
 
 def division_of(processes: Processes, train: TrainConfig, device: torch.device) -> Division:
-    """How a recipe divides its model; ConfigError: not among so many processes, or not with other
-    settings."""
+    """How a recipe divides its model among these processes."""
     of = train.distributed
     if of.shard * of.tensor == 1:
         return Division(processes, of.deterministic)
-    for name, value in ("train.compile", train.compile), ("deterministic", of.deterministic):
-        if value:
-            raise ConfigError(
-                f"{name}=true is for whole models, and train.distributed divides this one; leave "
-                "one of them out."
-            )
     from glassformer.training.sharding import build_mesh
 
     return Divided(processes, build_mesh(device.type, processes.count, of.shard, of.tensor))

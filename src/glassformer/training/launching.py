@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from glassformer.signals import TERMINATED
@@ -19,10 +20,7 @@ def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.disable()  # the processes say themselves what there is to say
-    cores = os.cpu_count() or 1
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // processes)))
-    with TemporaryDirectory(prefix="glassformer-") as logs:
+    with TemporaryDirectory(prefix="glassformer-") as logs, _quiet(), _threads(processes):
         config = LaunchConfig(
             *(1, 1, processes),
             run_id="glassformer",
@@ -40,6 +38,31 @@ def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
         except ChildFailedError as failed:
             return _code([one.exitcode for one in failed.failures.values()])
     return 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing of the agent's log: the processes say themselves what there is to say."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _threads(processes: int) -> Iterator[None]:
+    """Each process gets its share of the cores, unless the environment says otherwise."""
+    name = "OMP_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(max(1, (os.cpu_count() or 1) // processes))
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _code(codes: Sequence[int]) -> int:

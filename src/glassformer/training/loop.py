@@ -166,7 +166,7 @@ class _Training:
         )
 
     def _share(self, step: int) -> Share:
-        return self.task.share(step, self.division.readers.rank, self.division.readers.count)
+        return self.division.share(self.task, step)
 
     def _whole(self) -> Transformer:
         """The model with all of its weights; all processes ask for it."""
@@ -196,7 +196,7 @@ class _Training:
         """One step; a loss that is not finite stops the run, its batch named."""
         begin, step, config = time.perf_counter(), self.state.step, self.config
         factor = rate_at(step, config)
-        batches, first = next(self.batches)
+        batches, first, idle = next(self.batches)
         self.whole_model = None
         try:
             result = training_step(
@@ -215,6 +215,7 @@ class _Training:
                 independent=self.task.recipe.model.multi_label,
                 threads=self.threads,
                 first=first,
+                idle=idle,
                 division=self.division,
             )
         except NotFiniteError as error:

@@ -28,6 +28,7 @@ from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock
+from glassformer.training.retention import kept
 from glassformer.training.run_folder import temporary_task
 from glassformer.training.step import flops, training_step
 
@@ -157,14 +158,16 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     saved = memory["weights"] if trained is None else 4 * trained
     whole = memory["weights"] * (1 if trained is None else 2)
     memory["weights"] -= spared
-    kept = (train.save.keep_last + 1) * (saved + memory["optimizer"]) + whole
+    save = train.save
+    older = len(kept(range(save.every, train.steps + 1, save.every), save))
+    disk = (max(save.keep_last, older) + 1) * (saved + memory["optimizer"]) + whole
     return Plan(
         listed,
         sum(m.numbers for m in listed),
         forward_flops(config, length, share_of),
         operations,
         memory,
-        kept,
+        disk,
         per_step,
         costs.step,
         costs.element,

@@ -47,14 +47,15 @@ FIXED = (
     *("task", "processor", "model", "data"),
     *("train.optimizer.kind", "train.seed", "train.finetune"),
 )
-"""What a run keeps when it is resumed; the other fields may change."""
+FREE = {"data.workers"}
+"""What a run keeps when it is resumed; the other fields may change, and the free ones of these."""
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
     *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
-    *("data", "stdin.txt", "stdin.jsonl", "tokens", "pixels", "clips"),
+    *("data", "stdin.txt", "stdin.jsonl", "tokens", ".tokens.shards", "pixels", "clips"),
 }
 """Every file and folder that training and the demos' data write into a run folder."""
-GROWING = {"run.lock", "checkpoints", "tensorboard", "data"}
+GROWING = {"run.lock", "checkpoints", "tensorboard", "data", ".tokens.shards"}
 """Those that nothing changes before training begins."""
 
 
@@ -233,10 +234,11 @@ def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     new, old = recipe.values(), saved.values()
     for field in FIXED:
         for name, value, own in _differences(field, _field(old, field), _field(new, field)):
-            raise ConfigError(
-                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
-                "recipe or choose another --run."
-            )
+            if name not in FREE:
+                raise ConfigError(
+                    f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
+                    "recipe or choose another --run."
+                )
 
 
 def _field(values: Any, name: str) -> Any:

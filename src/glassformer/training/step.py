@@ -88,6 +88,7 @@ def training_step(
     threads: Executor | None = None,
     compiled: bool = False,
     first: int = 0,
+    idle: Sequence[Batch] = (),
     division: Division = UNDIVIDED,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
@@ -95,7 +96,7 @@ def training_step(
 
     With a `consistency`, each part is computed twice with different dropout (see `total_loss`). Of
     several processes (`division`), each has some of the parts, counted from `first`, and all come
-    to the same result.
+    to the same result; `idle` ones are computed for nothing (see `Share`).
     """
     n_targets, n_elements, n_parts = _counted(batches, step, division)
 
@@ -112,6 +113,8 @@ def training_step(
     one_by_one = threads is None and not division.in_order
     how = _in_turn if one_by_one else partial(_apart, parameters=parameters, threads=threads)
     own = how(mean_loss, parts)
+    for batch in idle:
+        (0 * mean_loss((0, batch))).backward()
     losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
     division.add_up(parameters)
     norm = clip_gradients(parameters, max_grad_norm or torch.inf)
@@ -121,15 +124,9 @@ def training_step(
 
 
 def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
-    """Targets, elements and parts of a step in all processes; TrainingError: no target, or parts
-    that a divided model cannot compute together."""
+    """Targets, elements and parts of a step in all processes; TrainingError: no target."""
     own = [sum(b.n_targets for b in batches), sum(b.n_elements for b in batches), len(batches)]
     n_targets, n_elements, n_parts = map(int, division.readers.added(own))
-    if division.divided and n_parts % division.readers.count:
-        raise TrainingError(
-            f"Step {step} has too few rows for {division.readers.count} processes that compute a "
-            "divided model together; make batches larger, or train.distributed.shard smaller."
-        )
     if not n_targets:
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."

@@ -55,9 +55,8 @@ class Processes:
         return code
 
     def close(self) -> None:
-        with self._parent:
-            assert self._parent.stdin
-            self._parent.stdin.close()
+        with self._parent:  # closed
+            self._parent.kill()
 
 
 @contextmanager

@@ -29,19 +29,19 @@ def strict_optimizer(variant: str, kind: str, every: int = 1) -> int:
         others, value = {k: v for k, v in state.items() if k != key}, state[key]
         alone = [other for other in others if other.startswith(key.rpartition(":")[0] + ":")]
         changes = {
-            "renamed": (others | {f"x{key}": value}, f"x{key}"),
-            "of another role": (others | {f"{key}2": value}, key),
-            "as halves": (others | {key: value.half()}, key),
-            "as doubles": (others | {key: value.double()}, key),
-            "with an axis more": (others | {key: value[None]}, key),
+            "renamed": others | {f"x{key}": value},
+            "of another role": others | {f"{key}2": value},
+            "as halves": others | {key: value.half()},
+            "as doubles": others | {key: value.double()},
+            "with an axis more": others | {key: value[None]},
         }
         if alone:  # a parameter that got no gradient yet has none at all
-            changes["dropped"] = others, key
-        for how, (changed, name) in changes.items():
+            changes["dropped"] = others
+        for how, changed in changes.items():
             cases += 1
             with pytest.raises(CheckpointError) as caught:
                 Optimizer(model, OptimizerConfig(kind=kind)).restore(changed)
-            assert name in str(caught.value), (variant, how, key)
+            assert key in str(caught.value), (variant, how)
     poisoned = Optimizer(model, OptimizerConfig(kind=kind))
     for parameter in poisoned.parameters:
         parameter.grad = torch.full_like(parameter, math.nan)
@@ -53,16 +53,16 @@ def strict_optimizer(variant: str, kind: str, every: int = 1) -> int:
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_a_foreign_state_of_an_optimizer_is_refused_by_name(kind):
-    assert strict_optimizer("causal learned", kind, every=5) > 20
+    assert strict_optimizer("causal learned", kind, every=9) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.reliability
 def test_every_tensor_of_every_architecture(tmp_path, table):
-    """Quick: `test_a_foreign_state_of_an_optimizer_is_refused_by_name`, and
-    `test_strict_loading` in tests/test_properties.py."""
+    """Quick: `test_a_foreign_state_of_an_optimizer_is_refused_by_name`, tests/test_properties.py."""
     cases, problems = strict_loading(CASES, tmp_path)
     assert problems == []
+    assert cases > 15_000
     states = sum(
         strict_optimizer(variant, kind) for variant in ARCHITECTURES for kind in ("adamw", "muon")
     )

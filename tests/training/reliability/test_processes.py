@@ -69,3 +69,51 @@ def test_one_two_and_four_processes_end_in_the_same_bits(tmp_path, table):
             assert json.dumps(losses(run)) == json.dumps(losses(wanted)), (name, other)
     table("A3", f"{len(made)} kinds of runs by 1, 2, 4 and 4-1-2-4 processes: one hash each")
     table("A9", f"validation scores of {len(made)} kinds by 1, 2 and 4 processes: equal bits")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+def test_divided_models_learn_what_whole_ones_do(tmp_path, table):
+    """FSDP2, hybrid, tensor parallelism and both; also of a run that goes from one to another.
+
+    A division adds in other orders: losses of six steps in float32 differ in their last bits.
+    """
+    made = {
+        name: Recipe.parse(laid(one.values(), {"train.distributed": {"deterministic": False}}))
+        for name, one in recipes(tmp_path).items()
+    }
+    for name, one in made.items():
+        go(one, tmp_path / f"{name} 1")
+    ways = {"shard": (2, 2, 1), "tensor": (2, 1, 2), "hybrid": (4, 2, 1), "both": (4, 2, 2)}
+    for way, (count, *sizes) in ways.items():
+        train_together(
+            count, [run(tmp_path, way, name, one, *sizes) for name, one in made.items()], tmp_path
+        )
+    for way, resume, stop in ("both", False, 2), ("shard", True, 4), ("tensor", True, None):
+        count, *sizes = ways[way]
+        path = [
+            run(tmp_path, "path", name, one, *sizes, resume, stop) for name, one in made.items()
+        ]
+        train_together(count, path, tmp_path)
+    worst = 0.0
+    for name in made:
+        wanted = of_losses(tmp_path / f"{name} 1")
+        for way in (*ways, "path"):
+            found = of_losses(tmp_path / f"{name} {way}")
+            assert found.keys() == wanted.keys(), (name, way)
+            worst = max(worst, *(abs(found[at] / wanted[at] - 1) for at in wanted))
+    assert worst < 1e-4
+    table(
+        "F1", f"{len(made)} kinds of runs divided in 5 ways: losses differ by {worst:.1e} at most"
+    )
+
+
+def run(folder, way, name, one, shard, tensor, resume=False, stop=None):
+    sizes = {"train.distributed.shard": shard, "train.distributed.tensor": tensor}
+    return folder / f"{name} {way}", Recipe.parse(laid(one.values(), sizes)), resume, stop
+
+
+def of_losses(run: Path) -> dict[tuple[int, str], float]:
+    lines = losses(run)
+    names = "train_loss", "validation_loss"
+    return {(line["step"], name): line[name] for line in lines for name in names if name in line}

@@ -4,8 +4,9 @@ A text file is one document, and so is a row of a table. A long text file comes 
 memory at a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from glassformer.cuts import pieces
 from glassformer.data.config import DataConfig
@@ -32,16 +33,27 @@ def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
     DataError: unreadable, binary, wrong encoding, damaged gzip, zip, JSONL or table, or only empty
     files.
     """
-    names, some = [], False
+    sources, some = list(sources), False
+    for document in documents(sources, config):
+        some = True
+        yield document
+    if not some:
+        refuse_empty(sources)
+
+
+def documents(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
+    """The same, perhaps none."""
     for source in sources:
-        names.append(source.path)
         for document in _documents(source, config):
             if document.text:
-                some = True
                 yield document
-    if not some:
-        name = f"{names[0]} is" if len(names) == 1 else f"all {len(names)} files are"
-        raise DataError(f"{name} empty; give text to read")
+
+
+def refuse_empty(sources: Sequence[Source]) -> NoReturn:
+    """Raise DataError for files without any text."""
+    n = len(sources)
+    name = f"{sources[0].path} is" if n == 1 else f"all {n} files are"
+    raise DataError(f"{name} empty; give text to read")
 
 
 def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
@@ -62,4 +74,4 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
                     yield Document(before, source.path, ends=False)
                 before = piece
             if before is not None:
-                yield Document(before, source.path)
+                yield Document(before, source.path, ends=source.end is None)

@@ -37,7 +37,7 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
 
 def texts(source: Source, config: DataConfig) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
-    name, encoding, offset = source.path, config.encoding, 0
+    name, encoding, offset = source.path, config.encoding, source.begin
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         size = source.size
@@ -118,14 +118,15 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
             for number, line in enumerate(text, 1):
                 yield line, f"{name}, line {number}", b""
             return
-        offset = 0
+        offset = source.begin
+        behind = f" behind byte {offset:,}" if offset else ""
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             if len(raw) > LONGEST_LINE:
                 raise DataError(
-                    f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most of one "
-                    f"line; divide it"
+                    f"{name}, line {number}{behind} has more than {LONGEST_LINE:,} bytes, the most "
+                    f"of one line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset), f"{name}, line {number}", raw
+            yield decoded(raw, encoding, name, offset), f"{name}, line {number}{behind}", raw
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
