@@ -33,7 +33,7 @@ Run = tuple[Path, Recipe, bool, int | None]
 def torchrun(count: int, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command of Python in so many processes, each with one thread."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
-    started = [*launcher, f"--nproc-per-node={count}", sys.executable, *command]
+    started = [*launcher, f"--nproc-per-node={count}", "--", sys.executable, *command]
     tests = Path(__file__).parent
     paths = os.pathsep.join([str(tests.parent / "src"), str(tests)])
     return subprocess.run(

@@ -10,6 +10,7 @@ import torch
 
 from command_line import tree
 from glassformer.errors import CheckpointError, ConfigError, DataError, TrainingError
+from glassformer.models.weights import load_tensors
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop, saving
 from glassformer.training.history import read_metrics
@@ -418,6 +419,34 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
     go(made, tmp_path / "whole")
     go(made, run, resume=True)
     assert hashes(run) == hashes(tmp_path / "whole")
+
+
+def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkeypatch):
+    bad, real = set[int](), loop.training_step
+
+    def training_step(*given, step, loss, **options):
+        def poisoned(*of):
+            found = loss(*of)
+            factor = float("nan") if step in bad else 1.0
+            return type(found)(found.total * factor, found.count)
+
+        return real(*given, step=step, loss=poisoned, **options)
+
+    monkeypatch.setattr(loop, "training_step", training_step)
+    made = recipe(tmp_path, train={"skip_not_finite": 2, "optimizer.weight_decay": 0.0})
+    bad |= {2, 3, 5}
+    _, said = go(made, tmp_path / "skips")
+    lines = losses(tmp_path / "skips")
+    assert [line["step"] for line in lines if "skipped" in line] == [3, 4, 6]
+    assert "the step is skipped (2 of 2 in a row)" in said
+    before, behind = (
+        load_tensors(tmp_path / "skips" / "checkpoints" / name / "model.safetensors")
+        for name in ("step-00000006", "step-00000008")
+    )
+    assert all(tensor.isfinite().all() for tensor in [*before.values(), *behind.values()])
+    bad |= {4}
+    with pytest.raises(TrainingError, match=r"At step 4 .*2 steps before it were skipped"):
+        go(made, tmp_path / "stops")
 
 
 def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):

@@ -30,6 +30,22 @@ if "RANK" in os.environ:
     print("rank", rank, os.getpid(), flush=True)
 """
 """Python runs this when it starts: each process says its number, the first one its steps."""
+POISONED = """
+import os
+from glassformer.__main__ import main
+from glassformer.training import loop
+real = loop.training_step
+def training_step(model, parameters, optimizer, batches, *, step, first, loss, **options):
+    numbers = iter(range(first, first + len(batches)))
+    def poisoned(*given):
+        found = loss(*given)
+        bad = step == 6 and next(numbers) == 1
+        return type(found)(found.total * float("nan"), found.count) if bad else found
+    return real(model, parameters, optimizer, batches, step=step, first=first, loss=poisoned, **options)
+loop.training_step = training_step
+main()
+"""
+"""The second part of step 6 has no finite loss, whoever computes it."""
 JOINING = """
 from glassformer.processes import joined
 with joined() as processes:
@@ -155,6 +171,26 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
     assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     table("F2", "20 kills of a random one of two processes: ended with the same hash")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+def test_a_loss_that_is_not_finite_stops_or_skips_in_all_processes(tmp_path, table):
+    """A7: a part of the second of two processes is poisoned at step 6; quick:
+    tests/training/test_resume.py."""
+    recipe, runs = recipe_file(tmp_path, 12), {}
+    for name, count, skip in ("one", 1, 1), ("two", 2, 1), ("stopped", 2, 0):
+        run = runs[name] = tmp_path / name
+        given = [str(recipe), f"train.skip_not_finite={skip}", "--run", str(run)]
+        done = torchrun(count, "-c", POISONED, "train", *given)
+        assert (done.returncode == 0) == bool(skip), done.stderr
+    assert done.stderr.count("At step 6 the loss is nan") == 1
+    assert [path.name for path in (runs["stopped"] / "checkpoints").glob("s*")] == ["step-00000005"]
+    skipped = [line["step"] for line in losses(runs["two"]) if "skipped" in line]
+    assert skipped == [7]
+    assert hashes(runs["two"]) == hashes(runs["one"])
+    assert losses(runs["two"]) == losses(runs["one"])
+    table("A7", "a loss of one of two processes is not finite: both stop, or both skip the step")
 
 
 @pytest.mark.slow
