@@ -24,13 +24,15 @@ class Division:
 
     `readers`: the processes that read different rows, as this one sees them. `in_order`: gradients
     are added in an order that does not depend on the number of processes, if it and the number of
-    micro-batches are powers of two.
+    micro-batches are powers of two. `copies`: the processes that share the optimizer's work; in
+    order, each does all of it, because products of other numbers of matrices have other bits.
     """
 
     divided = False
 
     def __init__(self, readers: Processes, in_order: bool = False):
         self.readers, self.in_order = readers, in_order
+        self.copies = ALONE if in_order else readers
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
         """Where a model is made before `place`."""
@@ -78,6 +80,7 @@ class Divided(Division):
         self._model: Transformer | None = None
         group = mesh["replicate", "shard"]._flatten("readers").get_group()
         super().__init__(Processes(*sharding.readers(mesh), group))
+        self.copies = ALONE  # the optimizer sees how its matrices are divided
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
         """See `Division`: nowhere, if all of its weights are drawn or read by name."""

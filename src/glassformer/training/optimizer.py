@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError
+from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.shards import groups_of, is_divided, like, local, mesh_of, own, whole
 
@@ -22,7 +23,8 @@ class Optimizer:
     """One or two torch optimizers over the parameters of a model that need a gradient, with one
     rate for both."""
 
-    def __init__(self, model: nn.Module, config: OptimizerConfig):
+    def __init__(self, model: nn.Module, config: OptimizerConfig, processes: Processes = ALONE):
+        """`processes`: those that have the same gradients, and share work that is not cheap."""
         trained = {p: name for name, p in model.named_parameters() if p.requires_grad}
         self._names: dict[Tensor, str] = {**trained}
         self.parameters = [*trained]
@@ -51,9 +53,8 @@ class Optimizer:
             self._parts.append((optimizer, config.learning_rate))
         if muon:
             groups = [{"params": ps, "share": share} for share, ps in muon.items()]
-            optimizer = Muon(
-                groups, lr=config.matrix_learning_rate, weight_decay=config.weight_decay
-            )
+            rates = {"lr": config.matrix_learning_rate, "weight_decay": config.weight_decay}
+            optimizer = Muon(groups, **rates, processes=processes)
             self._parts.append((optimizer, config.matrix_learning_rate))
 
     def step(self, factor: float) -> None:
@@ -160,14 +161,20 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
     M + g.
 
-    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together. Those that are
-    divided among processes are gathered; each process orthogonalizes its share of them whole.
+    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together. Of several
+    processes, each orthogonalizes its share of them whole; those that are divided are gathered.
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+        self,
+        params: Iterable[Any],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        processes: Processes = ALONE,
     ):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self._processes = processes
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore
@@ -185,9 +192,14 @@ class Muon(torch.optim.Optimizer):
                     local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
 
     def _together(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each matrix with its direction, orthogonalized; all at once."""
+        """Each matrix with its direction, orthogonalized: those of a process all at once."""
         directions = [whole(self._direction(parameter, mu)) for parameter in parameters]
-        yield from zip(parameters, orthogonalize(torch.stack(directions)), strict=True)
+        size = -(-len(directions) // self._processes.count)
+        begin = self._processes.rank * size
+        mine = directions[begin : begin + size]
+        mine += [torch.zeros_like(directions[0])] * (size - len(mine))
+        updates = self._processes.joined(orthogonalize(torch.stack(mine)))
+        yield from zip(parameters, updates, strict=False)  # behind them zeros, of equal shares
 
     def _shared(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
         """The same where each of n processes has a part of every matrix: of n matrices at a time,

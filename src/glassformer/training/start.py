@@ -49,7 +49,7 @@ class Start:
             model, base = first_model(self.task, own, device)
             state = replace(state, base=self.processes.gathered(base)[0])
         self.division.place(model, None if state.step else train.seed, self.device)
-        optimizer = Optimizer(model, train.optimizer)
+        optimizer = Optimizer(model, train.optimizer, self.division.copies)
         if state.step:
             optimizer.restore(Checkpoints(self.run).load(state.step, model))
             say(f"resuming at step {state.step}")
