@@ -96,14 +96,14 @@ class Processes:
             distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
-    def joined(self, rows: Float[Tensor, "N ..."]) -> Float[Tensor, "M ..."]:
-        """The rows of all processes, which have as many each, by rank."""
+    def every(self, numbers: Float[Tensor, "*shape"]) -> list[Float[Tensor, "*shape"]]:
+        """The numbers of each process, of one shape, by rank."""
         if self.count == 1:
-            return rows
-        found = [torch.empty_like(rows) for _ in range(self.count)]
+            return [numbers]
+        found = [torch.empty_like(numbers) for _ in range(self.count)]
         with _reaching():
-            distributed.all_gather(found, rows.contiguous(), self.group)
-        return torch.cat(found)
+            distributed.all_gather(found, numbers.contiguous(), self.group)
+        return found
 
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.

@@ -7,6 +7,7 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import torch
@@ -193,13 +194,18 @@ class Muon(torch.optim.Optimizer):
 
     def _together(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
         """Each matrix with its direction, orthogonalized: those of a process all at once."""
-        directions = [whole(self._direction(parameter, mu)) for parameter in parameters]
-        size = -(-len(directions) // self._processes.count)
+        size = -(-len(parameters) // self._processes.count)
         begin = self._processes.rank * size
-        mine = directions[begin : begin + size]
-        mine += [torch.zeros_like(directions[0])] * (size - len(mine))
-        updates = self._processes.joined(orthogonalize(torch.stack(mine)))
-        yield from zip(parameters, updates, strict=False)  # behind them zeros, of equal shares
+        momenta = [self._momentum(parameter, mu) for parameter in parameters]
+        mine = [
+            whole(self._direction(parameter, momentum, mu))
+            for parameter, momentum in [*zip(parameters, momenta, strict=True)][
+                begin : begin + size
+            ]
+        ]
+        mine += [torch.zeros_like(parameters[0])] * (size - len(mine))
+        updates = self._processes.every(orthogonalize(torch.stack(mine)))
+        yield from zip(parameters, chain.from_iterable(updates), strict=False)  # zeros at the end
 
     def _shared(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
         """The same where each of n processes has a part of every matrix: of n matrices at a time,
@@ -209,7 +215,8 @@ class Muon(torch.optim.Optimizer):
         for begin in range(0, len(parameters), n):
             some, mine = parameters[begin : begin + n], None
             for turn, parameter in enumerate(some):
-                direction = whole(self._direction(parameter, mu))
+                momentum = self._momentum(parameter, mu)
+                direction = whole(self._direction(parameter, momentum, mu))
                 mine = direction if turn == rank else mine
             update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
             for turn, parameter in enumerate(some):
@@ -220,14 +227,19 @@ class Muon(torch.optim.Optimizer):
                 torch.distributed.broadcast(sent, group=group, group_src=turn)
                 yield parameter, sent
 
-    def _direction(self, parameter: Tensor, mu: float) -> Tensor:
-        """g + μ M, after M <- μ M + g."""
+    def _momentum(self, parameter: Tensor, mu: float) -> Tensor:
+        """M <- μ M + g."""
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(parameter)
-        momentum = state["momentum"].mul_(mu).add_(gradient)
-        return gradient.add(momentum, alpha=mu)
+        return state["momentum"].mul_(mu).add_(gradient)
+
+    @staticmethod
+    def _direction(parameter: Tensor, momentum: Tensor, mu: float) -> Tensor:
+        """g + μ M."""
+        assert parameter.grad is not None
+        return parameter.grad.add(momentum, alpha=mu)
 
 
 def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:
