@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop, saving
 from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import is_own
+from glassformer.training.step import TrainingStep
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import (
@@ -396,11 +398,11 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
         poison = {"loss": 4, "weights": 5, "validation": 5}[where]
         if where == "loss" and self.state.step == poison:
             with torch.no_grad():
-                self.parameters[0].fill_(torch.nan)
+                self.optimizer.parameters[0].fill_(torch.nan)
         real(self)
         if where != "loss" and self.state.step == poison + 1:
             with torch.no_grad():
-                self.parameters[0].fill_(torch.inf)
+                self.optimizer.parameters[0].fill_(torch.inf)
             if where == "weights":
                 self.validation = None
 
@@ -422,17 +424,16 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
 
 
 def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkeypatch):
-    bad, real = set[int](), loop.training_step
+    bad, real = set[int](), TrainingStep.__call__
 
-    def training_step(*given, step, loss, **options):
-        def poisoned(*of):
-            found = loss(*of)
-            factor = float("nan") if step in bad else 1.0
-            return type(found)(found.total * factor, found.count)
+    def poisoned(self, share, step, factor):
+        def loss(*of):
+            found = self.loss(*of)
+            return type(found)(found.total * (float("nan") if step in bad else 1.0), found.count)
 
-        return real(*given, step=step, loss=poisoned, **options)
+        return real(replace(self, loss=loss), share, step, factor)
 
-    monkeypatch.setattr(loop, "training_step", training_step)
+    monkeypatch.setattr(TrainingStep, "__call__", poisoned)
     made = recipe(tmp_path, train={"skip_not_finite": 2, "optimizer.weight_decay": 0.0})
     bad |= {2, 3, 5}
     _, said = go(made, tmp_path / "skips")
@@ -452,7 +453,7 @@ def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkey
 def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):
     def poisoned(self):
         with torch.no_grad():
-            self.parameters[0].fill_(torch.nan)
+            self.optimizer.parameters[0].fill_(torch.nan)
         real(self)
 
     real = loop._Training.advance

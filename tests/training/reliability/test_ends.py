@@ -33,16 +33,17 @@ if "RANK" in os.environ:
 POISONED = """
 import os
 from glassformer.__main__ import main
-from glassformer.training import loop
-real = loop.training_step
-def training_step(model, parameters, optimizer, batches, *, step, first, loss, **options):
-    numbers = iter(range(first, first + len(batches)))
-    def poisoned(*given):
-        found = loss(*given)
+from dataclasses import replace
+from glassformer.training.step import TrainingStep
+real = TrainingStep.__call__
+def poisoned(self, share, step, factor):
+    numbers = iter(range(share.first, share.first + len(share.batches)))
+    def loss(*given):
+        found = self.loss(*given)
         bad = step == 6 and next(numbers) == 1
         return type(found)(found.total * float("nan"), found.count) if bad else found
-    return real(model, parameters, optimizer, batches, step=step, first=first, loss=poisoned, **options)
-loop.training_step = training_step
+    return real(replace(self, loss=loss), share, step, factor)
+TrainingStep.__call__ = poisoned
 main()
 """
 """The second part of step 6 has no finite loss, whoever computes it."""
