@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -96,15 +97,6 @@ class Processes:
             distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
-    def every(self, numbers: Float[Tensor, "*shape"]) -> list[Float[Tensor, "*shape"]]:
-        """The numbers of each process, of one shape, by rank."""
-        if self.count == 1:
-            return [numbers]
-        found = [torch.empty_like(numbers) for _ in range(self.count)]
-        with _reaching():
-            distributed.all_gather(found, numbers.contiguous(), self.group)
-        return found
-
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 
@@ -122,12 +114,50 @@ class Processes:
             distance = 1
             while distance < self.count:
                 peer = self.rank ^ distance
-                sent = distributed.isend(numbers, peer)
-                distributed.recv(theirs, peer)
-                assert sent is not None
-                sent.wait()
+                both = [
+                    distributed.P2POp(how, what, group=self.group, group_peer=peer)
+                    for how, what in ((distributed.isend, numbers), (distributed.irecv, theirs))
+                ]
+                for one in distributed.batch_isend_irecv(both):  # one after the other, NCCL hangs
+                    one.wait()
                 numbers += theirs
                 distance *= 2
+
+    def start_sum(self, numbers: Float[Tensor, "*shape"]) -> Callable[[], None]:
+        """Begin to replace the numbers by their sum over the processes, which must begin the same
+        sums in the same order; the result waits for the end."""
+        start = partial(distributed.all_reduce, numbers, group=self.group, async_op=True)
+        return self._started(start)
+
+    def start_gather(
+        self, numbers: Float[Tensor, "*shape"]
+    ) -> Callable[[], list[Float[Tensor, "*shape"]]]:
+        """Begin to gather the numbers of each process, of one shape; the result waits for them, by
+        rank."""
+        if self.count == 1:
+            return lambda: [numbers]
+        found = [torch.empty_like(numbers) for _ in range(self.count)]
+        own = numbers.contiguous()
+        start = partial(distributed.all_gather, found, own, group=self.group, async_op=True)
+        wait = self._started(start)
+
+        def gathered() -> list[Float[Tensor, "*shape"]]:
+            wait()
+            return found
+
+        return gathered
+
+    @staticmethod
+    def _started(start: Callable[[], Any]) -> Callable[[], None]:
+        """Start a collective; the result waits for its end."""
+        with _reaching():
+            work = start()
+
+        def wait() -> None:
+            with _reaching():
+                work.wait()
+
+        return wait
 
 
 ALONE = Processes()

@@ -43,6 +43,13 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
             signal.signal(kind, own)
 
 
+def ignore_requests_to_stop() -> None:
+    """Ignore `STOPPING` signals in a process that its parent ends."""
+    for name in STOPPING:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
     """A list that receives the numbers of `STOPPING` signals for the body; a second one leaves at

@@ -1,8 +1,10 @@
 """A run that stopped and went on is bit for bit the run that did not stop."""
 
 import json
+import multiprocessing
 import os
 import signal
+import subprocess
 from copy import deepcopy
 from dataclasses import replace
 
@@ -319,20 +321,23 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
+    """Also one that its loading processes get too."""
     made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
+    loading = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100, "workers": 2})
     go(made, tmp_path / "whole")
     real = loop._Training.advance
 
     def advance(self):
         real(self)
         if self.state.step == 3:
-            os.kill(os.getpid(), kind)
+            loaders = [str(process.pid) for process in multiprocessing.active_children()]
+            subprocess.run(["kill", f"-{int(kind)}", *loaders, str(os.getpid())], check=True)
 
     before = signal.signal(kind, signal.default_int_handler)  # also where nohup ignores it
     try:
         with monkeypatch.context() as patch:
             patch.setattr(loop._Training, "advance", advance)
-            result, _ = go(made, run)
+            result, _ = go(loading, run)
         assert signal.getsignal(kind) is signal.default_int_handler
     finally:
         signal.signal(kind, before)

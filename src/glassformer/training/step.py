@@ -9,6 +9,7 @@ after the other, at the same time by as many threads, or by several processes, e
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,7 +108,8 @@ class TrainingStep:
             return self._total(step, *part) / n_targets
 
         one_by_one = self.threads is None and not division.in_order
-        how = _in_turn if one_by_one else partial(_apart, parameters, self.threads)
+        last = division.last_backward(parameters)
+        how = partial(_in_turn, last) if one_by_one else partial(_apart, parameters, self.threads)
         own = how(mean_loss, [*enumerate(batches, first)])
         for batch in idle:
             (0 * mean_loss((0, batch))).backward()
@@ -165,12 +167,16 @@ def total_loss(
     return total
 
 
-def _in_turn(mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]) -> list[float]:
-    """Add the gradients of each part to the parameters' own; their losses."""
+def _in_turn(
+    last: AbstractContextManager[None], mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]
+) -> list[float]:
+    """Add the gradients of each part to the parameters' own, the last one within `last`; their
+    losses."""
     losses = []
-    for part in parts:
+    for at, part in enumerate(parts, 1):
         part_loss = mean_loss(part)
-        part_loss.backward()
+        with last if at == len(parts) else nullcontext():
+            part_loss.backward()
         losses.append(part_loss.item())
     return losses
 

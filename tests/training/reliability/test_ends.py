@@ -106,6 +106,7 @@ def recipe_file(folder: Path, steps: int) -> Path:
             "distributed.deterministic": True,
             "micro_batches": 2,
             "threads": 1,
+            "workers": 1,
         },
     )
     path = folder / "recipe.yaml"
