@@ -221,6 +221,11 @@ def restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
+def processes_here() -> int:
+    """How many of the processes are on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 @contextmanager
 def _reaching() -> Iterator[None]:
     """Say in a sentence that another process is gone."""

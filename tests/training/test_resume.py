@@ -252,6 +252,15 @@ def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, f
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
+def test_in_order_the_number_of_sums_is_kept(tmp_path):
+    made, values = tmp_path / "x", {"distributed.deterministic": True, "micro_batches": 4}
+    go(recipe(tmp_path, train=values), made)
+    with pytest.raises(ConfigError, match=r"train\.micro_batches=4, not 2;"):
+        go(recipe(tmp_path, train=values | {"micro_batches": 2}), made, resume=True)
+    with pytest.raises(ConfigError, match=r"train\.threads=\d+, not 7;"):
+        go(recipe(tmp_path, train=values | {"threads": 7}), made, resume=True)
+
+
 def test_another_text_in_the_same_file_is_refused(tmp_path):
     run = tmp_path / "x"
     go(recipe(tmp_path), run)
