@@ -1,12 +1,12 @@
-"""Signs of life of the processes of a run: one that is stopped, or whose machine is gone, would hold
-up the others without end.
+"""Signs of life of the processes of a run: one that is stopped, or whose machine is gone, would
+hold up the others without end.
 
     process r    counts its beats in the store of torch.distributed, in a thread, once a second;
                  watches those of process r + 1, the last one those of process 0
 
-It is silent if LIMIT looks in a row, a second apart, find no new beat. Looks are counted, no time is
-compared: clocks of machines may differ, and a machine that sleeps with all of its processes raises
-no alarm. A thread beats while its process computes, waits or writes, however long.
+It is silent if LIMIT looks in a row, a second apart, find no new beat. Looks are counted, no time
+is compared: clocks of machines may differ, and a machine that sleeps with all of its processes
+raises no alarm. A thread beats while its process computes, waits or writes, however long.
 """
 
 import os
