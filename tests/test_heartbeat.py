@@ -51,6 +51,13 @@ def test_a_silent_process_is_named_by_one_and_all_leave(monkeypatch, killed, sil
     assert killed == [(os.getpid(), signal.SIGKILL)]  # by the other one of its agent
 
 
+def test_a_process_that_stops_at_once_is_silent(monkeypatch, killed):
+    """Before the first second is over."""
+    made, left = hearts(monkeypatch, "01")
+    beat(made, left, LIMIT + 1, without=[1])
+    assert "Process 1 of this run" in left[0]
+
+
 def test_one_of_several_silent_processes_is_named(monkeypatch, killed):
     """A machine that is gone."""
     made, left = hearts(monkeypatch, "00112")
@@ -63,9 +70,12 @@ def test_one_of_several_silent_processes_is_named(monkeypatch, killed):
 
 
 def test_a_process_that_is_slow_or_has_not_come_is_not_silent(monkeypatch, killed):
-    made, left = hearts(monkeypatch, "00")
-    beat(made, left, 10 * LIMIT, without=[1])
+    left = []
+    early = Heart(HashStore(), 0, 2, left.append)
+    for _ in range(10 * LIMIT):
+        early.beat()
     assert not left
+    made, left = hearts(monkeypatch, "00")
     for _ in range(5):
         beat(made, left)
         beat(made, left, LIMIT - 1, without=[1])

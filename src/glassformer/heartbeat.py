@@ -53,6 +53,7 @@ class Heart:
         self._leave, self._silence, self._looks = leave, Silence(), 0
         self._agent = os.environ.get(GROUP, "")
         store.set(f"process {rank}", f"{socket.gethostname()} {os.getpid()} {self._agent}")
+        store.add(f"beats {rank}", 1)
 
     def beat(self) -> None:
         """Give a sign, and look at the next process; leave if one is silent."""
