@@ -83,10 +83,10 @@ def test_a_process_that_is_slow_or_has_not_come_is_not_silent(monkeypatch, kille
 
 
 def test_a_store_that_does_not_answer_is_left(monkeypatch):
-    (heart, _), left = hearts(monkeypatch, "01")
-    silence = Silence()
+    made, left = hearts(monkeypatch, "01")
+    heart, silence = made[0], Silence()
     for _ in range(3 * LIMIT):
-        heart.beat()
+        beat(made, left)
         heart.check_store(silence)
     assert not left
     for _ in range(LIMIT - 1):
