@@ -24,11 +24,13 @@ from torch.distributed.rendezvous import rendezvous
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ElsewhereError, GlassformerError, TrainingError
+from glassformer.heartbeat import beating
 
 T = TypeVar("T")
 _RUNS = itertools.count()
 PATIENCE = timedelta(hours=12)
-"""How long processes wait for each other: the first one may encode a large corpus meanwhile."""
+"""How long processes that live wait for each other: the first one may encode a large corpus
+meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def joined() -> Iterator[Processes]:
     """The processes that torchrun started with this one, or this one alone.
 
     At the end they wait for each other, then leave: one that left first would look as if it had
-    failed.
+    failed. Until then, all end if one of them is stopped (`heartbeat`).
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -203,17 +205,25 @@ def joined() -> Iterator[Processes]:
         kind = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     with _reaching():
-        store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
-        own = PrefixStore(f"start {restarts()}, run {next(_RUNS)}", store)  # no earlier one's keys
-        distributed.init_process_group(
-            kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
+        (store, rank, count), (other, *_) = (
+            next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
         )
-    try:
-        yield Processes(rank, count)
+    name = f"start {restarts()}, run {next(_RUNS)}"  # no earlier one's keys
+    with beating(PrefixStore(name, other), rank, count):
         with _reaching():
-            distributed.barrier()
-    finally:
-        distributed.destroy_process_group()
+            distributed.init_process_group(
+                kind,
+                store=PrefixStore(name, store),
+                rank=rank,
+                world_size=count,
+                timeout=PATIENCE,
+            )
+        try:
+            yield Processes(rank, count)
+            with _reaching():
+                distributed.barrier()
+        finally:
+            distributed.destroy_process_group()
 
 
 def restarts() -> int:

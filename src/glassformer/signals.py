@@ -18,6 +18,8 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C."""
 TERMINATED = int(signal.SIGTERM)
 """The number of the request to end."""
+KILLED = int(getattr(signal, "SIGKILL", signal.SIGTERM))
+"""The number of what no process survives, also one that is stopped."""
 _OVERHEARING: list[list[int]] = []
 
 

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,6 +174,38 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
     assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     table("F2", "20 kills of a random one of two processes: ended with the same hash")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(600)
+def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table):
+    """F4: SIGSTOP, twice to each of two; quick: tests/test_heartbeat.py."""
+    recipe, draw, pids = recipe_file(tmp_path, 200), random.Random(0), dict[int, int]()
+    with training(recipe, tmp_path / "whole") as (process, lines):
+        assert [line for line in lines if line == ["step", "200"]]
+        assert process.wait() == 0
+    seconds = []
+    with training(recipe, tmp_path / "run", "--max-restarts", "4") as (process, lines):
+        told(lines, pids, draw.randint(2, 20))
+        for rank in 0, 1, 1, 0:
+            os.kill(pids[rank], signal.SIGSTOP)
+            pids.clear()
+            began = time.monotonic()
+            told(lines, pids, 1)
+            seconds.append(time.monotonic() - began)
+            told(lines, pids, draw.randint(1, 20))
+        for _ in lines:
+            pass
+        assert process.wait() == 0
+        said = process.stderr.read().decode()
+    named = [int(line.split()[2]) for line in said.splitlines() if "no sign for" in line]
+    assert named == [0, 1, 1, 0]
+    assert max(seconds) < 60
+    assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    slowest = f"training again after {max(seconds):.0f} s at most"
+    table("F4", f"4 stops (SIGSTOP) of one of two: named, {slowest}, ended with the same hash")
 
 
 @pytest.mark.slow
