@@ -1,13 +1,16 @@
 """The shares of processes, and sums that do not depend on their number."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.distributed import HashStore
 
 from glassformer.data.collate import micro_batches
 from glassformer.errors import ConfigError, ElsewhereError
-from glassformer.processes import ALONE, Processes, Tree
+from glassformer.processes import ALONE, Processes, Tree, _agreed_name
 from glassformer.training.beginning import shared
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
@@ -93,3 +96,13 @@ def test_two_processes_end_in_the_bits_of_one(tmp_path):
     for name in made:
         assert hashes(tmp_path / f"{name} 2") == hashes(tmp_path / f"{name} 1")
         assert losses(tmp_path / f"{name} 2") == losses(tmp_path / f"{name} 1")
+
+
+def test_processes_agree_on_a_name_that_earlier_ones_did_not_have():
+    """By a store that still holds what earlier ones wrote."""
+    store, names = HashStore(), list[set[str]]()
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(5):
+            names.append({*threads.map(lambda rank: _agreed_name(store, rank, 3), range(3))})
+    assert [len(name) for name in names] == [1] * 5
+    assert len(set.union(*names)) == 5

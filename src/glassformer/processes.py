@@ -6,9 +6,13 @@ started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
 """
 
+import hashlib
 import itertools
 import json
 import os
+import re
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +31,8 @@ from glassformer.errors import ElsewhereError, GlassformerError, TrainingError
 from glassformer.heartbeat import beating
 
 T = TypeVar("T")
-_RUNS = itertools.count()
+LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Socket")
+"""What a transport says of a process that is gone."""
 PATIENCE = timedelta(hours=12)
 """How long processes that live wait for each other: the first one may encode a large corpus
 meanwhile."""
@@ -55,7 +60,7 @@ class Processes:
             bytearray(json.dumps(value, default=np.ndarray.tolist).encode()), dtype=torch.uint8
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
-        with _reaching():
+        with reaching():
             distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
             longest = int(max(sizes))
             padded = torch.nn.functional.pad(own, (0, longest - len(own)))
@@ -95,7 +100,7 @@ class Processes:
         if self.count == 1:
             return [*values]
         total = torch.tensor(values, dtype=torch.float64)
-        with _reaching():
+        with reaching():
             distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
@@ -108,7 +113,7 @@ class Processes:
         """
         if self.count == 1:
             return
-        with _reaching():
+        with reaching():
             if not in_order:
                 distributed.all_reduce(numbers, group=self.group)
                 return
@@ -152,11 +157,11 @@ class Processes:
     @staticmethod
     def _started(start: Callable[[], Any]) -> Callable[[], None]:
         """Start a collective; the result waits for its end."""
-        with _reaching():
+        with reaching():
             work = start()
 
         def wait() -> None:
-            with _reaching():
+            with reaching():
                 work.wait()
 
         return wait
@@ -204,13 +209,13 @@ def joined() -> Iterator[Processes]:
     if torch.cuda.is_available():
         kind = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    with _reaching():
+    with reaching():
         (store, rank, count), (other, *_) = (
             next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
         )
-    name = f"start {restarts()}, run {next(_RUNS)}"  # no earlier one's keys
+        name = _agreed_name(store, rank, count)
     with beating(PrefixStore(name, other), rank, count):
-        with _reaching():
+        with reaching():
             distributed.init_process_group(
                 kind,
                 store=PrefixStore(name, store),
@@ -220,15 +225,31 @@ def joined() -> Iterator[Processes]:
             )
         try:
             yield Processes(rank, count)
-            with _reaching():
+            with reaching():
                 distributed.barrier()
         finally:
             distributed.destroy_process_group()
 
 
-def restarts() -> int:
-    """How often torchrun started the processes again, because one of them had failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+def _agreed_name(store: Any, rank: int, count: int) -> str:
+    """A name that these processes have in common, and earlier ones, whose keys the store may still
+    hold, had not.
+
+    Each writes a number that is drawn now. The first one writes the list of all, again until every
+    process has found its own in it: then no number of an earlier process is left.
+    """
+    own, agreed = uuid.uuid4().hex, set[str]()
+    store.set(f"process {rank}", own)
+    while True:
+        if rank == 0:
+            store.set("all", ",".join(store.get(f"process {at}").decode() for at in range(count)))
+        found = store.get("all").decode()
+        if found not in agreed and own in found.split(","):
+            agreed.add(found)
+            store.add(found, 1)
+        if found in agreed and store.add(found, 0) == count:
+            return hashlib.sha256(found.encode()).hexdigest()
+        time.sleep(0.01)
 
 
 def processes_here() -> int:
@@ -237,12 +258,14 @@ def processes_here() -> int:
 
 
 @contextmanager
-def _reaching() -> Iterator[None]:
+def reaching() -> Iterator[None]:
     """Say in a sentence that another process is gone."""
     try:
         yield
-    except (distributed.DistError, RuntimeError) as error:
+    except RuntimeError as error:
         reason = str(error).strip().partition("\n")[0]
+        if not isinstance(error, distributed.DistError) and not LOST.search(reason):
+            raise
         raise TrainingError(
             f"Another process of this run cannot be reached ({reason}); its own message says why, "
             "and `--resume` goes on from the last checkpoint."

@@ -437,17 +437,25 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
     assert hashes(run) == hashes(tmp_path / "whole")
 
 
-def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkeypatch):
-    bad, real = set[int](), TrainingStep.__call__
+def losses_that_are_not_finite(monkeypatch, bad: set[int]) -> list[int]:
+    """Make the loss of these steps nan; the steps that are computed from now on."""
+    computed, real = list[int](), TrainingStep.__call__
 
     def poisoned(self, share, step, factor):
         def loss(*of):
             found = self.loss(*of)
             return type(found)(found.total * (float("nan") if step in bad else 1.0), found.count)
 
+        computed.append(step)
         return real(replace(self, loss=loss), share, step, factor)
 
     monkeypatch.setattr(TrainingStep, "__call__", poisoned)
+    return computed
+
+
+def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkeypatch):
+    bad = set[int]()
+    losses_that_are_not_finite(monkeypatch, bad)
     made = recipe(tmp_path, train={"skip_not_finite": 2, "optimizer.weight_decay": 0.0})
     bad |= {2, 3, 5}
     _, said = go(made, tmp_path / "skips")

@@ -19,6 +19,7 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.job import take_over
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import save_inputs
@@ -61,6 +62,7 @@ def begin(
         state = checkpoints.first(resume, task.fingerprint, say)
         if state.step < task.recipe.train.steps:
             save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
+            take_over(run)
         begun.append(Begun(task, state, machine))
         return asdict(state)
 

@@ -24,7 +24,8 @@ from glassformer.errors import ConfigError
 from glassformer.files import LOCK, locked, patiently, writing
 from glassformer.manifest import digest
 from glassformer.media.wav import write_wav
-from glassformer.processes import Processes, joined, restarts
+from glassformer.processes import Processes, joined
+from glassformer.training.job import goes_on
 from glassformer.training.run_folder import check_folder
 
 DATA, FILES = "data", "files"
@@ -91,7 +92,7 @@ def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
 
 def _keep_rows(rows: Mapping[str, Any], run: Path, resume: bool) -> bool:
     """Write the rows (True), or compare them with those of the run that goes on (False)."""
-    resume = resume or (restarts() > 0 and (run / "recipe.yaml").is_file())
+    resume = resume or goes_on(run)
     home = run.absolute() / DATA
     check_folder(run, resume)
     if resume and home.is_dir():

@@ -3,11 +3,15 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from glassformer.signals import TERMINATED
+
+SAVING = 600
+"""Seconds for a checkpoint after a signal; torch gives 30."""
 
 
 def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
@@ -20,10 +24,12 @@ def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    with TemporaryDirectory(prefix="glassformer-") as logs, _quiet(), _threads(processes):
+    own = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
+    own["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(SAVING)
+    with TemporaryDirectory(prefix="glassformer-") as logs, _quiet(), _unless_given(own):
         config = LaunchConfig(
             *(1, 1, processes),
-            run_id="glassformer",
+            run_id=uuid.uuid4().hex,
             rdzv_backend="c10d",
             rdzv_endpoint="localhost:0",
             max_restarts=restarts,
@@ -52,17 +58,15 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _threads(processes: int) -> Iterator[None]:
-    """Each process gets its share of the cores, unless the environment says otherwise."""
-    name = "OMP_NUM_THREADS"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(max(1, (os.cpu_count() or 1) // processes))
+def _unless_given(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment that have no value."""
+    new = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(new)
     try:
         yield
     finally:
-        del os.environ[name]
+        for name in new:
+            del os.environ[name]
 
 
 def _code(codes: Sequence[int]) -> int:

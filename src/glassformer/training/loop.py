@@ -27,7 +27,7 @@ from glassformer.errors import (
 from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.processes import Processes, joined, restarts
+from glassformer.processes import Processes, joined
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
@@ -36,6 +36,7 @@ from glassformer.training.beginning import Begun, begin
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
+from glassformer.training.job import goes_on, note_error
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
@@ -75,7 +76,7 @@ def train(
         if not processes.first:
             progress, listeners = Progress(quiet=True), ()
         progress = progress or Progress()
-        resume = resume or (restarts() > 0 and (run / "recipe.yaml").is_file())
+        resume = resume or goes_on(run)
         with ExitStack() as beginning, following(progress.before):
             begun = begin(recipe, run, resume, processes, progress.message, training, beginning)
             if begun.task.recipe.train.tensorboard and processes.first:
@@ -391,4 +392,6 @@ class _Training:
         last = "none was saved before"
         if steps:
             last = f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
-        return TrainingError(f"{why}; {last}. {REMEDY}")
+        error = TrainingError(f"{why}; {last}. {REMEDY}")
+        note_error(self.run, str(error))
+        return error

@@ -33,6 +33,7 @@ from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.init_from import with_init_from
+from glassformer.training.job import FILE as JOB
 from glassformer.training.machine import find_device
 from glassformer.training.model_files import (
     ADAPTER,
@@ -55,7 +56,7 @@ IN_ORDER = ("train.micro_batches", "train.threads")
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
     *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
-    *("data", "stdin.txt", "stdin.jsonl", "tokens", ".tokens.shards", "pixels", "clips"),
+    *(JOB, "data", "stdin.txt", "stdin.jsonl", "tokens", ".tokens.shards", "pixels", "clips"),
 }
 """Every file and folder that training and the demos' data write into a run folder."""
 GROWING = {"run.lock", "checkpoints", "tensorboard", "data", ".tokens.shards"}

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -15,8 +16,8 @@ import yaml
 
 from glassformer.manifest import difference
 from processes import started
-from small_runs import hashes, losses, values
-from torchrun import torchrun
+from small_runs import hashes, losses, recipe, values
+from torchrun import torchrun, train_together
 
 TELLING = """
 import os, sys
@@ -48,11 +49,6 @@ TrainingStep.__call__ = poisoned
 main()
 """
 """The second part of step 6 has no finite loss, whoever computes it."""
-JOINING = """
-from glassformer.processes import joined
-with joined() as processes:
-    assert processes.gathered(processes.rank) == [0, 1]
-"""
 
 
 @contextmanager
@@ -231,9 +227,13 @@ def test_a_loss_that_is_not_finite_stops_or_skips_in_all_processes(tmp_path, tab
 @pytest.mark.slow
 @pytest.mark.reliability
 @pytest.mark.timeout(3000)
-def test_processes_end_without_an_error(table):
-    """F5: nobody leaves before all are done."""
-    for _ in range(200):
-        done = torchrun(2, "-c", JOINING)
-        assert done.returncode == 0, done.stderr
-    table("F5", "200 of 200 starts of two processes ended with exit code 0")
+def test_processes_end_without_an_error(tmp_path, table):
+    """F5: two steps of a whole or of a divided model, with a loading process and a save in the
+    background; nobody leaves before all are done."""
+    for number in range(200):
+        divided = {"distributed.shard": 1 + number % 2}
+        made = recipe(tmp_path, train=divided | {"steps": 2, "workers": 1, "save.background": True})
+        train_together(2, [(tmp_path / "run", made, False, None)], tmp_path)
+        assert (tmp_path / "run" / "model.safetensors").is_file()
+        shutil.rmtree(tmp_path / "run")
+    table("F5", "200 of 200 trainings by two processes ended with exit code 0")
