@@ -370,8 +370,15 @@ def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, A
     return found
 
 
+def slices(cases: list[str], ways: list[list[int]]) -> dict[str, Any]:
+    """See `sliced_checks.gradients`."""
+    import sliced_checks
+
+    return sliced_checks.gradients(cases, ways)
+
+
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
-    one.__name__: one for one in (gradients, losses, initial, save, load, counted)
+    one.__name__: one for one in (gradients, losses, initial, save, load, counted, slices)
 }
 
 

@@ -105,6 +105,15 @@ class Processes:
             distributed.all_gather(found, numbers.contiguous(), self.group)
         return found
 
+    def own_sum(self, parts: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
+        """The sum over the processes of the part that each has for this one."""
+        total = torch.empty_like(parts[self.rank], memory_format=torch.contiguous_format)
+        with _reaching():
+            distributed.reduce_scatter(
+                total, [part.contiguous() for part in parts], group=self.group
+            )
+        return total
+
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 

@@ -82,7 +82,13 @@ def shared(recipe: Recipe, processes: int) -> Recipe:
             f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
             "more by torchrun or --processes."
         )
-    readers = processes // of.tensor
+    if processes // of.tensor % of.context:
+        raise ConfigError(
+            f"train.distributed.context={of.context} does not divide the "
+            f"{counted(processes // of.tensor, 'process')} that read rows (all of them, divided by "
+            "tensor); choose a divisor, or start more by torchrun or --processes."
+        )
+    readers = processes // (of.tensor * of.context)
     parts = -(-train.micro_batches // readers) * readers
     if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
         raise ConfigError(

@@ -54,14 +54,10 @@ class NotFiniteError(TrainingError):
         self.part = part
 
 
-def dropout_seed(seed: int, step: int, part: int) -> int:
-    """The seed of all dropout in one part of one step."""
-    return (
-        int.from_bytes(
-            hashlib.sha256(f"dropout:{seed}:{step}:{part}".encode()).digest()[:8], "little"
-        )
-        >> 1
-    )
+def dropout_seed(seed: int, step: int, part: int, place: int = 0) -> int:
+    """The seed of all dropout in one part of one step, or in slice `place` of its positions."""
+    name = f"dropout:{seed}:{step}:{part}" + f":{place}" * (place > 0)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
 
 
 def flops(recipe: Recipe, length: int) -> float:
@@ -105,7 +101,8 @@ def training_step(
         assert batch.targets is not None
         batch, targets = batch.to(device), batch.targets.to(device)
         cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
-        with cast, drawn_by(dropout_seed(seed, step, number), device, compiled):
+        drawn = dropout_seed(seed, step, number, division.slices.rank)
+        with cast, drawn_by(drawn, device, compiled):
             passes = [model(batch).logits for _ in range(1 + (consistency > 0))]
         return total_loss(passes, targets, loss, consistency, independent) / n_targets
 
@@ -131,7 +128,7 @@ def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[i
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."
         )
-    return n_targets, n_elements, n_parts
+    return n_targets, n_elements, n_parts // division.slices.count
 
 
 def _check(losses: Sequence[float], norm: float, step: int, parameters: Sequence[Tensor]) -> None:

@@ -1,0 +1,183 @@
+"""Rows whose positions several processes compute, each a contiguous slice of every row.
+
+    slice   positions [p·s, p·s + s) of T for process p of n, s = T / n rounded up; the last may be
+            shorter or empty
+    keys    attention gathers the keys and values of all slices (all-gather); their gradients come
+            back as sums (reduce-scatter)
+
+All other layers work on positions alone, and a target belongs to one slice: losses and gradients
+are sums over slices as they are over rows. Source: Llama Team 2024, section 3.3.2.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.layers.cache import Cache, KeysValues
+from glassformer.layers.mask import Mask
+from glassformer.models.transformer import Transformer
+from glassformer.processes import ALONE, Processes
+from glassformer.training.tensor_parallel import stacks
+
+
+def borders(length: int, place: int, count: int) -> tuple[int, int]:
+    """Begin and end of slice `place` of `count` of so many positions."""
+    step = -(-length // count)
+    return min(length, place * step), min(length, place * step + step)
+
+
+def sliced(batch: Batch, place: int, count: int) -> Batch:
+    """Slice `place` of `count` of the positions of a batch, with the targets there; attention needs
+    `Positions.whole`.
+
+    An empty slice has the last element without a target, which is computed for nothing.
+    """
+    length = batch.elements.shape[1]
+    begin, end = borders(length, place, count)
+    empty = begin == end
+    begin = min(begin, length - 1)
+    cut = lambda t: t[:, begin : begin + 1 if empty else end]
+    where = batch.where()
+    own = where.mapped(cut, None if where.start is None else where.start + begin)
+    kept = torch.arange(begin, begin if empty else end)
+    parts = (part.taken(kept, length) for part in batch.parts)
+    at, targets = _own_targets(batch, begin, begin if empty else end)
+    return replace(
+        batch,
+        elements=cut(batch.elements),
+        positions=replace(own, whole=where),
+        targets=targets,
+        token_type_ids=None if batch.token_type_ids is None else cut(batch.token_type_ids),
+        source=None if batch.source is None else sliced(batch.source, place, count),
+        at=at,
+        parts=tuple(part for part in parts if len(part.at)),
+    )
+
+
+def _own_targets(batch: Batch, begin: int, end: int) -> tuple[Tensor | None, Tensor | None]:
+    """`at` and targets of the positions from `begin` to `end`; without any, the first element with
+    IGNORE."""
+    at, targets, length = batch.at, batch.targets, batch.elements.shape[1]
+    if targets is None:
+        return None, None
+    if at is None:
+        empty = begin == end
+        return None, torch.full_like(targets[:, :1], IGNORE) if empty else targets[:, begin:end]
+    row, column = at // length, at % length
+    here = (column >= begin) & (column < end)
+    if not here.any():
+        return at.new_zeros(1), targets.new_full((1,), IGNORE)
+    return (row * (end - begin) + column - begin)[here], targets[here]
+
+
+def slices_of(device: str, processes: int, context: int, tensor: int) -> Processes:
+    """The processes that have the slices of the same rows, neighbours in rank but for `tensor`."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sizes = processes // (context * tensor), context, tensor
+    own = init_device_mesh(device, sizes, mesh_dim_names=("rows", "context", "tensor"))["context"]
+    return Processes(own.get_local_rank(), context, own.get_group())
+
+
+def gather_keys(model: Transformer, slices: Processes) -> None:
+    """Let attention gather the keys and values of all slices, where a batch is a slice."""
+    for stack in stacks(model):
+        stack.register_forward_pre_hook(partial(_gathering, slices), with_kwargs=True)
+
+
+def _gathering(
+    slices: Processes, stack: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[()], dict[str, Any]] | None:
+    """The arguments of a stack with a cache that gathers; None: the batch is no slice."""
+    named = signature(stack.forward).bind(*given, **named).arguments
+    query: Positions = named["positions"]
+    if query.whole is None:
+        return None
+    memory: Positions | None = named.get("source_positions")
+    source = None if memory is None else memory.whole
+    begin, end = seen(stack.mask, query, query.whole)
+    start = None if query.whole.start is None else query.whole.start + begin
+    keys = query.whole.mapped(lambda t: t[:, begin:end], start)
+    cache = SlicedCache(
+        keys,
+        slices=slices,
+        length=query.whole.length,
+        begin=begin,
+        source_length=0 if source is None else source.length,
+    )
+    return (), {**named, "cache": cache, "source_positions": source}
+
+
+def seen(mask: Mask, query: Positions, key: Positions) -> tuple[int, int]:
+    """The keys from the first to the last that any query may attend to; all if there is none."""
+    if mask.needed(query, key) is None:
+        return 0, key.length
+    found = mask.table(query, key).flatten(0, 1).any(0).nonzero()
+    return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, key.length)
+
+
+@dataclass(frozen=True)
+class SlicedCache(Cache):
+    """The keys and values of all slices, at `positions`, from those of this process.
+
+    `length`: positions of a whole row, of which `positions` are those from `begin` on;
+    `source_length`: of a whole source.
+    """
+
+    slices: Processes = ALONE
+    length: int = 0
+    begin: int = 0
+    source_length: int = 0
+
+    def store(
+        self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
+    ) -> KeysValues:
+        """See `Cache`."""
+        assert self.positions is not None
+        k, v = gathered(keys, values, self.length, self.slices)
+        own = slice(self.begin, self.begin + self.positions.length)
+        return k[:, :, own], v[:, :, own]
+
+    def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
+        """See `Cache`."""
+        return gathered(*compute(), self.source_length, self.slices)
+
+
+def gathered(
+    keys: Float[Tensor, "B G t K"],
+    values: Float[Tensor, "B G t K"],
+    length: int,
+    slices: Processes,
+) -> KeysValues:
+    """Keys and values of all slices of rows of `length` positions; each slice is padded on its way
+    to the length of the first."""
+    begin, end = borders(length, slices.rank, slices.count)
+    both = torch.stack([keys, values])[..., : end - begin, :]
+    step = -(-length // slices.count)
+    found = _Gathered.apply(F.pad(both, (0, 0, 0, step - (end - begin))), slices)
+    k, v = found[..., :length, :].unbind()
+    return k, v
+
+
+class _Gathered(torch.autograd.Function):
+    """The positions of all processes, one behind the other; back comes the sum of the gradients of
+    this one's, in float32 at least."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, slices: Processes) -> Tensor:
+        ctx.slices = slices
+        return torch.cat(slices.every(own), -2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = gradients
+        exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+        return ctx.slices.own_sum(exact.chunk(ctx.slices.count, -2)).to(gradient.dtype), None
