@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import tiny
+from divided_checks import drawn
 from glassformer.batch import IGNORE, Positions
 from glassformer.errors import ConfigError
-from glassformer.layers.mask import Causal, Valid, Window
+from glassformer.layers import mask
+from glassformer.layers.attend import attend, attend_reference
+from glassformer.layers.mask import Allowed, Causal, Valid, Window, allowed
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.beginning import shared
 from glassformer.training.context import seen, sliced
@@ -60,6 +64,29 @@ def test_keys_that_no_query_sees_are_not_read():
     assert seen(Valid(), query, replace(whole, valid=torch.arange(12)[None] > 2)) == (3, 12)
     nothing = replace(whole, valid=torch.zeros(1, 12, dtype=torch.bool))
     assert seen(Valid(), query, nothing) == (0, 12)
+
+
+@pytest.mark.parametrize("attention", [attend, attend_reference])
+def test_causal_queries_attend_some_at_a_time(attention, monkeypatch):
+    """Those of a slice, three by one call of the kernel: the numbers of the whole row."""
+    monkeypatch.setattr(mask, "AT_ONCE", 3)
+    q, k, v = (drawn(seed, 2, 4, 13, 6).requires_grad_() for seed in range(3))
+    whole = Positions.arange(13)
+    wanted = attend_reference(q, k, v, Allowed(causal=True), None, 0.5)
+    found = []
+    for begin, end in (0, 5), (5, 6), (6, 13):
+        query = replace(Positions.arange(end - begin, begin), whole=whole)
+        allow = allowed(Causal(), query, Positions.arange(end)).prepared()
+        assert allow.dense is None
+        own = q[:, :, begin:end], k[:, :, :end], v[:, :, :end]
+        found.append(attention(*own, allow, None, 0.5))
+    assert torch.allclose(torch.cat(found, 2), wanted, **tiny.EXACT)
+    weights = drawn(4, *wanted.shape)
+    gradients = [
+        torch.autograd.grad((z * weights).sum(), (q, k, v)) for z in (torch.cat(found, 2), wanted)
+    ]
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, **tiny.EXACT)
 
 
 def test_slices_have_dropout_of_their_own():
