@@ -19,6 +19,7 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.context import groups
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import save_inputs
@@ -82,13 +83,7 @@ def shared(recipe: Recipe, processes: int) -> Recipe:
             f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
             "more by torchrun or --processes."
         )
-    if processes // of.tensor % of.context:
-        raise ConfigError(
-            f"train.distributed.context={of.context} does not divide the "
-            f"{counted(processes // of.tensor, 'process')} that read rows (all of them, divided by "
-            "tensor); choose a divisor, or start more by torchrun or --processes."
-        )
-    readers = processes // (of.tensor * of.context)
+    readers = groups(processes // of.tensor, of.context)
     parts = -(-train.micro_batches // readers) * readers
     if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
         raise ConfigError(

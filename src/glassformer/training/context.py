@@ -21,11 +21,24 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.errors import ConfigError, counted
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
 from glassformer.training.tensor_parallel import stacks
+
+
+def groups(readers: int, context: int) -> int:
+    """How many groups of `context` processes read different rows; ConfigError: it does not divide
+    the processes that read rows."""
+    if readers % context:
+        raise ConfigError(
+            f"train.distributed.context={context} does not divide the "
+            f"{counted(readers, 'process')} that read rows (all of them, divided by tensor); "
+            "choose a divisor, or start more by torchrun or --processes."
+        )
+    return readers // context
 
 
 def borders(length: int, place: int, count: int) -> tuple[int, int]:
