@@ -85,11 +85,12 @@ def test_slices_divide_activations_and_send_keys(tmp_path):
     )
     assert (one.length, four.length) == (4096, 4096)
     assert one.memory["parameters"] == four.memory["parameters"]
-    keys = 32 * 2 * 4096 * 4096 * 4  # of 32 layers, whole rows, in float32
-    assert four.memory["activations"] == one.memory["activations"] // 4 + keys
+    keys = 2 * 4096 * 4096 * 4  # of a layer, of a whole row, in float32
+    assert four.memory["activations"] == one.memory["activations"] // 4
+    assert four.memory["gathered"] == one.memory["gathered"] + 2 * keys
     sent = {one.operation: one for one in four.collectives if one.axis == "context"}
-    assert {one.calls for one in sent.values()} == {32}
-    assert {one.bytes for one in sent.values()} == {keys}
+    assert sent["all-gather"].calls == 2 * sent["reduce-scatter"].calls == 2 * 32
+    assert sent["all-gather"].bytes == 2 * sent["reduce-scatter"].bytes == 2 * 32 * keys
     assert "replicate 1 x shard 8 x tensor 1; 4 have slices of the same rows" in four.as_text()
     assert "all-gather keys and values" in four.as_text()
     with pytest.raises(ConfigError, match=r"context=3 does not divide the 8 processes that"):

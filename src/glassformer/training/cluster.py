@@ -261,15 +261,14 @@ def _memory(model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]
         gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
     elements = part.rows * part.length
     words = model.config.vocab_size if model.config.predicts_words else 0
-    activations = elements * activation_bytes(model.config, part.number, mesh["tensor"])
-    if part.slices > 1:
-        activations += part.number * sum(gathered_numbers(model, part))
+    if part.slices > 1:  # of one layer, and their gradient
+        gathered += 2 * part.number * max(gathered_numbers(model, part))
     return {
         "parameters": held,
         "gradients": bytes_here(trained.values()),
         "optimizer": optimizer_bytes(model, recipe.train.optimizer.kind == "muon"),
         "gathered": gathered,
-        "activations": activations,
+        "activations": elements * activation_bytes(model.config, part.number, mesh["tensor"]),
         "logits": 3 * 4 * part.queries * words,
     }
 

@@ -132,11 +132,11 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
 
 
 def _of_slices(model: Transformer, part: Part, parts: int) -> Iterator[Collective]:
-    """Keys and values of all slices on the way forward; their gradients, in float32 at least, on
-    the way back."""
+    """Keys and values of all slices on both ways; their gradients, in float32 at least, on the way
+    back."""
     for numbers in gathered_numbers(model, part):
         size, exact = (parts * numbers * one for one in (part.number, max(4, part.number)))
-        yield Collective("keys and values", "all-gather", "context", parts, size)
+        yield Collective("keys and values", "all-gather", "context", 2 * parts, 2 * size)
         yield Collective("their gradients", "reduce-scatter", "context", parts, exact)
 
 

@@ -10,13 +10,13 @@ are sums over slices as they are over rows. Source: Llama Team 2024, section 3.3
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
@@ -24,6 +24,7 @@ from glassformer.batch import IGNORE, Batch, Positions
 from glassformer.errors import ConfigError, counted
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask
+from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
 from glassformer.training.tensor_parallel import stacks
@@ -103,30 +104,26 @@ def slices_of(device: str, processes: int, context: int, tensor: int) -> Process
 def gather_keys(model: Transformer, slices: Processes) -> None:
     """Let attention gather the keys and values of all slices, where a batch is a slice."""
     for stack in stacks(model):
-        stack.register_forward_pre_hook(partial(_gathering, slices), with_kwargs=True)
+        stack.forward = partial(_gathering, slices, stack, stack.forward)
 
 
 def _gathering(
-    slices: Processes, stack: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[()], dict[str, Any]] | None:
-    """The arguments of a stack with a cache that gathers; None: the batch is no slice."""
-    named = signature(stack.forward).bind(*given, **named).arguments
+    slices: Processes, stack: Stack, forward: Callable[..., Tensor], *given: Any, **named: Any
+) -> Tensor:
+    """A stack's forward pass with a cache that gathers, if the batch is a slice."""
+    named = signature(forward).bind(*given, **named).arguments
     query: Positions = named["positions"]
     if query.whole is None:
-        return None
+        return forward(**named)
     memory: Positions | None = named.get("source_positions")
     source = None if memory is None else memory.whole
     begin, end = seen(stack.mask, query, query.whole)
     start = None if query.whole.start is None else query.whole.start + begin
     keys = query.whole.mapped(lambda t: t[:, begin:end], start)
-    cache = SlicedCache(
-        keys,
-        slices=slices,
-        length=query.whole.length,
-        begin=begin,
-        source_length=0 if source is None else source.length,
-    )
-    return (), {**named, "cache": cache, "source_positions": source}
+    lengths = query.whole.length, 0 if source is None else source.length
+    cache = SlicedCache(keys, slices=slices, begin=begin, lengths=lengths)
+    with saved_tensors_hooks(cache.packed, _unpacked):
+        return forward(**{**named, "cache": cache, "source_positions": source})
 
 
 def seen(mask: Mask, query: Positions, key: Positions) -> tuple[int, int]:
@@ -141,53 +138,98 @@ def seen(mask: Mask, query: Positions, key: Positions) -> tuple[int, int]:
 class SlicedCache(Cache):
     """The keys and values of all slices, at `positions`, from those of this process.
 
-    `length`: positions of a whole row, of which `positions` are those from `begin` on;
-    `source_length`: of a whole source.
+    `lengths`: of a whole row, of which `positions` are those from `begin` on, and of a whole
+    source. `newest`: what was gathered last.
     """
 
     slices: Processes = ALONE
-    length: int = 0
     begin: int = 0
-    source_length: int = 0
+    lengths: tuple[int, int] = (0, 0)
+    newest: list["Gathered"] = field(default_factory=list)
 
     def store(
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
     ) -> KeysValues:
         """See `Cache`."""
         assert self.positions is not None
-        k, v = gathered(keys, values, self.length, self.slices)
+        k, v = self.whole(keys, values, self.lengths[0])
         own = slice(self.begin, self.begin + self.positions.length)
         return k[:, :, own], v[:, :, own]
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
         """See `Cache`."""
-        return gathered(*compute(), self.source_length, self.slices)
+        return self.whole(*compute(), self.lengths[1])
+
+    def whole(
+        self, keys: Float[Tensor, "B G t K"], values: Float[Tensor, "B G t K"], length: int
+    ) -> KeysValues:
+        """Keys and values of rows of `length` positions; each slice is padded on its way to the
+        length of the first."""
+        begin, end = borders(length, self.slices.rank, self.slices.count)
+        both = torch.stack([keys, values])[..., : end - begin, :]
+        step = -(-length // self.slices.count)
+        own = F.pad(both, (0, 0, 0, step - (end - begin)))
+        found: Tensor = _Gathering.apply(own, self.slices)  # pyright: ignore
+        self.newest[:] = [Gathered(own.detach(), self.slices, found.detach())]
+        k, v = found[..., :length, :].unbind()
+        return k, v
+
+    def packed(self, saved: Tensor) -> Any:
+        """What is kept of a tensor until the backward pass: of what was gathered last, how to read
+        it when it is gathered again."""
+        for one in self.newest:
+            if one.found is not None and _memory(one.found) == _memory(saved):
+                one.readers += 1
+                return one, saved.shape, saved.stride(), saved.storage_offset()
+        return saved
 
 
-def gathered(
-    keys: Float[Tensor, "B G t K"],
-    values: Float[Tensor, "B G t K"],
-    length: int,
-    slices: Processes,
-) -> KeysValues:
-    """Keys and values of all slices of rows of `length` positions; each slice is padded on its way
-    to the length of the first."""
-    begin, end = borders(length, slices.rank, slices.count)
-    both = torch.stack([keys, values])[..., : end - begin, :]
-    step = -(-length // slices.count)
-    found = _Gathered.apply(F.pad(both, (0, 0, 0, step - (end - begin))), slices)
-    k, v = found[..., :length, :].unbind()
-    return k, v
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
-class _Gathered(torch.autograd.Function):
+def _unpacked(kept: Any) -> Tensor:
+    """The tensor that `SlicedCache.packed` made this of."""
+    if isinstance(kept, Tensor):
+        return kept
+    one, *view = kept
+    return one.again().as_strided(*view)
+
+
+@dataclass
+class Gathered:
+    """Keys and values of all slices, `found`, while they are needed: for attention, and again for
+    its backward pass, from those of this process, `own`, by so many `readers`."""
+
+    own: Tensor
+    slices: Processes
+    found: Tensor | None
+    readers: int = 0
+    left: int = 0
+
+    def again(self) -> Tensor:
+        """Gathered for the first reader, and forgotten with the last."""
+        if not self.left:
+            self.found, self.left = _gathered(self.own, self.slices), self.readers
+        found, self.left = self.found, self.left - 1
+        assert found is not None
+        if not self.left:
+            self.found = None
+        return found
+
+
+def _gathered(own: Tensor, slices: Processes) -> Tensor:
+    return torch.cat(slices.every(own), -2)
+
+
+class _Gathering(torch.autograd.Function):
     """The positions of all processes, one behind the other; back comes the sum of the gradients of
     this one's, in float32 at least."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, slices: Processes) -> Tensor:
         ctx.slices = slices
-        return torch.cat(slices.every(own), -2)
+        return _gathered(own, slices)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
