@@ -29,8 +29,8 @@ from glassformer.training.step import training_step
 FIELDS = {"vocab_size": 256, "d_model": 256, "n_layers": 4, "n_heads": 4, "position": "rotary"}
 
 
-def steps(asked: argparse.Namespace) -> dict:
-    """Memory and seconds of the steps of this process."""
+def steps(asked: argparse.Namespace) -> list[dict] | None:
+    """Memory and seconds of the steps of each process, in the first one."""
     with joined() as processes:
         of = DistributedConfig(context=processes.count)
         division = division_of(processes, TrainConfig(distributed=of), torch.device("cpu"))
@@ -43,10 +43,10 @@ def steps(asked: argparse.Namespace) -> dict:
         batch = Batch(tokens[:, :-1], targets=tokens[:, 1:])
         if processes.count > 1:
             batch = sliced(batch, division.slices.rank, division.slices.count)
-        before, seconds = peak(), []
+        before, seconds, loss = peak(), [], 0.0
         for step in range(asked.steps):
             begin = time.perf_counter()
-            result = training_step(
+            loss = training_step(
                 model,
                 optimizer.parameters,
                 optimizer,
@@ -57,14 +57,15 @@ def steps(asked: argparse.Namespace) -> dict:
                 precision=torch.float32,
                 max_grad_norm=1.0,
                 division=division,
-            )
+            ).loss
             seconds.append(time.perf_counter() - begin)
         own = {
             "MB": round(peak() - before),
             "seconds": round(statistics.median(seconds), 2),
-            "loss": result.loss,
+            "loss": loss,
         }
-        return processes.gathered(own) if processes.first else processes.gathered(own) and {}
+        every = processes.gathered(own)
+        return every if processes.first else None
 
 
 def peak() -> float:
@@ -86,7 +87,7 @@ def measured(asked: argparse.Namespace, processes: int) -> list:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--length", type=int, default=8192)
     parser.add_argument("--context", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)

@@ -39,6 +39,10 @@ class Processes:
     count: int = 1
     group: Any = None
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
+        """Itself: a copy of what knows them knows the same processes."""
+        return self
+
     @property
     def first(self) -> bool:
         """Whether this is the process that writes files and messages."""

@@ -3,6 +3,7 @@ tests/sliced_checks.py is what the processes run."""
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 import pytest
 import torch
@@ -14,11 +15,13 @@ from glassformer.errors import ConfigError
 from glassformer.layers import mask
 from glassformer.layers.attend import attend, attend_reference
 from glassformer.layers.mask import Allowed, Causal, Valid, Window, allowed
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.beginning import shared
-from glassformer.training.context import seen, sliced
+from glassformer.training.context import gather_keys, seen, sliced
+from glassformer.training.saving import copy_of
 from glassformer.training.step import dropout_seed
-from sliced_checks import CASES, data
+from sliced_checks import CASES, data, model_of
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import go, laid, losses, pair_recipe, recipe
@@ -95,6 +98,14 @@ def test_slices_have_dropout_of_their_own():
     assert dropout_seed(1, 2, 3) in drawn
 
 
+def test_a_copy_of_a_model_that_gathers_computes_whole_rows():
+    """For files that are written in the background."""
+    model = model_of("rotary").double()
+    gather_keys(model, Processes(0, 2, group=Lock()))  # as a group, not to be copied
+    tokens = data("rotary").elements
+    assert torch.equal(copy_of(model)(tokens).logits, model(tokens).logits)
+
+
 def test_what_is_not_exact_is_refused(tmp_path):
     refuse = lambda made, **given: Recipe.parse(
         laid(
@@ -139,7 +150,7 @@ def test_the_gradient_of_slices_is_that_of_whole_rows(processes, tmp_path, table
 
 
 MAKERS = {
-    "language model": lambda folder: recipe(folder, train={"optimizer.kind": "muon"}),
+    "language model": lambda folder: recipe(folder, train={"optimizer.kind": "muon", "workers": 1}),
     "documents": lambda folder: recipe(folder, data={"documents": "separate"}),
     "masked": masked_recipe,
     "translator": pair_recipe,

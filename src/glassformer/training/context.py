@@ -23,10 +23,11 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import IGNORE, Batch, Positions
 from glassformer.errors import ConfigError, counted
 from glassformer.layers.cache import Cache, KeysValues
-from glassformer.layers.mask import Mask
+from glassformer.layers.mask import AT_ONCE, Mask
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
+from glassformer.shards import is_divided
 from glassformer.training.tensor_parallel import stacks
 
 
@@ -123,14 +124,21 @@ def _gathering(
     lengths = query.whole.length, 0 if source is None else source.length
     cache = SlicedCache(keys, slices=slices, begin=begin, lengths=lengths)
     with saved_tensors_hooks(cache.packed, _unpacked):
-        return forward(**{**named, "cache": cache, "source_positions": source})
+        stream = forward(**{**named, "cache": cache, "source_positions": source})
+    cache.forget()
+    return stream
 
 
 def seen(mask: Mask, query: Positions, key: Positions) -> tuple[int, int]:
     """The keys from the first to the last that any query may attend to; all if there is none."""
-    if mask.needed(query, key) is None:
+    needed = mask.needed(query, key)
+    if needed is None:
         return 0, key.length
-    found = mask.table(query, key).flatten(0, 1).any(0).nonzero()
+    some = torch.zeros(key.length, dtype=torch.bool, device=key.position.device)
+    for begin in range(0, query.length, AT_ONCE):  # no table of all queries
+        at_once = query.mapped(lambda t, begin=begin: t[:, begin : begin + AT_ONCE])
+        some |= needed.table(at_once, key).flatten(0, 1).any(0)
+    found = some.nonzero()
     return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, key.length)
 
 
@@ -167,21 +175,29 @@ class SlicedCache(Cache):
         length of the first."""
         begin, end = borders(length, self.slices.rank, self.slices.count)
         both = torch.stack([keys, values])[..., : end - begin, :]
-        step = -(-length // self.slices.count)
-        own = F.pad(both, (0, 0, 0, step - (end - begin)))
-        found: Tensor = _Gathering.apply(own, self.slices)  # pyright: ignore
-        self.newest[:] = [Gathered(own.detach(), self.slices, found.detach())]
+        own = F.pad(both, (0, 0, 0, -(-length // self.slices.count) - (end - begin)))
+        if torch.is_grad_enabled() and not own.requires_grad:
+            own.requires_grad_()  # all processes gather again, whatever is trained
+        newest = Gathered(self.slices)
+        found: Tensor = _Gathering.apply(own, newest)
+        newest.own, newest.found = own.detach(), found.detach()
+        self.forget()
+        self.newest.append(newest)
         k, v = found[..., :length, :].unbind()
         return k, v
 
     def packed(self, saved: Tensor) -> Any:
         """What is kept of a tensor until the backward pass: of what was gathered last, how to read
         it when it is gathered again."""
-        for one in self.newest:
+        for one in () if is_divided(saved) else self.newest:
             if one.found is not None and _memory(one.found) == _memory(saved):
-                one.readers += 1
                 return one, saved.shape, saved.stride(), saved.storage_offset()
         return saved
+
+    def forget(self) -> None:
+        """Keep of what was gathered last this process's own alone."""
+        while self.newest:
+            self.newest.pop().found = None
 
 
 def _memory(tensor: Tensor) -> int:
@@ -192,33 +208,28 @@ def _unpacked(kept: Any) -> Tensor:
     """The tensor that `SlicedCache.packed` made this of."""
     if isinstance(kept, Tensor):
         return kept
-    one, *view = kept
-    return one.again().as_strided(*view)
+    gathered, *view = kept
+    return gathered.again().as_strided(*view)
 
 
 @dataclass
 class Gathered:
-    """Keys and values of all slices, `found`, while they are needed: for attention, and again for
-    its backward pass, from those of this process, `own`, by so many `readers`."""
+    """The keys and values of a layer: of this process, `own`, and, while they are needed, those of
+    all slices, `found`: for attention, and again for its backward pass."""
 
-    own: Tensor
     slices: Processes
-    found: Tensor | None
-    readers: int = 0
-    left: int = 0
+    own: Tensor | None = None
+    found: Tensor | None = None
 
     def again(self) -> Tensor:
-        """Gathered for the first reader, and forgotten with the last."""
-        if not self.left:
-            self.found, self.left = _gathered(self.own, self.slices), self.readers
-        found, self.left = self.found, self.left - 1
-        assert found is not None
-        if not self.left:
-            self.found = None
-        return found
+        """Those of all slices, gathered if they are not there."""
+        if self.found is None:
+            assert self.own is not None
+            self.found = _all(self.own, self.slices)
+        return self.found
 
 
-def _gathered(own: Tensor, slices: Processes) -> Tensor:
+def _all(own: Tensor, slices: Processes) -> Tensor:
     return torch.cat(slices.every(own), -2)
 
 
@@ -227,12 +238,15 @@ class _Gathering(torch.autograd.Function):
     this one's, in float32 at least."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, slices: Processes) -> Tensor:
-        ctx.slices = slices
-        return _gathered(own, slices)
+    def forward(ctx: Any, own: Tensor, gathered: Gathered) -> Tensor:
+        ctx.gathered = gathered
+        return _all(own, gathered.slices)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
+        slices: Processes = ctx.gathered.slices
+        ctx.gathered.again()  # if no kernel has read them: others' may have
+        ctx.gathered.found = None
         exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
-        return ctx.slices.own_sum(exact.chunk(ctx.slices.count, -2)).to(gradient.dtype), None
+        return slices.own_sum(exact.chunk(slices.count, -2)).to(gradient.dtype), None
