@@ -1,9 +1,11 @@
 """Training on one long row by one process with all cores, and by processes that have slices of it.
 
-    python bench/long_rows.py [--length 8192] [--context 2] [--steps 3] [--window N]
+    python bench/long_rows.py [--length 8192] [--context 2] [--steps 3] [--window N] [--memory]
 
 A decoder of 4 layers, 256 wide, with rotary positions, in float32. Of each process: its peak of
-memory above that before the first step, MB, and the median of its seconds for a step; JSON.
+memory above that before the first step, MB, and the median of its seconds for a step; JSON. With
+--memory, glibc gives freed blocks back at once: the peak is that of what is used, and steps are
+slower.
 """
 
 import argparse
@@ -80,9 +82,10 @@ def measured(asked: argparse.Namespace, processes: int) -> list:
     command += [f"--steps={asked.steps}"]
     command += [f"--window={asked.window}"] * (asked.window is not None)
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, env={**os.environ, **threads}
-    )
+    environment = {**os.environ, **threads}
+    if asked.memory:
+        environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(done.stdout)
 
 
@@ -92,6 +95,7 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--window", type=int)
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.worker:
