@@ -90,9 +90,8 @@ def training_step(
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing.
 
-    With a `consistency`, each part is computed twice with different dropout (see `total_loss`). Of
-    several processes (`division`), each has some of the parts, counted from `first`, and all come
-    to the same result; `idle` ones are computed for nothing (see `Share`).
+    With a `consistency`, each part is computed twice (see `total_loss`). Of several processes
+    (`division`), each has some parts, counted from `first`; `idle` ones count nothing (`Share`).
     """
     n_targets, n_elements, n_parts = _counted(batches, step, division)
 
