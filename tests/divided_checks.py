@@ -27,6 +27,7 @@ from glassformer.recipe.train import OptimizerConfig
 from glassformer.shards import put, whole
 from glassformer.training import sharding
 from glassformer.training.clipping import clip_gradients
+from glassformer.training.context import gather_keys, sliced, slices_of
 from glassformer.training.optimizer import Optimizer
 
 ROWS, LENGTH = 16, 6
@@ -311,6 +312,7 @@ class Sent(TorchDispatchMode):
         "c10d._allgather_base_": ("all-gather", 0),
         "c10d.allgather_": ("all-gather", 0),
         "c10d._reduce_scatter_base_": ("reduce-scatter", 1),
+        "c10d.reduce_scatter_": ("reduce-scatter", 1),
         "c10d.allreduce_": ("all-reduce", 0),
         "c10d.broadcast_": ("broadcast", 0),
         "_c10d_functional.all_reduce": ("all-reduce", 0),
@@ -346,7 +348,9 @@ def plain(case: str) -> Batch:
     return Batch(tokens, targets=tokens % 3, source=source)
 
 
-def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, Any]:
+def counted(
+    cases: list[str], meshes: list[list[int]], kind: str, context: int = 1
+) -> dict[str, Any]:
     """What a step of two micro-batches in each process holds and sends, by the first process."""
     found = {}
     for case in cases:
@@ -354,10 +358,15 @@ def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, A
             mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
             model = model_of(case)
             sharding.divide(model, mesh)
+            batch = plain(case)
+            if context > 1:
+                own = slices_of("cpu", distributed.get_world_size(), context, tensor)
+                gather_keys(model, own)
+                batch = sliced(batch, own.rank, context)
             optimizer, sent = Optimizer(model, OptimizerConfig(kind=kind)), Sent()  # pyright: ignore
             with sent:
                 for _ in range(2):
-                    loss_of(model, plain(case)).backward()
+                    loss_of(model, batch).backward()
                 if shard * tensor == 1:
                     flat = torch.cat([one.grad.flatten() for one in optimizer.parameters])
                     distributed.all_reduce(flat)
@@ -370,8 +379,15 @@ def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, A
     return found
 
 
+def slices(cases: list[str], ways: list[list[int]]) -> dict[str, Any]:
+    """See `sliced_checks.gradients`."""
+    import sliced_checks
+
+    return sliced_checks.gradients(cases, ways)
+
+
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
-    one.__name__: one for one in (gradients, losses, initial, save, load, counted)
+    one.__name__: one for one in (gradients, losses, initial, save, load, counted, slices)
 }
 
 

@@ -53,6 +53,9 @@ class Positions:
     lengths: Int[np.ndarray, "N"] | None = None
     """If not None, the one row holds documents of these lengths one behind the other, without
     padding."""
+    whole: "Positions | None" = None
+    """If not None, this is a slice of rows with these positions; other processes have the other
+    slices."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -163,7 +166,9 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        return replace(self.mapped(lambda t: t.to(device), self.start), lengths=self.lengths)
+        whole = None if self.whole is None else self.whole.to(device)
+        moved = self.mapped(lambda t: t.to(device), self.start)
+        return replace(moved, lengths=self.lengths, whole=whole)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ class Processes:
     count: int = 1
     group: Any = None
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
+        """Itself: a copy of what knows them knows the same processes."""
+        return self
+
     @property
     def first(self) -> bool:
         """Whether this is the process that writes files and messages."""
@@ -103,6 +107,15 @@ class Processes:
         with reaching():
             distributed.all_reduce(total, group=self.group)
         return total.tolist()
+
+    def own_sum(self, parts: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
+        """The sum over the processes of the part that each has for this one."""
+        total = torch.empty_like(parts[self.rank], memory_format=torch.contiguous_format)
+        with reaching():
+            distributed.reduce_scatter(
+                total, [part.contiguous() for part in parts], group=self.group
+            )
+        return total
 
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.

@@ -20,10 +20,12 @@ EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few
 def test_two_processes_compute_what_one_does(tmp_path):
     asked = [
         ["gradients", {"cases": ["decoder"], "meshes": [[2, 1], [1, 2]], "splits": ["ragged"]}],
+        ["slices", {"cases": ["packed window", "masked", "translator"], "ways": [[2, 1, 1]]}],
         ["save", {"case": "decoder", "mesh": [2, 1], "kind": "muon", "file": f"{tmp_path}/2"}],
         ["load", {"case": "decoder", "mesh": [1, 2], "kind": "muon", "files": [f"{tmp_path}/2"]}],
     ]
-    errors, _, loaded = launched(2, asked, tmp_path)
+    errors, of_slices, _, loaded = launched(2, asked, tmp_path)
+    errors |= of_slices
     assert all(error < EXACT for error, _ in errors.values()), errors
     assert [same for same, _ in loaded.values()] == [True]
 

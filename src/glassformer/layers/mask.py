@@ -18,6 +18,9 @@ from glassformer.axes import Bool, Float, Tensor
 from glassformer.batch import SHARED_PREFIX, Positions
 from glassformer.layers.cpu_kernels import on_cpu
 
+AT_ONCE = 512
+"""Queries of a slice that attend by one call of a kernel (`Allowed.edge`)."""
+
 
 @dataclass(frozen=True)
 class Mask(ABC):
@@ -153,8 +156,8 @@ class Either(Mask):
 
 @dataclass(frozen=True)
 class Allowed:
-    """A mask resolved for one call: everything (`causal` False, `dense` None), the causal triangle,
-    or a dense table."""
+    """A mask resolved for one call: everything (`causal` False, `dense` None), the causal triangle
+    whose last query is at the last key, or a dense table."""
 
     causal: bool = False
     dense: Bool[Tensor, "B 1 T S"] | None = None
@@ -163,6 +166,8 @@ class Allowed:
     """The dense table as added to scores: 0 or -inf; see `prepared`."""
     some: Bool[Tensor, "B 1 T 1"] | None = None
     """True for queries with any allowed key; None: all."""
+    edge: Float[Tensor, "Q S"] | None = None
+    """Of a triangle with more keys than queries: its last lines as added to scores, 0 or -inf."""
 
     def prepared(self) -> "Allowed":
         """This mask with `added` and `some`, computed once for all layers.
@@ -183,7 +188,8 @@ class Allowed:
     ) -> Bool[Tensor, "B 1 T S"] | None:
         """The dense table, also of the triangle; None if everything is allowed."""
         if self.causal:
-            return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()[None, None]
+            table = torch.ones(queries, keys, dtype=torch.bool, device=device)
+            return table.tril(keys - queries)[None, None]
         return self.dense
 
 
@@ -195,4 +201,15 @@ def allowed(mask: Mask, query: Positions, key: Positions) -> Allowed:
     aligned = query.start is not None and query.start == key.start and query.length == key.length
     if isinstance(needed, Causal) and aligned:
         return Allowed(causal=True)
+    if isinstance(needed, Causal) and query.whole is not None and _end_together(query, key):
+        lines = min(AT_ONCE, query.length)
+        edge = torch.zeros(lines, key.length, device=key.position.device)
+        closed = torch.ones_like(edge, dtype=torch.bool).triu(key.length - lines + 1)
+        return Allowed(causal=True, edge=edge.masked_fill(closed, -torch.inf))
     return Allowed(dense=needed.table(query, key)[:, None])
+
+
+def _end_together(query: Positions, key: Positions) -> bool:
+    if query.start is None or key.start is None:
+        return False
+    return query.start + query.length == key.start + key.length

@@ -19,6 +19,7 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.context import groups
 from glassformer.training.job import take_over
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
@@ -84,7 +85,7 @@ def shared(recipe: Recipe, processes: int) -> Recipe:
             f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
             "more by torchrun or --processes."
         )
-    readers = processes // of.tensor
+    readers = groups(processes // of.tensor, of.context)
     parts = -(-train.micro_batches // readers) * readers
     if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
         raise ConfigError(

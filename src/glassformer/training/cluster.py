@@ -24,10 +24,12 @@ from glassformer.training.collectives import (
     Collective,
     Part,
     collectives,
+    gathered_numbers,
     gathered_together,
     orthogonalizing_flops,
     ring_seconds,
 )
+from glassformer.training.context import groups
 from glassformer.training.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
@@ -91,6 +93,7 @@ class ClusterPlan:
     nodes: int
     gpus_per_node: int
     mesh: dict[str, int]
+    context: int
     parameters: int
     sequences: int
     length: int
@@ -117,6 +120,7 @@ class ClusterPlan:
         processes = self.nodes * self.gpus_per_node
         tokens = self.sequences * self.length
         mesh = " x ".join(f"{axis} {size:,}" for axis, size in self.mesh.items())
+        mesh += f"; {self.context:,} have slices of the same rows" * (self.context > 1)
         memory = ", ".join(f"{name} {size(value)}" for name, value in self.memory.items())
         time = ", ".join(f"{name} {value * 1e3:,.0f} ms" for name, value in self.seconds.items())
         total, room = sum(self.memory.values()), self.hardware["memory"]
@@ -134,7 +138,7 @@ class ClusterPlan:
             f"{'collectives of a step':24} {'among':>20} {'calls':>8} {'bytes':>10}",
         ]
         for one in self.collectives:
-            among = f"{one.axis} {self.mesh[one.axis]:,}"
+            among = f"{one.axis} {self.mesh.get(one.axis, self.context):,}"
             what = f"{one.operation} {one.purpose}"
             lines.append(f"{what:34} {among:>16} {one.calls:>8,} {size(one.bytes):>10}")
         speed = f"{tokens / self.step_seconds:,.0f} elements/s"
@@ -180,7 +184,8 @@ def plan_cluster(
     with one_of(processes):
         mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
-        sequences, parts, part = _parts(recipe, mesh.size(0) * mesh.size(1))
+        context = train.distributed.context
+        sequences, parts, part = _parts(recipe, groups(mesh.size(0) * mesh.size(1), context))
         muon = train.optimizer.kind == "muon"
         sent = collectives(model, mesh, part, parts, muon)
         sizes = {axis: mesh[axis].size() for axis in ("replicate", "shard", "tensor")}
@@ -190,8 +195,10 @@ def plan_cluster(
             for name, one in model.named_parameters()
             if muon and one.requires_grad and is_block_matrix(name, one)
         ]
-    computing = flops(recipe, part.source) * sequences * part.source / processes
-    seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
+    length = train.length or config.max_length
+    computing = flops(recipe, length) * sequences * length / processes
+    every = sizes | {"context": context}
+    seconds = _seconds(sent, every, gpus_per_node, hardware, computing)
     if matrices:
         reached = hardware.peak * hardware.mfu
         share = sizes["shard"] if sizes["shard"] > 1 else sizes["tensor"]
@@ -200,7 +207,7 @@ def plan_cluster(
     savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}
     saved = memory["parameters"] + memory["optimizer"]
     return ClusterPlan(
-        *(nodes, gpus_per_node, sizes, whole, sequences, part.source, parts, memory, sent),
+        *(nodes, gpus_per_node, sizes, context, whole, sequences, length, parts, memory, sent),
         {"process": saved, "whole": _whole_checkpoint(model, muon)},
         seconds,
         train.steps,
@@ -222,10 +229,10 @@ def one_of(processes: int) -> Iterator[None]:
 
 
 def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
-    """Sequences in a step, micro-batches in each process, and one of them."""
-    train, config = recipe.train, recipe.model
-    length = train.length or config.max_length
-    tokens = train.batch_tokens
+    """Sequences in a step, micro-batches in each process, and one of them, for so many readers of
+    different rows."""
+    train, config, slices = recipe.train, recipe.model, recipe.train.distributed.context
+    length, tokens = train.length or config.max_length, train.batch_tokens
     sequences = train.batch_size if tokens is None else max(1, tokens // length)
     parts = -(-train.micro_batches // readers)
     if sequences < parts * readers:
@@ -237,8 +244,10 @@ def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
     rows = -(-sequences // (parts * readers))
     number = 4 if train.precision == "float32" else 2
     share = 1 / length if config.one_output else recipe.predicted_fraction
+    length = -(-length // slices)
     queries = max(rows, round(rows * (length + config.n_prefix) * share))
-    return sequences, parts, Part(rows, length + config.n_prefix, length, queries, number)
+    part = Part(rows, length + config.n_prefix, length, queries, number, slices)
+    return sequences, parts, part
 
 
 def _memory(model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]) -> dict[str, int]:
@@ -252,6 +261,8 @@ def _memory(model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]
         gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
     elements = part.rows * part.length
     words = model.config.vocab_size if model.config.predicts_words else 0
+    if part.slices > 1:  # of one layer, and their gradient
+        gathered += 2 * part.number * max(gathered_numbers(model, part))
     return {
         "parameters": held,
         "gradients": bytes_here(trained.values()),
@@ -297,6 +308,7 @@ def _seconds(
     not fit behind it."""
     computing = operations / (hardware.peak * hardware.mfu)
     stride = {"tensor": 1, "shard": mesh["tensor"], "replicate": mesh["tensor"] * mesh["shard"]}
+    stride["context"] = mesh["tensor"]
     waiting = {"activations": 0.0, "others": 0.0}
     for one in sent:
         n = mesh[one.axis]
@@ -304,7 +316,7 @@ def _seconds(
         together = max(1, min(n, gpus // stride[one.axis]))  # of a group, on one machine
         bandwidth = hardware.intra if near else min(hardware.intra, hardware.inter * together)
         latency = hardware.intra_latency if near else hardware.inter_latency
-        kind = "activations" if one.axis == "tensor" else "others"
+        kind = "activations" if one.axis in ("tensor", "context") else "others"
         waiting[kind] += ring_seconds(one.operation, one.calls, one.bytes, n, bandwidth, latency)
     return {
         "computing": computing,

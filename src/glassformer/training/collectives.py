@@ -41,13 +41,15 @@ class Collective:
 class Part:
     """A micro-batch as one process computes it: its rows; their elements, class token and registers
     among them (`source`: without those, and of an encoder-decoder's source); those that the last
-    block has queries for; and bytes of a number in the forward pass."""
+    block has queries for; and bytes of a number in the forward pass. With `slices` > 1, of the
+    first of so many slices of the rows."""
 
     rows: int
     length: int
     source: int
     queries: int
     number: int
+    slices: int = 1
 
 
 def collectives(
@@ -64,13 +66,15 @@ def collectives(
         found += _of_shards(model, parts, replicate, shard)
     if tensor > 1:
         found += _of_tensors(model, part, parts)
+    if part.slices > 1:
+        found += _of_slices(model, part, parts)
     if muon:
         found += _of_directions(model, shard)
     totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
     for one in found:
         total = totals[one.purpose, one.operation, one.axis]
         total[0], total[1] = total[0] + one.calls, total[1] + one.bytes
-    sizes: dict[str, int] = {"replicate": replicate, "shard": shard, "tensor": tensor}
+    sizes = {"replicate": replicate, "shard": shard, "tensor": tensor, "context": part.slices}
     return [Collective(*key, *total) for key, total in totals.items() if sizes[key[2]] > 1]
 
 
@@ -107,7 +111,7 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
             part.source if stack is model.encoder and model.decoder is not None else part.length
         )
         if stack.bias is not None and (heads := [*stack.bias.parameters()]):
-            size = parts * heads[0].shape[-1] * length**2 * number
+            size = parts * heads[0].shape[-1] * length**2 * part.slices * number
             yield Collective("score bias", "all-gather", "tensor", parts, size)
         for i, block in enumerate(stack.blocks):
             last = stack is stacks(model)[-1] and i == len(stack.blocks) - 1
@@ -125,6 +129,28 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
                 else:
                     continue
                 yield from map(every, sizes)
+
+
+def _of_slices(model: Transformer, part: Part, parts: int) -> Iterator[Collective]:
+    """Keys and values of all slices on both ways; their gradients, in float32 at least, on the way
+    back."""
+    for numbers in gathered_numbers(model, part):
+        size, exact = (parts * numbers * one for one in (part.number, max(4, part.number)))
+        yield Collective("keys and values", "all-gather", "context", 2 * parts, 2 * size)
+        yield Collective("their gradients", "reduce-scatter", "context", parts, exact)
+
+
+def gathered_numbers(model: Transformer, part: Part) -> Iterator[int]:
+    """Numbers of the keys and values of whole rows, in each attention of a model."""
+    for stack in stacks(model):
+        encoder = stack is model.encoder and model.decoder is not None
+        for block in stack.blocks:
+            for module in block.children():
+                if isinstance(module, Attention):
+                    other = encoder or module is block.cross
+                    length = part.slices * (part.source if other else part.length)
+                    width = module.n_kv_heads * model.config.head_width
+                    yield 2 * part.rows * width * length
 
 
 def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
