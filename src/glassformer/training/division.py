@@ -4,7 +4,7 @@ whole      every process has the whole model, and their gradients are added
 divided    by `train.distributed.shard` and `tensor`, each has a part of it: see `sharding`
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
+from glassformer.training.part_files import Part, part_of
 
 
 class Division:
@@ -60,12 +61,12 @@ class Division:
             parameter.grad = gradient.view_as(parameter) if here else None
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
-        """The model with all of its weights, in every process, for scores, samples and files."""
+        """The model with all of its weights, in every process, for scores, samples and export."""
         return model
 
-    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors with all of their numbers, in the first process at least."""
-        return tensors
+    def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
+        """What this process writes of tensors in a checkpoint; None: another one does."""
+        return Part(tensors) if self.readers.first else None
 
 
 class Divided(Division):
@@ -76,7 +77,7 @@ class Divided(Division):
     def __init__(self, processes: Processes, mesh: Any):
         from glassformer.training import sharding
 
-        self._mesh, self._sharding, self._processes = mesh, sharding, processes
+        self._mesh, self._sharding = mesh, sharding
         self._model: Transformer | None = None
         group = mesh["replicate", "shard"]._flatten("readers").get_group()
         super().__init__(Processes(*sharding.readers(mesh), group))
@@ -120,10 +121,9 @@ class Divided(Division):
                 targets[name].copy_(whole(value))
         return made
 
-    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
         """See `Division`."""
-        found = self._sharding.whole_tensors(tensors)
-        return {name: tensor for name, tensor in found if self._processes.first}
+        return part_of(tensors, self._mesh)
 
 
 UNDIVIDED = Division(ALONE)

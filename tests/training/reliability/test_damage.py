@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.checkpoint import FILES, Checkpoints, State
+from glassformer.training.checkpoint import Checkpoints, State
 
-from .small import model
+from .small import model, saved
 
-NAMES = (*FILES, "manifest.json")
+NAMES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 N_QUICK, N = 24, 2000
 
 
@@ -97,7 +97,7 @@ HOW = (
 def run(tmp_path) -> Path:
     for step in (3, 7):
         tensors = {"a:b": torch.full((5,), step)}
-        Checkpoints(tmp_path).save(model(step), tensors, State(step, "d"))
+        saved(Checkpoints(tmp_path), model(step), tensors, State(step, "d"))
     return tmp_path
 
 
@@ -159,7 +159,7 @@ def test_what_is_put_aside_twice_is_there_twice(run):
     for _ in range(2):
         (checkpoints.path(7) / "state.json").write_text("{}")
         checkpoints.first(resume=True, data="d", say=lambda text: None)
-        checkpoints.save(model(7), {}, State(7, "d"))
+        saved(checkpoints, model(7), {}, State(7, "d"))
     names = {path.name for path in (checkpoints.folder / ".quarantine").iterdir()}
     assert names == {
         *("step-00000007-1", "step-00000007-1.txt", "step-00000007-2", "step-00000007-2.txt")

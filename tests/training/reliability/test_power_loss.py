@@ -14,7 +14,7 @@ from glassformer.training.model_files import check_model
 from small_runs import go, hashes, losses, recipe
 
 from .crashing_disk import Trace, traced
-from .small import model
+from .small import model, moments, saved
 
 OLD, NEW = 3, 7
 BEFORE = {"first": [], "next": [1, OLD], "again": [OLD, NEW]}
@@ -24,7 +24,7 @@ BEFORE = {"first": [], "next": [1, OLD], "again": [OLD, NEW]}
 def save(run: Path, step: int) -> None:
     state = State(step, "d", best_step=step, best_score=1.0)
     keep = SaveConfig(keep_last=2)
-    Checkpoints(run, keep).save(model(step), {"a:b": torch.full((300,), step)}, state)
+    saved(Checkpoints(run, keep), model(step), {"a:b": torch.full((300,), step)}, state)
 
 
 def traced_save(run: Path, before: list[int]) -> Trace:
@@ -44,9 +44,9 @@ def loaded(run: Path) -> int:
     state, passed = checkpoints.newest()
     assert not passed, passed
     made = model(0)
-    optimizer = checkpoints.load(state.step, made)
+    checkpoints.load(state.step, made)
     assert (made.embed.element.weight == state.step).all()
-    assert (optimizer["a:b"] == state.step).all()
+    assert (moments(checkpoints, state.step)["a:b"] == state.step).all()
     names = {checkpoints.path(step).name for step in checkpoints.steps()}
     assert all(difference(checkpoints.folder / name, alone=True) is None for name in names)
     assert {one.name for one in checkpoints.folder.iterdir()} - names <= {"best.json"}
