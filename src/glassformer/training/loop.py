@@ -105,8 +105,6 @@ class _Training:
         self.task, self.machine = begun.task, begun.machine
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
-        saving = processes.apart() if config.save.background else processes
-        self.checkpoints = Checkpoints(run, config.save, saving)
         self.division = division_of(processes, config, self.machine.device)
         self.whole_model: Transformer | None = None
         begin = Start(begun.task, run, processes, self.division, self.machine.device)
@@ -114,6 +112,8 @@ class _Training:
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = flops(self.task.recipe, self.task.length)
+        saving = processes.apart() if config.save.background else processes
+        self.checkpoints = Checkpoints(run, config.save, saving)
         self.processes.from_first(lambda: self.checkpoints.go_on_from(self.state.step))
         self.history = History(run, self.state.step, listeners, processes.first)
         self.scores = self.history.scores()
