@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -131,3 +132,34 @@ def test_files_that_do_not_fit_are_refused(ranks, tmp_path):
         save_file({"alone": torch.zeros(5)}, files[1], {"parts": json.dumps(where)})
         with pytest.raises(CheckpointError, match=r"is not a readable file of parts"):
             load_parts(whole(), part_files(tmp_path, "model"))
+
+
+def test_a_wrong_tensor_in_any_file_is_one_error_with_its_name(ranks, tmp_path):
+    files = saved(ranks, tmp_path, (1, 2, 2))
+    for path in files:
+        content = path.read_bytes()
+        with safe_open(path, "pt") as file:
+            tensors, about = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+            where = json.loads(about["parts"])
+        for name, one in tensors.items():
+            others = {other: own for other, own in tensors.items() if other != name}
+            alone = {other: own for other, own in where.items() if other != name}
+            for changed, at in (
+                (others, alone),
+                (others | {"new": one}, alone | {"new": where[name]}),
+                (others | {name: one.double()}, where),
+                (
+                    others | {name: one[None]},
+                    alone | {name: [[1, *where[name][0]], [0] * (one.dim() + 1)]},
+                ),
+            ):
+                save_file(changed, path, {"parts": json.dumps(at)})
+                with pytest.raises(CheckpointError, match=rf"\b({name}|new)\b"):
+                    load_parts(divided_alone(), files)
+        path.write_bytes(content)
+    load_parts(divided_alone(), files)
+
+
+def divided_alone():
+    """All of every tensor, to be filled."""
+    return {name: torch.full(shape, torch.nan) for name, (shape, _) in CUT.items()}

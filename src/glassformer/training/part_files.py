@@ -161,7 +161,8 @@ def _pieces(
                 numbers = file.get_tensor(name)
                 lengths = [*numbers.shape]
                 shape, begins = (lengths, [0] * len(lengths)) if where is None else where[name]
-                _check_inside(begins, lengths, shape)
+                if not _is_inside(begins, lengths, shape):
+                    raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
                 if shapes.setdefault(name, shape) != shape:
                     raise ValueError(f"{name} has the shape {shape} and {shapes[name]} elsewhere")
                 pieces[name].append(Piece(begins, numbers))
@@ -175,10 +176,11 @@ def _pieces(
     return pieces, shapes
 
 
-def _check_inside(begins: list[int], lengths: list[int], shape: list[int]) -> None:
-    for begin, length, whole in zip(begins, lengths, shape, strict=True):
-        if begin < 0 or begin + length > whole:
-            raise ValueError(f"a part from {begins} of {lengths} numbers is not in {shape}")
+def _is_inside(begins: list[int], lengths: list[int], shape: list[int]) -> bool:
+    return len(begins) == len(lengths) == len(shape) and all(
+        0 <= begin <= whole - length
+        for begin, length, whole in zip(begins, lengths, shape, strict=True)
+    )
 
 
 def _fill(name: str, target: Tensor, pieces: Iterable[Piece], folder: Path) -> None:
