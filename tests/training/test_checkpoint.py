@@ -1,17 +1,20 @@
 """Checkpoints are whole, found by looking, and passed over when they are not."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig
+from glassformer.training import checkpoint
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.part_files import Part
-from small_runs import go, hashes, recipe
+from small_runs import go, hashes, losses, recipe
 
 
 def model(fill: float = 0.0) -> Transformer:
@@ -115,3 +118,69 @@ def test_a_run_of_damaged_checkpoints_is_one_sentence_and_stays_as_it_is(tmp_pat
     with pytest.raises(CheckpointError, match="holds no whole checkpoint"):
         go(recipe(tmp_path, train={"steps": 20}), run, resume=True)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
+
+
+def kept_run(folder, **changes) -> Path:
+    """A run of eight steps with a checkpoint of every other one."""
+    go(recipe(folder, train={"save.keep_last": 4, **changes}), folder / "whole")
+    shutil.copytree(folder / "whole", folder / "x")
+    return folder / "x"
+
+
+def files(run: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+
+
+def test_a_run_goes_on_from_the_step_that_is_named(tmp_path):
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    damage(run / "checkpoints" / "step-00000008", "cut", "model.safetensors")  # of no use anyway
+    _, said = go(made, run, resume=True, checkpoint=4)
+    assert "resuming at step 4" in said
+    assert "passed over" not in said
+    whole = tmp_path / "whole"
+    assert hashes(run) == hashes(whole)
+    assert losses(run) == losses(whole)
+    assert Checkpoints(run).steps() == [2, 4, 6, 8]
+    assert {p.relative_to(run) for p in files(run)} == {p.relative_to(whole) for p in files(whole)}
+
+
+def test_a_step_that_is_named_is_that_one_or_an_error(tmp_path):
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    damage(run / "checkpoints" / "step-00000004", "flip", "model.safetensors")
+    before = files(run)
+    for step, resume, error, told in (
+        (4, True, CheckpointError, r"step-00000004/model\.safetensors is not .* damaged"),
+        (3, True, ConfigError, r"no checkpoint of step 3 in .*; it has 2, 4, 6, 8"),
+        (8, True, ConfigError, r"checkpoint=8 .* train\.steps=8 end there; give more"),
+        (2, False, ConfigError, r"checkpoint=2 is the step to go on from; add --resume"),
+    ):
+        with pytest.raises(error, match=told):
+            go(made, run, resume, step)
+    assert files(run) == before
+
+
+def test_a_run_that_is_killed_while_it_goes_back_can_go_on(tmp_path, monkeypatch):
+    """The newest checkpoints go first, and the log last."""
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    real = checkpoint.remove_folder
+
+    def remove(path):
+        if path.name == "step-00000006":
+            raise KeyboardInterrupt
+        real(path)
+
+    monkeypatch.setattr(checkpoint, "remove_folder", remove)
+    with pytest.raises(KeyboardInterrupt):
+        go(made, run, resume=True, checkpoint=2)
+    monkeypatch.undo()
+    assert Checkpoints(run).steps() == [2, 4, 6]
+    go(made, run, resume=True)
+    assert hashes(run) == hashes(tmp_path / "whole")
+    assert losses(run) == losses(tmp_path / "whole")
+
+
+def test_processes_that_are_started_again_do_not_go_back_again(tmp_path, monkeypatch):
+    run, made = kept_run(tmp_path), recipe(tmp_path)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with pytest.raises(ConfigError, match=r"checkpoint=2 .* gone on; add --resume alone"):
+        go(made, run, resume=True, checkpoint=2)
