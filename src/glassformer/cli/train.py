@@ -87,9 +87,8 @@ def train(
         recipe = str(folder / "recipe.yaml")
     if recipe is None and not changes:
         raise ConfigError(
-            "There is nothing to train by; give a recipe (see `glassformer recipe list`) "
-            "or overrides like "
-            "data.train.path=FILE."
+            "There is nothing to train by; give a recipe (see `glassformer recipe list`) or "
+            "overrides like data.train.path=FILE."
         )
     if first_process():  # before PyTorch, which takes two seconds to load
         sys.stderr.write(f"run folder: {folder}\n")

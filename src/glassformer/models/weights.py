@@ -44,7 +44,8 @@ def save_weights(model: Transformer, path: Path) -> None:
 def save_tensors(
     tensors: dict[str, Tensor], path: Path, about: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors as safetensors, and something about them, and replace `path` atomically."""
+    """Write tensors as safetensors, and replace `path` atomically. `about`: one entry about them,
+    since safetensors writes several in any order."""
     with replacing(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # by umask; safetensors would let only the owner read
@@ -52,7 +53,7 @@ def save_tensors(
             save_file(
                 {name: t.contiguous() for name, t in tensors.items()},
                 temporary,
-                metadata={"format": "pt", **(about or {})},
+                metadata={**(about or {"format": "pt"})},
             )
         except SafetensorError as error:  # it reports a full disk by its own class
             raise CheckpointError(

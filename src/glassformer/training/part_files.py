@@ -57,7 +57,7 @@ class Part:
         path = part_path(folder, stem, self.number, self.count)
         with writing(path):
             path.touch(exist_ok=False)  # two processes never write one file
-        about = {"parts": json.dumps(self.where)} if self.count > 1 else None
+        about = {"parts": json.dumps(self.where, sort_keys=True)} if self.count > 1 else None
         save_tensors({name: one.detach() for name, one in self.tensors.items()}, path, about)
         return path
 

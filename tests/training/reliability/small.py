@@ -1,6 +1,7 @@
 """Models of a few numbers, each filled with one, and processes that save them together."""
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,10 @@ def part(tensors: Mapping[str, torch.Tensor], rank: int, count: int) -> Part:
         return Part(tensors)
     own, where = {}, {}
     for name, tensor in tensors.items():
+        if not tensor.dim():
+            if rank == 0:
+                own[name], where[name] = tensor, ([], [])
+            continue
         rows = -(-len(tensor) // count)
         if len(mine := tensor[rank * rows : (rank + 1) * rows]):
             own[name], where[name] = (
@@ -116,3 +121,19 @@ def moments(checkpoints: Checkpoints, step: int, name: str = "a:b") -> torch.Ten
     """What a checkpoint holds of an optimizer."""
     files = part_files(checkpoints.path(step), "optimizer")
     return torch.cat([load_tensors(file)[name] for file in files])
+
+
+def saved_again(checkpoints: Checkpoints, step: int, count: int) -> None:
+    """Let the checkpoint of one process be one that several have saved."""
+    folder, state = checkpoints.path(step), checkpoints.state(step)
+    of = [load_tensors(folder / f"{stem}.safetensors") for stem in ("model", "optimizer")]
+    place = checkpoints.folder.with_name("again")
+
+    def save(processes: Processes) -> None:
+        parts = [part(tensors, processes.rank, count) for tensors in of]
+        Checkpoints(place, processes=processes).save(*parts, state)
+
+    assert not any(together(count, save))
+    shutil.rmtree(folder)
+    Checkpoints(place).path(step).rename(folder)
+    shutil.rmtree(place)
