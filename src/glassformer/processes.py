@@ -87,9 +87,9 @@ class Processes:
         except CheckpointError as error:
             refusal = str(error)
         found = self.gathered([value, refusal])
-        for refusal in (refusal for _, refusal in found if refusal is not None):
+        if refusals := [refusal for _, refusal in found if refusal is not None]:
             if self.first:
-                raise CheckpointError(refusal)
+                raise CheckpointError(refusals[0])
             raise ElsewhereError(CheckpointError.exit_code)
         return [value for value, _ in found]
 

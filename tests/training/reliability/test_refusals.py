@@ -15,8 +15,10 @@ from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, ElsewhereError
 from glassformer.files import sweep
+from glassformer.manifest import temporary_of
 from glassformer.models import weights
 from glassformer.recipe.train import SaveConfig
+from glassformer.training import checkpoint
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.model_files import check_model
 from glassformer.training.run_folder import is_own
@@ -153,6 +155,23 @@ def refused_in_parts(folder: Path, number: int, every: int) -> Counter[str]:
 
 def test_a_call_that_one_of_two_processes_is_refused_costs_both_one_save(tmp_path):
     assert refused_in_parts(tmp_path, errno.EIO, every=5)["told"] > 5
+
+
+def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
+    """The second one writes on another disk."""
+    real, checkpoints = checkpoint._written, Checkpoints(tmp_path / "x")
+
+    def written(path, parts, state):
+        if state is not None:
+            return real(path, parts, state)
+        other = temporary_of(tmp_path / "other")
+        other.mkdir()
+        return real(tmp_path / "other", parts, state)
+
+    monkeypatch.setattr(checkpoint, "_written", written)
+    first, _ = saved(checkpoints, model(3), {}, State(3, "d"), 2)
+    assert "wrote model-00002-of-00002.safetensors, which is not seen here; choose" in str(first)
+    assert not [*(tmp_path / "x" / "checkpoints").iterdir()]
 
 
 @pytest.mark.slow
