@@ -144,6 +144,18 @@ def test_a_run_goes_on_from_the_step_that_is_named(tmp_path):
     assert {p.relative_to(run) for p in files(run)} == {p.relative_to(whole) for p in files(whole)}
 
 
+def test_the_best_before_a_named_step_may_be_gone(tmp_path):
+    """A later one, which comes again, was better."""
+    made = recipe(tmp_path)
+    go(made, tmp_path / "whole")
+    assert Checkpoints(tmp_path / "whole").steps() == [6, 8]
+    shutil.copytree(tmp_path / "whole", run := tmp_path / "x")
+    _, said = go(made, run, resume=True, checkpoint=6)
+    assert "the best model, of step 4, cannot be restored: " in said
+    assert "step-00000004/model.safetensors is missing" in said
+    assert hashes(run) == hashes(tmp_path / "whole")
+
+
 def test_a_step_that_is_named_is_that_one_or_an_error(tmp_path):
     run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
     damage(run / "checkpoints" / "step-00000004", "flip", "model.safetensors")

@@ -101,7 +101,7 @@ class Checkpoints:
         ConfigError: there is no such step, and which there are; CheckpointError: they are damaged.
         """
         self._check_there(step)
-        return self._checked(step, WEIGHTS)
+        return self.checked(step, WEIGHTS)
 
     def _check_there(self, step: int) -> None:
         if step not in (steps := self.steps()):
@@ -110,7 +110,8 @@ class Checkpoints:
                 f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
             )
 
-    def _checked(self, step: int, stem: str) -> list[Path]:
+    def checked(self, step: int, stem: str) -> list[Path]:
+        """Files of a step, as they were saved; CheckpointError: they are damaged, or gone."""
         files = part_files(self.path(step), stem)
         names = [file.name for file in files]
         _raise(difference(self.path(step), names, only=names))

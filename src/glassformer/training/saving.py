@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from glassformer.errors import CheckpointError, ElsewhereError
 from glassformer.models.transformer import Transformer
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.checkpoint import WEIGHTS, Checkpoints, State
 from glassformer.training.history import History
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import export, is_exported
@@ -165,7 +165,7 @@ class Saving:
         step = state.best_step if self.task.validated else state.step
         if step is None:
             return
-        self.checkpoints.weights(step)
+        self.checkpoints.checked(step, WEIGHTS)
         best = model_to_fill(self.task.recipe, self.run, state.base)
         self.checkpoints.load(step, best)
         if self.task.recipe.train.finetune.partial or not is_exported(self.run, best):
