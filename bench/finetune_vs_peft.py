@@ -28,13 +28,14 @@ from peft import LoraConfig, get_peft_model
 
 from glassformer import finetune
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.step import training_step
+from glassformer.training.step import TrainingStep
 
 RANK, ALPHA = 8, 16
 TARGETS = ["q_proj", "v_proj"]
@@ -85,21 +86,12 @@ class Side:
         else:
             adapt(model, FinetuneConfig.parse({"method": name}), seed=0)
         self.optimizer, self.step = Optimizer(self.model, OptimizerConfig()), 0
+        self.compute = TrainingStep(self.model, self.optimizer)
 
     def train(self, tokens: torch.Tensor, steps: int) -> list[float]:
         losses = []
         for _ in range(steps):
-            result = training_step(
-                self.model,
-                self.optimizer.parameters,
-                self.optimizer,
-                [batch(tokens, self.step)],
-                seed=0,
-                step=self.step,
-                factor=1.0,
-                precision=torch.float32,
-                max_grad_norm=1.0,
-            )
+            result = self.compute(Share([batch(tokens, self.step)]), self.step, 1.0)
             losses.append(result.loss)
             self.step += 1
         return losses

@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from glassformer.data.collate import Share
 from glassformer.generate import GenerateConfig, transduce
 from glassformer.metrics.writing import translation_scores
 from glassformer.models.transformer import Transformer
@@ -39,8 +40,8 @@ from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.run_folder import prepare
-from glassformer.training.schedule import rate
-from glassformer.training.step import training_step
+from glassformer.training.schedule import rate_at
+from glassformer.training.step import TrainingStep
 
 RECIPE = "multi30k"
 SPLIT = "test"
@@ -58,33 +59,21 @@ class Ours:
         self.config = task.recipe.train
         self.model = Transformer(task.recipe.model, self.config.seed)
         self.optimizer = Optimizer(self.model, self.config.optimizer)
-        self.parameters = list(self.model.parameters())
+        self.compute = TrainingStep(
+            self.model,
+            self.optimizer,
+            self.config.seed,
+            max_grad_norm=self.config.optimizer.max_grad_norm,
+            loss=task.loss,
+        )
 
     def advance(self) -> int:
         """One step; its target tokens."""
-        config = self.config
-        factor = rate(
-            self.step,
-            steps=self.steps,
-            warmup_steps=config.warmup_steps,
-            schedule=config.schedule,
-            final_fraction=config.final_fraction,
-            decay_fraction=config.decay_fraction,
-        )
-        result = training_step(
-            self.model,
-            self.parameters,
-            self.optimizer,
-            self.task.batches(self.step),
-            seed=config.seed,
-            step=self.step,
-            factor=factor,
-            precision=torch.float32,
-            max_grad_norm=config.optimizer.max_grad_norm,
-            loss=self.task.loss,
-        )
+        train = self.config.model_copy(update={"steps": self.steps})
+        share = Share(self.task.batches(self.step))
+        result = self.compute(share, self.step, rate_at(self.step, train))
         self.step += 1
-        return result.targets
+        return result.elements
 
 
 class Marian:

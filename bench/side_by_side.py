@@ -20,13 +20,14 @@ import transformers
 from torch import nn
 
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.run_folder import prepare
-from glassformer.training.step import training_step
+from glassformer.training.step import TrainingStep
 
 Told = tuple[int, float, float]
 
@@ -51,8 +52,15 @@ class OurTraining:
         self.model = Transformer(task.recipe.model, self.config.seed)
         self.optimizer = Optimizer(self.model, self.config.optimizer)
         self.open = ExitStack()  # for as long as this is trained
-        self.threads = self.open.enter_context(
-            micro_batch_threads(self.config.parallel_micro_batches, torch.device("cpu"))
+        self.compute = TrainingStep(
+            self.model,
+            self.optimizer,
+            self.config.seed,
+            max_grad_norm=self.config.optimizer.max_grad_norm,
+            loss=task.loss,
+            threads=self.open.enter_context(
+                micro_batch_threads(self.config.parallel_micro_batches, torch.device("cpu"))
+            ),
         )
 
     def train(self, steps: int) -> Told:
@@ -60,19 +68,7 @@ class OurTraining:
         examples, losses, begin = 0, [], time.perf_counter()
         for _ in range(steps):
             batches = self.task.batches(self.step)
-            result = training_step(
-                self.model,
-                self.optimizer.parameters,
-                self.optimizer,
-                batches,
-                seed=self.config.seed,
-                step=self.step,
-                factor=1.0,
-                precision=torch.float32,
-                max_grad_norm=self.config.optimizer.max_grad_norm,
-                loss=self.task.loss,
-                threads=self.threads,
-            )
+            result = self.compute(Share(batches), self.step, 1.0)
             self.step += 1
             losses.append(result.loss)
             examples += sum(self.examples(batch) for batch in batches)

@@ -257,14 +257,14 @@ def glassformer_step(copy: Path, shape: dict):
     import numpy as np
     import torch
 
-    from glassformer.data.collate import windows
+    from glassformer.data.collate import Share, windows
     from glassformer.data.tokens import TokenSplit, training_order
     from glassformer.models import Transformer, presets
     from glassformer.recipe.train import TrainConfig
     from glassformer.training.machine import choose_machine
     from glassformer.training.memory import keep_freed_memory
     from glassformer.training.optimizer import Optimizer
-    from glassformer.training.step import training_step
+    from glassformer.training.step import TrainingStep
 
     config = presets.gpt2(
         vocab_size=65, max_length=shape["block_size"], d_model=shape["n_embd"],
@@ -275,17 +275,15 @@ def glassformer_step(copy: Path, shape: dict):
     machine = choose_machine("cpu", "auto")
     train = TrainConfig.parse({"batch_size": shape["batch"]})
     model = Transformer(config)
-    optimizer, parameters = Optimizer(model, train.optimizer), list(model.parameters())
+    optimizer = Optimizer(model, train.optimizer)
+    compute = TrainingStep(model, optimizer, precision=machine.precision)
     tokens = np.memmap(copy / "data/shakespeare_char/train.bin", dtype=np.uint16, mode="r")
     split = TokenSplit("train", tokens, len(tokens), len(tokens), np.array([len(tokens)]))
     order = training_order(split, shape["block_size"], shape["batch"], seed=0)
 
     def step(number: int) -> None:
         batch = windows(split, order.rows(number), shape["block_size"])
-        training_step(
-            model, parameters, optimizer, [batch], seed=0, step=number, factor=1.0,
-            precision=machine.precision, max_grad_norm=1.0,
-        )  # fmt: skip
+        compute(Share([batch]), number, 1.0)
 
     assert isinstance(machine.device, torch.device)
     return step

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -23,11 +24,13 @@ from torch.distributed.rendezvous import rendezvous
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import CheckpointError, ElsewhereError, GlassformerError, TrainingError
+from glassformer.heartbeat import beating
 
 T = TypeVar("T")
 _RUNS = itertools.count()
 PATIENCE = timedelta(hours=12)
-"""How long processes wait for each other: the first one may encode a large corpus meanwhile."""
+"""How long processes that live wait for each other: the first one may encode a large corpus
+meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +122,6 @@ class Processes:
             distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
-    def every(self, numbers: Float[Tensor, "*shape"]) -> list[Float[Tensor, "*shape"]]:
-        """The numbers of each process, of one shape, by rank."""
-        if self.count == 1:
-            return [numbers]
-        found = [torch.empty_like(numbers) for _ in range(self.count)]
-        with _reaching():
-            distributed.all_gather(found, numbers.contiguous(), self.group)
-        return found
-
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 
@@ -145,12 +139,50 @@ class Processes:
             distance = 1
             while distance < self.count:
                 peer = self.rank ^ distance
-                sent = distributed.isend(numbers, peer)
-                distributed.recv(theirs, peer)
-                assert sent is not None
-                sent.wait()
+                both = [
+                    distributed.P2POp(how, what, group=self.group, group_peer=peer)
+                    for how, what in ((distributed.isend, numbers), (distributed.irecv, theirs))
+                ]
+                for one in distributed.batch_isend_irecv(both):  # one after the other, NCCL hangs
+                    one.wait()
                 numbers += theirs
                 distance *= 2
+
+    def start_sum(self, numbers: Float[Tensor, "*shape"]) -> Callable[[], None]:
+        """Begin to replace the numbers by their sum over the processes, which must begin the same
+        sums in the same order; the result waits for the end."""
+        start = partial(distributed.all_reduce, numbers, group=self.group, async_op=True)
+        return self._started(start)
+
+    def start_gather(
+        self, numbers: Float[Tensor, "*shape"]
+    ) -> Callable[[], list[Float[Tensor, "*shape"]]]:
+        """Begin to gather the numbers of each process, of one shape; the result waits for them, by
+        rank."""
+        if self.count == 1:
+            return lambda: [numbers]
+        found = [torch.empty_like(numbers) for _ in range(self.count)]
+        own = numbers.contiguous()
+        start = partial(distributed.all_gather, found, own, group=self.group, async_op=True)
+        wait = self._started(start)
+
+        def gathered() -> list[Float[Tensor, "*shape"]]:
+            wait()
+            return found
+
+        return gathered
+
+    @staticmethod
+    def _started(start: Callable[[], Any]) -> Callable[[], None]:
+        """Start a collective; the result waits for its end."""
+        with _reaching():
+            work = start()
+
+        def wait() -> None:
+            with _reaching():
+                work.wait()
+
+        return wait
 
 
 ALONE = Processes()
@@ -186,7 +218,7 @@ def joined() -> Iterator[Processes]:
     """The processes that torchrun started with this one, or this one alone.
 
     At the end they wait for each other, then leave: one that left first would look as if it had
-    failed.
+    failed. Until then, all end if one of them is stopped (`heartbeat`).
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -196,22 +228,35 @@ def joined() -> Iterator[Processes]:
         kind = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     with _reaching():
-        store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
-        own = PrefixStore(f"start {restarts()}, run {next(_RUNS)}", store)  # no earlier one's keys
-        distributed.init_process_group(
-            kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
+        (store, rank, count), (other, *_) = (
+            next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
         )
-    try:
-        yield Processes(rank, count)
+    name = f"start {restarts()}, run {next(_RUNS)}"  # no earlier one's keys
+    with beating(PrefixStore(name, other), rank, count):
         with _reaching():
-            distributed.barrier()
-    finally:
-        distributed.destroy_process_group()
+            distributed.init_process_group(
+                kind,
+                store=PrefixStore(name, store),
+                rank=rank,
+                world_size=count,
+                timeout=PATIENCE,
+            )
+        try:
+            yield Processes(rank, count)
+            with _reaching():
+                distributed.barrier()
+        finally:
+            distributed.destroy_process_group()
 
 
 def restarts() -> int:
     """How often torchrun started the processes again, because one of them had failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def processes_here() -> int:
+    """How many of the processes are on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 @contextmanager

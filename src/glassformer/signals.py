@@ -18,6 +18,8 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C."""
 TERMINATED = int(signal.SIGTERM)
 """The number of the request to end."""
+KILLED = int(getattr(signal, "SIGKILL", signal.SIGTERM))
+"""The number of what no process survives, also one that is stopped."""
 _OVERHEARING: list[list[int]] = []
 
 
@@ -41,6 +43,13 @@ def handled(handler: Callable[[int, Any], None], *names: str) -> Iterator[dict[i
     finally:
         for kind, own in before.items():
             signal.signal(kind, own)
+
+
+def ignore_requests_to_stop() -> None:
+    """Ignore `STOPPING` signals in a process that its parent ends."""
+    for name in STOPPING:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import tiny
 import variants
 from glassformer import finetune
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.errors import ConfigError
 from glassformer.finetune.adapters import adapt, chosen
 from glassformer.finetune.config import FinetuneConfig
@@ -20,7 +21,7 @@ from glassformer.inspect.ledger import ledger
 from glassformer.inspect.look import look
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import LoRALinear, adapters, plain_parameters
-from glassformer.training.step import training_step
+from glassformer.training.step import TrainingStep
 from small_adapters import adapted, logits, stir
 
 SOME = ["causal learned", "encoder rotary", "both buckets", "patches", "mixture", "post-norm"]
@@ -182,8 +183,7 @@ def test_a_step_changes_what_is_trained_and_nothing_else(case):
     intended = {name for name in before if any(part in name for part in parts)}
     assert {name for name, p in model.named_parameters() if p.requires_grad} == intended
     batch = Batch(tiny.tokens(4, 6), targets=torch.tensor([0, 1, 2, 0]))
-    settings = {"factor": 1.0, "precision": torch.float32, "max_grad_norm": 1.0}
-    training_step(model, optimizer.parameters, optimizer, [batch], seed=0, step=0, **settings)
+    TrainingStep(model, optimizer)(Share([batch]), 0, 1.0)
     for name, p in model.named_parameters():
         assert torch.equal(p, before[name]) != (name in intended), name
     assert {key.rpartition(":")[0] for key in optimizer.state()} == intended

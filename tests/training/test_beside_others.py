@@ -144,3 +144,6 @@ def test_fewer_cores_than_the_run_had_are_told(tmp_path, monkeypatch):
     _, said = go(recipe(tmp_path, train={"steps": 10}), tmp_path / "x", resume=True)
     assert "computing with 2 threads instead of 3" in said
     assert "computing on cpu, 2 threads" in said
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # each of two processes has one of them
+    _, said = go(recipe(tmp_path, train={"steps": 12}), tmp_path / "x", resume=True)
+    assert "computing with 1 thread instead of 2" in said

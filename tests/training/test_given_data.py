@@ -10,6 +10,7 @@ from PIL import Image
 import glassformer as gf
 from glassformer.errors import ConfigError
 from small_runs import WORDS, hashes, losses
+from torchrun import torchrun
 
 SMALL = {
     "model": {"d_model": 16, "n_layers": 1, "n_heads": 2, "max_length": 16},
@@ -152,3 +153,26 @@ def test_a_listener_hears_every_line_and_may_end_training(tmp_path):
     gf.train(TEXT, changes, tmp_path / "y", resume=True)
     assert losses(tmp_path / "y") == losses(tmp_path / "x")
     assert hashes(tmp_path / "y") == hashes(tmp_path / "x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [0, 1])
+def test_processes_train_on_rows_that_are_the_same_in_each(tmp_path, own):
+    """A script under torchrun; `own`: what differs between rows of its processes."""
+    script = f"""
+import os
+import glassformer as gf
+recipe = {TEXT!r}
+end = str({own} * int(os.environ["RANK"]))
+recipe["data"] = {{"train": {{"path": ({{"text": "the cat sat " * 20 + end}} for _ in range(8))}}}}
+gf.train(recipe, run={str(tmp_path / "run")!r})
+"""
+    done = torchrun(2, "-c", script)
+    if own:
+        assert done.returncode
+        assert "data.train.path in process 1 are not those of process 0" in done.stderr
+        assert not (tmp_path / "run").exists()
+    else:
+        assert done.returncode == 0, done.stderr
+        assert losses(tmp_path / "run")[-1]["step"] == 4
+        assert len((tmp_path / "run" / "data" / "train.jsonl").read_text().splitlines()) == 8

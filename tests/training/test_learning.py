@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from glassformer.batch import IGNORE, Batch
+from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.schedule import rate
-from glassformer.training.step import training_step
+from glassformer.training.step import TrainingStep
 from small_runs import go, recipe, train_config
 
 CHOICES = {
@@ -24,22 +25,10 @@ def fit(batches, config: ModelConfig, kind: str, steps: int) -> tuple[Transforme
     """Train on batches(step) with a short warm-up and a linear end."""
     model = Transformer(config, seed=0)
     train = train_config({"optimizer.kind": kind, "optimizer.weight_decay": 0.0, **CHOICES[kind]})
-    optimizer, losses = Optimizer(model, train.optimizer), []
+    losses, step_of = [], TrainingStep(model, Optimizer(model, train.optimizer))
     for step in range(steps):
         factor = rate(step, steps=steps, warmup_steps=5, schedule="linear")
-        losses.append(
-            training_step(
-                model,
-                list(model.parameters()),
-                optimizer,
-                [batches(step)],
-                seed=0,
-                step=step,
-                factor=factor,
-                precision=torch.float32,
-                max_grad_norm=1.0,
-            ).loss
-        )
+        losses.append(step_of(Share([batches(step)]), step, factor).loss)
     return model, losses
 
 

@@ -1,9 +1,12 @@
 """A run that stopped and went on is bit for bit the run that did not stop."""
 
 import json
+import multiprocessing
 import os
 import signal
+import subprocess
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +18,7 @@ from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop, saving
 from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import is_own
+from glassformer.training.step import TrainingStep
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import (
@@ -248,6 +252,15 @@ def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, f
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
+def test_in_order_the_number_of_sums_is_kept(tmp_path):
+    made, values = tmp_path / "x", {"distributed.deterministic": True, "micro_batches": 4}
+    go(recipe(tmp_path, train=values), made)
+    with pytest.raises(ConfigError, match=r"train\.micro_batches=4, not 2;"):
+        go(recipe(tmp_path, train=values | {"micro_batches": 2}), made, resume=True)
+    with pytest.raises(ConfigError, match=r"train\.threads=\d+, not 7;"):
+        go(recipe(tmp_path, train=values | {"threads": 7}), made, resume=True)
+
+
 def test_another_text_in_the_same_file_is_refused(tmp_path):
     run = tmp_path / "x"
     go(recipe(tmp_path), run)
@@ -317,20 +330,23 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
+    """Also one that its loading processes get too."""
     made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
+    loading = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100, "workers": 2})
     go(made, tmp_path / "whole")
     real = loop._Training.advance
 
     def advance(self):
         real(self)
         if self.state.step == 3:
-            os.kill(os.getpid(), kind)
+            loaders = [str(process.pid) for process in multiprocessing.active_children()]
+            subprocess.run(["kill", f"-{int(kind)}", *loaders, str(os.getpid())], check=True)
 
     before = signal.signal(kind, signal.default_int_handler)  # also where nohup ignores it
     try:
         with monkeypatch.context() as patch:
             patch.setattr(loop._Training, "advance", advance)
-            result, _ = go(made, run)
+            result, _ = go(loading, run)
         assert signal.getsignal(kind) is signal.default_int_handler
     finally:
         signal.signal(kind, before)
@@ -396,11 +412,11 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
         poison = {"loss": 4, "weights": 5, "validation": 5}[where]
         if where == "loss" and self.state.step == poison:
             with torch.no_grad():
-                self.parameters[0].fill_(torch.nan)
+                self.optimizer.parameters[0].fill_(torch.nan)
         real(self)
         if where != "loss" and self.state.step == poison + 1:
             with torch.no_grad():
-                self.parameters[0].fill_(torch.inf)
+                self.optimizer.parameters[0].fill_(torch.inf)
             if where == "weights":
                 self.validation = None
 
@@ -422,17 +438,16 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
 
 
 def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkeypatch):
-    bad, real = set[int](), loop.training_step
+    bad, real = set[int](), TrainingStep.__call__
 
-    def training_step(*given, step, loss, **options):
-        def poisoned(*of):
-            found = loss(*of)
-            factor = float("nan") if step in bad else 1.0
-            return type(found)(found.total * factor, found.count)
+    def poisoned(self, share, step, factor):
+        def loss(*of):
+            found = self.loss(*of)
+            return type(found)(found.total * (float("nan") if step in bad else 1.0), found.count)
 
-        return real(*given, step=step, loss=poisoned, **options)
+        return real(replace(self, loss=loss), share, step, factor)
 
-    monkeypatch.setattr(loop, "training_step", training_step)
+    monkeypatch.setattr(TrainingStep, "__call__", poisoned)
     made = recipe(tmp_path, train={"skip_not_finite": 2, "optimizer.weight_decay": 0.0})
     bad |= {2, 3, 5}
     _, said = go(made, tmp_path / "skips")
@@ -452,7 +467,7 @@ def test_steps_that_are_not_finite_are_skipped_so_many_in_a_row(tmp_path, monkey
 def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):
     def poisoned(self):
         with torch.no_grad():
-            self.parameters[0].fill_(torch.nan)
+            self.optimizer.parameters[0].fill_(torch.nan)
         real(self)
 
     real = loop._Training.advance

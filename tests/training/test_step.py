@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from glassformer.batch import IGNORE, Batch
+from glassformer.data.collate import Share
 from glassformer.errors import TrainingError
 from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy, divergence
@@ -17,7 +18,7 @@ from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
-from glassformer.training.step import dropout_seed, training_step
+from glassformer.training.step import TrainingStep, dropout_seed
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11
 CPU = torch.device("cpu")
@@ -74,14 +75,8 @@ class Unlearning(Optimizer):
 
 def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = None, **changes):
     optimizer = optimizer or Kept(made, OptimizerConfig())
-    options = {
-        "seed": 0,
-        "step": 3,
-        "factor": 1.0,
-        "precision": torch.float32,
-        "max_grad_norm": 0.0,
-    } | changes
-    return training_step(made, list(made.parameters()), optimizer, batches, **options), optimizer
+    step, options = changes.pop("step", 3), {"max_grad_norm": 0.0} | changes
+    return TrainingStep(made, optimizer, **options)(Share(batches), step, 1.0), optimizer
 
 
 def reference(

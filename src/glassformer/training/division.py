@@ -5,6 +5,7 @@ divided    by `train.distributed.shard` and `tensor`, each has a part of it: see
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
+from glassformer.training.gradient_sums import GradientSums
 from glassformer.training.part_files import Part, part_of
 
 
@@ -34,6 +36,7 @@ class Division:
     def __init__(self, readers: Processes, in_order: bool = False):
         self.readers, self.in_order = readers, in_order
         self.copies = ALONE if in_order else readers
+        self._sums: GradientSums | None = None
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
         """Where a model is made before `place`."""
@@ -47,9 +50,20 @@ class Division:
         """The micro-batches that this process computes in a step."""
         return task.share(step, self.readers.rank, self.readers.count)
 
+    def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
+        """Begin with `add_up` during a backward pass."""
+        if self.readers.count == 1 or self.in_order:
+            return nullcontext()
+        self._sums = GradientSums(parameters, self.readers)
+        return self._sums.during_backward()
+
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """Replace every gradient by its sum over the processes; None if nobody has one."""
         if self.readers.count == 1:
+            return
+        if not self.in_order:
+            sums, self._sums = self._sums or GradientSums(parameters, self.readers), None
+            sums.finish()
             return
         learned = [parameter for parameter in parameters if parameter.requires_grad]
         there = [parameter.grad is not None for parameter in learned]
@@ -103,6 +117,10 @@ class Divided(Division):
         if not missing:
             return own
         return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
+
+    def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
+        """See `Division`: FSDP2 adds them."""
+        return nullcontext()
 
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """See `Division`: FSDP2 has added them."""

@@ -22,7 +22,9 @@ from PIL import Image
 
 from glassformer.errors import ConfigError
 from glassformer.files import LOCK, locked, patiently, writing
+from glassformer.manifest import digest
 from glassformer.media.wav import write_wav
+from glassformer.processes import Processes, joined, restarts
 from glassformer.training.run_folder import check_folder
 
 DATA, FILES = "data", "files"
@@ -67,28 +69,67 @@ def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], di
 def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
     """Write rows into the run folder; if no run begins there in the body, they are removed again.
 
-    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's.
+    Of processes that torchrun started, the first one writes; all have the same rows.
+    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's; rows that
+    differ between processes.
     """
     if not rows:
         yield
         return
+    mine = False
+    try:
+        with joined() as processes:
+            mine = processes.from_first(lambda: _keep_rows(rows, run, resume)) and processes.first
+            _check_equal(rows, run, processes)
+        yield
+    finally:
+        if mine and not (run / "recipe.yaml").exists():
+            shutil.rmtree(run.absolute() / DATA, ignore_errors=True)
+            if {*os.listdir(run)} <= {LOCK}:
+                shutil.rmtree(run, ignore_errors=True)
+
+
+def _keep_rows(rows: Mapping[str, Any], run: Path, resume: bool) -> bool:
+    """Write the rows (True), or compare them with those of the run that goes on (False)."""
+    resume = resume or (restarts() > 0 and (run / "recipe.yaml").is_file())
     home = run.absolute() / DATA
     check_folder(run, resume)
     if resume and home.is_dir():
         for split, given in rows.items():
             _check_same(split, given, home / f"{split}.jsonl")
-        yield
-        return
+        return False
     with locked(run):  # its file says that the data are a run's
         shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
         write_data(lambda folder: _write(rows, folder), home)
-    try:
-        yield
-    finally:
-        if not (run / "recipe.yaml").exists():
-            shutil.rmtree(home, ignore_errors=True)
-            if {*os.listdir(run)} <= {LOCK}:
-                shutil.rmtree(run, ignore_errors=True)
+    return True
+
+
+def _check_equal(rows: Mapping[str, Any], run: Path, processes: Processes) -> None:
+    """Raise ConfigError in all processes if one of them has other rows than the first wrote."""
+    if processes.count == 1:
+        return
+    files = {split: run.absolute() / DATA / f"{split}.jsonl" for split in rows}
+    if processes.first:
+        own = {split: digest(file) for split, file in files.items()}
+    else:
+        own = {split: _digest(split, given) for split, given in rows.items()}
+    first, *others = processes.gathered(own)
+    for rank, theirs in enumerate(others, 1):
+        for split in rows:
+            if theirs[split] != first[split]:
+                raise ConfigError(
+                    f"The rows of data.{split}.path in process {rank} are not those of process 0; "
+                    "give the same rows, in the same order, in every process: each trains on its "
+                    "share of them."
+                )
+
+
+def _digest(split: str, given: Any) -> str:
+    """SHA-256 of the file that would be written."""
+    found = hashlib.sha256()
+    for line in _lines(split, given, _name):
+        found.update(f"{line}\n".encode())
+    return found.hexdigest()
 
 
 def _are_rows(given: Any) -> bool:

@@ -7,6 +7,7 @@ in the same bits as one that was not.
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -46,7 +47,7 @@ from glassformer.training.result import Result
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
 from glassformer.training.start import Start, model_to_fill
-from glassformer.training.step import NotFiniteError, StepResult, flops, training_step
+from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
 from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
@@ -109,8 +110,6 @@ class _Training:
         self.whole_model: Transformer | None = None
         begin = Start(begun.task, run, processes, self.division, self.machine.device)
         self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
-        self.parameters = self.optimizer.parameters
-        self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = flops(self.task.recipe, self.task.length)
         saving = processes.apart() if config.save.background else processes
         self.checkpoints = Checkpoints(run, config.save, saving)
@@ -139,9 +138,10 @@ class _Training:
             interruptions() as signals,
             closing(
                 batches_ahead(self._share, self.state.step, config.steps, config.workers)
-            ) as self.batches,
-            micro_batch_threads(config.parallel_micro_batches, self.machine.device) as self.threads,
+            ) as self.shares,
+            micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):
+            self.compute = self._step(threads)
             while self.state.step < config.steps and not self._told_to_stop(signals):
                 self.advance()
                 step = self.state.step
@@ -169,6 +169,23 @@ class _Training:
             state.seconds,
             interrupted,
             baselines,
+        )
+
+    def _step(self, threads: Executor | None) -> TrainingStep:
+        """How a step is computed."""
+        config = self.config
+        return TrainingStep(
+            torch.compile(self.model) if config.compile else self.model,
+            self.optimizer,
+            seed=config.seed,
+            precision=self.machine.precision,
+            max_grad_norm=config.optimizer.max_grad_norm,
+            loss=self.task.loss,
+            consistency=config.consistency,
+            independent=self.task.recipe.model.multi_label,
+            compiled=config.compile,
+            threads=threads,
+            division=self.division,
         )
 
     def _share(self, step: int) -> Share:
@@ -202,28 +219,10 @@ class _Training:
         """One step; a loss that is not finite stops the run, its batch named."""
         begin, step, config = time.perf_counter(), self.state.step, self.config
         factor = rate_at(step, config)
-        batches, first, idle = next(self.batches)
+        share = next(self.shares)
         self.whole_model = None
         try:
-            result = training_step(
-                self.forward,
-                self.parameters,
-                self.optimizer,
-                batches,
-                seed=config.seed,
-                step=step,
-                factor=factor,
-                precision=self.machine.precision,
-                compiled=config.compile,
-                max_grad_norm=config.optimizer.max_grad_norm,
-                loss=self.task.loss,
-                consistency=config.consistency,
-                independent=self.task.recipe.model.multi_label,
-                threads=self.threads,
-                first=first,
-                idle=idle,
-                division=self.division,
-            )
+            result = self.compute(share, step, factor)
         except NotFiniteError as error:
             self._pass_over(error)
             return

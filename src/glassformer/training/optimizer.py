@@ -6,7 +6,7 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -159,6 +159,10 @@ def is_block_matrix(name: str, parameter: Tensor) -> bool:
     return ".blocks." in name and parameter.ndim == 2
 
 
+Updates = Callable[[], Iterable[Tensor]]
+"""Gives the directions of matrices, in their order."""
+
+
 class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
     M + g.
@@ -181,6 +185,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore
         """Update every matrix that has a gradient."""
+        found = list[tuple[list[Tensor], float, float, Updates]]()
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -189,12 +194,15 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in shapes.items():
                 factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 kept = 1 - group["lr"] * group["weight_decay"]
-                updates = self._shared if groups_of(parameters[0]) else self._together
-                for parameter, update in updates(parameters, group["momentum"]):
-                    local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
+                compute = self._shared if groups_of(parameters[0]) else self._together
+                found.append((parameters, factor, kept, compute(parameters, group["momentum"])))
+        for parameters, factor, kept, updates in found:
+            for parameter, update in zip(parameters, updates(), strict=False):
+                local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
 
-    def _together(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each matrix with its direction, orthogonalized: those of a process all at once."""
+    def _together(self, parameters: list[Tensor], mu: float) -> Updates:
+        """Each matrix's direction, orthogonalized: those of a process all at once, and sent while
+        the next ones are computed; behind them zeros."""
         size = -(-len(parameters) // self._processes.count)
         begin = self._processes.rank * size
         momenta = [self._momentum(parameter, mu) for parameter in parameters]
@@ -205,28 +213,32 @@ class Muon(torch.optim.Optimizer):
             ]
         ]
         mine += [torch.zeros_like(parameters[0])] * (size - len(mine))
-        updates = self._processes.every(orthogonalize(torch.stack(mine)))
-        yield from zip(parameters, chain.from_iterable(updates), strict=False)  # zeros at the end
+        gathered = self._processes.start_gather(orthogonalize(torch.stack(mine)))
+        return lambda: chain.from_iterable(gathered())
 
-    def _shared(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
+    def _shared(self, parameters: list[Tensor], mu: float) -> Updates:
         """The same where each of n processes has a part of every matrix: of n matrices at a time,
         each process orthogonalizes one and sends it to the others."""
         group = groups_of(parameters[0])[-1]
         rank, n = group.rank(), group.size()
-        for begin in range(0, len(parameters), n):
-            some, mine = parameters[begin : begin + n], None
-            for turn, parameter in enumerate(some):
-                momentum = self._momentum(parameter, mu)
-                direction = whole(self._direction(parameter, momentum, mu))
-                mine = direction if turn == rank else mine
-            update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
-            for turn, parameter in enumerate(some):
-                if turn != rank or update is None:
-                    sent = local(parameter).new_empty(parameter.shape)
-                else:
-                    sent = update
-                torch.distributed.broadcast(sent, group=group, group_src=turn)
-                yield parameter, sent
+
+        def updates() -> Iterator[Tensor]:
+            for begin in range(0, len(parameters), n):
+                some, mine = parameters[begin : begin + n], None
+                for turn, parameter in enumerate(some):
+                    momentum = self._momentum(parameter, mu)
+                    direction = whole(self._direction(parameter, momentum, mu))
+                    mine = direction if turn == rank else mine
+                update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
+                for turn, parameter in enumerate(some):
+                    if turn != rank or update is None:
+                        sent = local(parameter).new_empty(parameter.shape)
+                    else:
+                        sent = update
+                    torch.distributed.broadcast(sent, group=group, group_src=turn)
+                    yield sent
+
+        return updates
 
     def _momentum(self, parameter: Tensor, mu: float) -> Tensor:
         """M <- μ M + g."""

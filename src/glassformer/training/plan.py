@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.errors import ConfigError, plural
 from glassformer.finetune.adapters import adapt
 from glassformer.layers.linear import Linear
@@ -30,7 +31,7 @@ from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock
 from glassformer.training.retention import kept
 from glassformer.training.run_folder import temporary_task
-from glassformer.training.step import flops, training_step
+from glassformer.training.step import TrainingStep, flops
 
 Batches = Callable[[int], list[Batch]]
 Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
@@ -188,24 +189,20 @@ def step_seconds(
     adapt(model, train.finetune, train.seed)
     optimizer, times = Optimizer(model, train.optimizer), []
     with micro_batch_threads(train.parallel_micro_batches, device) as threads:
+        compute = TrainingStep(
+            model,
+            optimizer,
+            precision=precision,
+            max_grad_norm=train.optimizer.max_grad_norm,
+            loss=loss,
+            consistency=train.consistency,
+            independent=recipe.model.multi_label,
+            threads=threads,
+        )
         for step in range(4):
             parts = batches(step)
             begin = time.perf_counter()
-            training_step(
-                model,
-                optimizer.parameters,
-                optimizer,
-                parts,
-                seed=0,
-                step=step,
-                factor=1e-6,
-                precision=precision,
-                max_grad_norm=train.optimizer.max_grad_norm,
-                loss=loss,
-                consistency=train.consistency,
-                independent=recipe.model.multi_label,
-                threads=threads,
-            )
+            compute(Share(parts), step, factor=1e-6)
             times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from glassformer.errors import GlassformerError
+from glassformer.signals import ignore_requests_to_stop
 
 T = TypeVar("T")
 AHEAD = 3
@@ -70,4 +71,5 @@ class _Steps(Dataset[Any]):
 
 
 def _begin(worker: int) -> None:
+    ignore_requests_to_stop()  # the trainer gets them too, saves, and ends its workers
     torch.set_num_threads(1)

@@ -15,7 +15,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import is_default
 from glassformer.data.sources import capture_stdin, is_gone, left_out
 from glassformer.data.usual_columns import with_usual_columns
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.files import (
     BEFORE,
     LOCK,
@@ -26,6 +26,7 @@ from glassformer.files import (
     sweep,
     unchanged_if_refused,
 )
+from glassformer.processes import processes_here
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
@@ -49,6 +50,8 @@ FIXED = (
 )
 FREE = {"data.workers"}
 """What a run keeps when it is resumed; the other fields may change, and the free ones of these."""
+IN_ORDER = ("train.micro_batches", "train.threads")
+"""What it keeps too in deterministic mode, because the order of sums depends on it."""
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
     *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
@@ -146,13 +149,16 @@ def _with_columns(
 def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Recipe:
     """The precision and the threads of the run, where the recipe leaves them open: today's choice
     could differ."""
-    precision, threads = recipe.train.precision, recipe.train.threads
-    if threads is None and (had := begun.train.threads) is not None:
-        threads = min(had, os.cpu_count() or had)
+    precision, threads, had = recipe.train.precision, recipe.train.threads, begun.train.threads
+    if threads in (None, had) and had is not None:
+        cores = os.cpu_count() or had
+        if not recipe.train.distributed.deterministic:
+            cores = max(1, cores // processes_here())
+        threads = min(had, cores)
         if threads < had:
             say(
-                f"computing with {threads} threads instead of {had}, because this machine has "
-                "fewer cores; the last bits of results will differ"
+                f"computing with {counted(threads, 'thread')} instead of {had}, because a process "
+                "has fewer cores now; the last bits of results will differ"
             )
     return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
 
@@ -232,7 +238,10 @@ def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
     others may change."""
     new, old = recipe.values(), saved.values()
-    for field in FIXED:
+    if recipe.train.threads is None:
+        new["train"]["threads"] = saved.train.threads
+    in_order = recipe.train.distributed.deterministic and saved.train.distributed.deterministic
+    for field in FIXED + IN_ORDER * in_order:
         for name, value, own in _differences(field, _field(old, field), _field(new, field)):
             if name not in FREE:
                 raise ConfigError(

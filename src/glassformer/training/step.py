@@ -9,6 +9,7 @@ after the other, at the same time by as many threads, or by several processes, e
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +17,7 @@ import torch
 
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.errors import TrainingError
 from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy, divergence
@@ -71,56 +73,63 @@ def flops(recipe: Recipe, length: int) -> float:
     return once * train.forward_passes
 
 
-def training_step(
-    model: Callable[[Batch], Output],
-    parameters: Sequence[Tensor],
-    optimizer: Optimizer,
-    batches: Sequence[Batch],
-    *,
-    seed: int,
-    step: int,
-    factor: float,
-    precision: torch.dtype,
-    max_grad_norm: float,
-    loss: Loss = cross_entropy,
-    consistency: float = 0.0,
-    independent: bool = False,
-    threads: Executor | None = None,
-    compiled: bool = False,
-    first: int = 0,
-    idle: Sequence[Batch] = (),
-    division: Division = UNDIVIDED,
-) -> StepResult:
-    """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
-    changes nothing.
+@dataclass(frozen=True)
+class TrainingStep:
+    """How a run computes its steps: `model` (also compiled) and `optimizer` are changed by them.
 
-    With a `consistency`, each part is computed twice with different dropout (see `total_loss`). Of
-    several processes (`division`), each has some of the parts, counted from `first`, and all come
-    to the same result; `idle` ones are computed for nothing (see `Share`).
+    `consistency`: if positive, each part is computed twice with different dropout (see
+    `total_loss`). `max_grad_norm` 0: gradients are not clipped. `threads`: compute the parts of
+    this process at the same time. `division`: the processes that share the rows of a step.
     """
-    n_targets, n_elements, n_parts = _counted(batches, step, division)
 
-    def mean_loss(part: Part) -> Tensor:
-        number, batch = part
+    model: Callable[[Batch], Output]
+    optimizer: Optimizer
+    seed: int = 0
+    precision: torch.dtype = torch.float32
+    max_grad_norm: float = 1.0
+    loss: Loss = cross_entropy
+    consistency: float = 0.0
+    independent: bool = False
+    compiled: bool = False
+    threads: Executor | None = None
+    division: Division = UNDIVIDED
+
+    def __call__(self, share: Share, step: int, factor: float) -> StepResult:
+        """Train on this process's share of a step's batch, at `factor` times the peak rates.
+
+        A loss or gradient that is not finite raises NotFiniteError and changes nothing. All
+        processes come to the same result; their `idle` parts are computed for nothing.
+        """
+        batches, first, idle = share
+        parameters, division = self.optimizer.parameters, self.division
+        n_targets, n_elements, n_parts = _counted(batches, step, division)
+
+        def mean_loss(part: Part) -> Tensor:
+            return self._total(step, *part) / n_targets
+
+        one_by_one = self.threads is None and not division.in_order
+        last = division.last_backward(parameters)
+        how = partial(_in_turn, last) if one_by_one else partial(_apart, parameters, self.threads)
+        own = how(mean_loss, [*enumerate(batches, first)])
+        for batch in idle:
+            (0 * mean_loss((0, batch))).backward()
+        losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
+        division.add_up(parameters)
+        norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
+        _check(losses, norm, step, parameters)
+        self.optimizer.step(factor)
+        return StepResult(sum(losses), norm, n_elements)
+
+    def _total(self, step: int, number: int, batch: Batch) -> Tensor:
+        """The summed loss of a part."""
+        device = self.optimizer.parameters[0].device
+        batch = batch.to(device)
         assert batch.targets is not None
-        batch, targets = batch.to(device), batch.targets.to(device)
-        cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
-        with cast, drawn_by(dropout_seed(seed, step, number), device, compiled):
-            passes = [model(batch).logits for _ in range(1 + (consistency > 0))]
-        return total_loss(passes, targets, loss, consistency, independent) / n_targets
-
-    device, parts = parameters[0].device, list(enumerate(batches, first))
-    one_by_one = threads is None and not division.in_order
-    how = _in_turn if one_by_one else partial(_apart, parameters=parameters, threads=threads)
-    own = how(mean_loss, parts)
-    for batch in idle:
-        (0 * mean_loss((0, batch))).backward()
-    losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
-    division.add_up(parameters)
-    norm = clip_gradients(parameters, max_grad_norm or torch.inf)
-    _check(losses, norm, step, parameters)
-    optimizer.step(factor)
-    return StepResult(sum(losses), norm, n_elements)
+        drawn = drawn_by(dropout_seed(self.seed, step, number), device, self.compiled)
+        cast = torch.autocast(device.type, self.precision, self.precision != torch.float32)
+        with cast, drawn:
+            passes = [self.model(batch).logits for _ in range(1 + (self.consistency > 0))]
+        return total_loss(passes, batch.targets, self.loss, self.consistency, self.independent)
 
 
 def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
@@ -158,21 +167,25 @@ def total_loss(
     return total
 
 
-def _in_turn(mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]) -> list[float]:
-    """Add the gradients of each part to the parameters' own; their losses."""
+def _in_turn(
+    last: AbstractContextManager[None], mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]
+) -> list[float]:
+    """Add the gradients of each part to the parameters' own, the last one within `last`; their
+    losses."""
     losses = []
-    for part in parts:
+    for at, part in enumerate(parts, 1):
         part_loss = mean_loss(part)
-        part_loss.backward()
+        with last if at == len(parts) else nullcontext():
+            part_loss.backward()
         losses.append(part_loss.item())
     return losses
 
 
 def _apart(
-    mean_loss: Callable[[Part], Tensor],
-    parts: Sequence[Part],
     parameters: Sequence[Tensor],
     threads: Executor | None,
+    mean_loss: Callable[[Part], Tensor],
+    parts: Sequence[Part],
 ) -> list[float]:
     """The same with the gradients of each part for themselves, added by a tree, so that the sum is
     always the same."""

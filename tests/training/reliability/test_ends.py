@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,16 +34,17 @@ if "RANK" in os.environ:
 POISONED = """
 import os
 from glassformer.__main__ import main
-from glassformer.training import loop
-real = loop.training_step
-def training_step(model, parameters, optimizer, batches, *, step, first, loss, **options):
-    numbers = iter(range(first, first + len(batches)))
-    def poisoned(*given):
-        found = loss(*given)
+from dataclasses import replace
+from glassformer.training.step import TrainingStep
+real = TrainingStep.__call__
+def poisoned(self, share, step, factor):
+    numbers = iter(range(share.first, share.first + len(share.batches)))
+    def loss(*given):
+        found = self.loss(*given)
         bad = step == 6 and next(numbers) == 1
         return type(found)(found.total * float("nan"), found.count) if bad else found
-    return real(model, parameters, optimizer, batches, step=step, first=first, loss=poisoned, **options)
-loop.training_step = training_step
+    return real(replace(self, loss=loss), share, step, factor)
+TrainingStep.__call__ = poisoned
 main()
 """
 """The second part of step 6 has no finite loss, whoever computes it."""
@@ -106,6 +108,7 @@ def recipe_file(folder: Path, steps: int, shard: int = 1) -> Path:
             "distributed.shard": shard,
             "micro_batches": 2,
             "threads": 1,
+            "workers": 1,
         },
     )
     path = folder / "recipe.yaml"
@@ -175,6 +178,38 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     how = "a whole model" if shard == 1 else "a divided model"
     table("F2", f"20 kills of a random one of two processes of {how}: ended with the same hash")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(600)
+def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table):
+    """F4: SIGSTOP, twice to each of two; quick: tests/test_heartbeat.py."""
+    recipe, draw, pids = recipe_file(tmp_path, 200), random.Random(0), dict[int, int]()
+    with training(recipe, tmp_path / "whole") as (process, lines):
+        assert [line for line in lines if line == ["step", "200"]]
+        assert process.wait() == 0
+    seconds = []
+    with training(recipe, tmp_path / "run", "--max-restarts", "4") as (process, lines):
+        told(lines, pids, draw.randint(2, 20))
+        for rank in 0, 1, 1, 0:
+            os.kill(pids[rank], signal.SIGSTOP)
+            pids.clear()
+            began = time.monotonic()
+            told(lines, pids, 1)
+            seconds.append(time.monotonic() - began)
+            told(lines, pids, draw.randint(1, 20))
+        for _ in lines:
+            pass
+        assert process.wait() == 0
+        said = process.stderr.read().decode()
+    named = [int(line.split()[2]) for line in said.splitlines() if "no sign for" in line]
+    assert named == [0, 1, 1, 0]
+    assert max(seconds) < 60
+    assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    slowest = f"training again after {max(seconds):.0f} s at most"
+    table("F4", f"4 stops (SIGSTOP) of one of two: named, {slowest}, ended with the same hash")
 
 
 @pytest.mark.slow
