@@ -23,12 +23,15 @@ from glassformer.finetune.adapters import add_adapters
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
+from glassformer.processes import Processes
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.shards import put, whole
 from glassformer.training import sharding
+from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
 from glassformer.training.context import gather_keys, sliced, slices_of
 from glassformer.training.optimizer import Optimizer
+from glassformer.training.part_files import part_of
 
 ROWS, LENGTH = 16, 6
 SPLITS = {
@@ -266,42 +269,45 @@ def initial(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
     return found
 
 
-def save(case: str, mesh: list[int], kind: str, file: str) -> dict[str, Any]:
-    """Train three steps on a mesh, and write weights and optimizer by the first process."""
-    axes = sharding.build_mesh("cpu", distributed.get_world_size(), *mesh)
+def save(case: str, mesh: list[int], kind: str, run: str) -> dict[str, Any]:
+    """Train three steps on a mesh, and save a checkpoint; all tensors whole are beside it."""
+    count = distributed.get_world_size()
+    axes = sharding.build_mesh("cpu", count, *mesh)
     model = model_of(case)
     sharding.divide(model, axes)
     optimizer = trained(model, case, kind, 3, axes)
-    tensors = dict(sharding.whole_tensors(dict(model.named_parameters()) | optimizer.state()))
-    if distributed.get_rank() == 0:
-        save_tensors({name: one.clone() for name, one in tensors.items()}, Path(file))
+    weights, state = dict(model.named_parameters()), optimizer.state()
+    together = Processes(distributed.get_rank(), count)
+    checkpoints = Checkpoints(Path(run), processes=together)
+    checkpoints.save(part_of(weights, axes), part_of(state, axes), State(3, "d"))
+    tensors = {name: whole(one).detach().clone() for name, one in (weights | state).items()}
+    if together.first:
+        save_tensors(tensors, Path(run) / "whole.safetensors")
     distributed.barrier()
     return {"tensors": len(tensors)}
 
 
-def load(case: str, mesh: list[int], kind: str, files: list[str]) -> dict[str, Any]:
-    """Load each file on a mesh; whether every tensor comes back in the same bits, and the loss of
-    the step after it."""
+def load(case: str, mesh: list[int], kind: str, runs: list[str]) -> dict[str, Any]:
+    """Load the checkpoint of each run on a mesh; whether every tensor comes back in the same bits,
+    and the loss of the step after it."""
     axes = sharding.build_mesh("cpu", distributed.get_world_size(), *mesh)
     found = {}
-    for file in files:
-        tensors = load_tensors(Path(file))
+    for run in runs:
+        tensors = load_tensors(Path(run) / "whole.safetensors")
         model = model_of(case, "meta")
         sharding.divide(model, axes)
         sharding.materialize(model, None, "cpu")
         optimizer = Optimizer(model, OptimizerConfig(kind=kind))  # pyright: ignore
-        names = [name for name, _ in model.named_parameters()]
-        for name, parameter in model.named_parameters():
-            put(parameter, tensors[name])
-        optimizer.restore({name: one for name, one in tensors.items() if name not in names})
+        Checkpoints(Path(run)).check(3)
+        Checkpoints(Path(run)).load(3, model, optimizer)
         everything = dict(model.named_parameters()) | optimizer.state()
-        back = dict(sharding.whole_tensors(everything))
+        back = {name: whole(one) for name, one in everything.items()}
         same = back.keys() == tensors.keys()
         same = same and all(torch.equal(back[name], tensors[name]) for name in back)
         backward(model, case, SPLITS["4x4"], 0.0, axes)
         clip_gradients(optimizer.parameters, 1.0)
         optimizer.step(1.0)
-        found[file] = [same, float(loss_of(model, data(case, 0, ROWS)).detach())]
+        found[run] = [same, float(loss_of(model, data(case, 0, ROWS)).detach())]
     return found
 
 

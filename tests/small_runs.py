@@ -157,21 +157,19 @@ def overlaid(own: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return flat(own) | flat(changes)
 
 
-def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:
+def go(
+    made: Recipe, run: Path, resume: bool = False, checkpoint: int | None = None
+) -> tuple[Result, str]:
     """Train; the result and everything that was said."""
     said = io.StringIO()
-    return train(made, run, resume, Progress(said)), said.getvalue()
+    return train(made, run, resume, Progress(said), checkpoint=checkpoint), said.getvalue()
 
 
 def hashes(run: Path) -> dict[str, str]:
     """SHA-256 of everything that two equal runs must share: every tensor of the newest checkpoint
     and of the best."""
     newest = max((run / "checkpoints").glob("step-*"))
-    files = [
-        newest / "model.safetensors",
-        newest / "optimizer.safetensors",
-        run / "model.safetensors",
-    ]
+    files = [*sorted(newest.glob("*.safetensors")), run / "model.safetensors"]
     return {
         f"{i} {file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
         for i, file in enumerate(files)

@@ -117,6 +117,7 @@ def test_the_public_names_are_these():
         "run",
         "resume",
         "listener",
+        "checkpoint",
     ]
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "targets", "changes")

@@ -7,7 +7,7 @@ process that is killed in between leaves files that are as the manifest says.
 """
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import file_digest, sha256
@@ -48,7 +48,7 @@ def digest(file: Path, begin: int = 0, size: int | None = None) -> str:
 
 def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:
     """Put these files (None: all) on disk and write the folder's manifest, last."""
-    _write(folder, _entries(folder, names))
+    _write(folder, entries(folder, names))
 
 
 def difference(
@@ -74,19 +74,41 @@ def difference(
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; with its manifest it becomes `path` at the end, or vanishes if
     anything failed."""
-    temporary = path.with_name(f".tmp-{path.name}")
     with writing(path):
-        shutil.rmtree(temporary, ignore_errors=True)
-        settle(path)
-        make_folder(path.parent)
-        temporary.mkdir()
+        temporary = begin_folder(path)
         try:
             yield temporary
-            write_manifest(temporary)
-            sync(temporary)
-            replace_folder(temporary, path)
+            end_folder(path, entries(temporary))
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            drop_folder(path)
+
+
+def begin_folder(path: Path) -> Path:
+    """Make the temporary folder of a new folder `path`, empty."""
+    temporary = temporary_of(path)
+    drop_folder(path)
+    settle(path)
+    make_folder(path.parent)
+    temporary.mkdir()
+    return temporary
+
+
+def end_folder(path: Path, files: Mapping[str, list[Entry]]) -> None:
+    """Let the temporary folder become `path`, with a manifest of these files, which are on disk."""
+    temporary = temporary_of(path)
+    _write(temporary, files)
+    sync(temporary)
+    replace_folder(temporary, path)
+
+
+def drop_folder(path: Path) -> None:
+    """Remove the temporary folder of `path`, if there is one."""
+    shutil.rmtree(temporary_of(path), ignore_errors=True)
+
+
+def temporary_of(path: Path) -> Path:
+    """Where a new folder `path` is filled."""
+    return path.with_name(f".tmp-{path.name}")
 
 
 @contextmanager
@@ -102,7 +124,7 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
-            before, new = _read(folder) or {}, _entries(temporary)
+            before, new = _read(folder) or {}, entries(temporary)
             meanwhile = {name: [*before.get(name, []), *new[name]] for name in new}
             _write(folder, before | meanwhile)
             for name in sorted(new, key=lambda name: name == last):
@@ -115,16 +137,17 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _entries(folder: Path, names: Collection[str] | None = None) -> dict[str, list[Entry]]:
-    entries = {}
+def entries(folder: Path, names: Collection[str] | None = None) -> dict[str, list[Entry]]:
+    """Put these files (None: all) on disk; the size and SHA-256 of each."""
+    found = {}
     for file in sorted(folder.iterdir()):
         if file.is_file() and file.name != NAME and (names is None or file.name in names):
             sync(file)
-            entries[file.name] = [{"bytes": file.stat().st_size, "sha256": digest(file)}]
-    return entries
+            found[file.name] = [{"bytes": file.stat().st_size, "sha256": digest(file)}]
+    return found
 
 
-def _write(folder: Path, entries: dict[str, list[Entry]]) -> None:
+def _write(folder: Path, entries: Mapping[str, list[Entry]]) -> None:
     files = {name: own[0] if len(own) == 1 else own for name, own in sorted(entries.items())}
     write_json(folder / NAME, {"format": 1, "files": files})
 

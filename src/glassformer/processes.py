@@ -27,7 +27,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ElsewhereError, GlassformerError, TrainingError
+from glassformer.errors import CheckpointError, ElsewhereError, GlassformerError, TrainingError
 from glassformer.heartbeat import beating
 
 T = TypeVar("T")
@@ -89,6 +89,29 @@ class Processes:
         if code:
             raise ElsewhereError(code)
         return value
+
+    def each(self, compute: Callable[[], Any]) -> list[Any]:
+        """What `compute` returns in each process (JSON), by rank; a CheckpointError of any is
+        raised in the first process, and an ElsewhereError in the others."""
+        value, refusal = None, None
+        try:
+            value = compute()
+        except CheckpointError as error:
+            refusal = str(error)
+        found = self.gathered([value, refusal])
+        if refusals := [refusal for _, refusal in found if refusal is not None]:
+            if self.first:
+                raise CheckpointError(refusals[0])
+            raise ElsewhereError(CheckpointError.exit_code)
+        return [value for value, _ in found]
+
+    def apart(self) -> "Processes":
+        """The same processes with a group of their own, for a thread beside; all must ask for
+        it."""
+        if self.count == 1:
+            return self
+        group = distributed.new_group(backend="gloo", timeout=PATIENCE)
+        return Processes(self.rank, self.count, group)
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON, or arrays, which others get as lists), in

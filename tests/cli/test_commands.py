@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from glassformer.training.checkpoint import Checkpoints
 from small_runs import go
 from small_senses import picture_recipe
 
@@ -35,6 +36,15 @@ def test_train_resumes_with_more_steps_and_without_a_recipe(cli, copied):
     assert said.json["steps"] == 8
     assert math.isfinite(said.json["best_loss"])
     assert "resuming at step 6" in said.err
+
+
+def test_train_goes_on_from_a_named_checkpoint(cli, copied):
+    first = Checkpoints(copied).steps()[0]
+    said = cli("train", "--resume", "--checkpoint", first, "--run", copied, "train.steps=7")
+    assert said.code == 0
+    assert f"resuming at step {first}" in said.err
+    assert Checkpoints(copied).steps()[-1] == 7
+    assert cli("train", "--checkpoint", "7", "--run", copied, "train.steps=8").code == 2
 
 
 def test_train_takes_overrides_alone(cli, text, tmp_path):

@@ -1,15 +1,20 @@
 """Checkpoints are whole, found by looking, and passed over when they are not."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
+from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig
-from glassformer.training.checkpoint import FILES, Checkpoints, State
-from small_runs import go, hashes, recipe
+from glassformer.training import checkpoint
+from glassformer.training.checkpoint import Checkpoints, State, trained
+from glassformer.training.part_files import Part
+from small_runs import go, hashes, losses, recipe
 
 
 def model(fill: float = 0.0) -> Transformer:
@@ -25,7 +30,8 @@ def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Check
     checkpoints = Checkpoints(folder, SaveConfig(keep_last=keep))
     for step in steps:
         state = State(step, "d", best_step=best, best_score=1.0 if best else None)
-        checkpoints.save(model(step), {"a:b": torch.full((2,), step)}, state)
+        moments = {"a:b": torch.full((2,), step)}
+        checkpoints.save(Part(trained(model(step))), Part(moments), state)
     return checkpoints
 
 
@@ -34,9 +40,12 @@ def test_what_was_saved_comes_back(tmp_path):
     assert checkpoints.steps() == [3, 7]
     assert checkpoints.newest() == (State(7, "d"), {})
     made = model()
-    assert checkpoints.load(3, made)["a:b"].tolist() == [3, 3]
+    checkpoints.load(3, made)
     assert (made.embed.element.weight == 3).all()
-    assert {p.name for p in checkpoints.path(3).iterdir()} == {*FILES, "manifest.json"}
+    tensors = load_tensors(checkpoints.path(3) / "optimizer.safetensors")
+    assert tensors["a:b"].tolist() == [3, 3]
+    names = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
+    assert {p.name for p in checkpoints.path(3).iterdir()} == names
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path):
@@ -109,3 +118,81 @@ def test_a_run_of_damaged_checkpoints_is_one_sentence_and_stays_as_it_is(tmp_pat
     with pytest.raises(CheckpointError, match="holds no whole checkpoint"):
         go(recipe(tmp_path, train={"steps": 20}), run, resume=True)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
+
+
+def kept_run(folder, **changes) -> Path:
+    """A run of eight steps with a checkpoint of every other one."""
+    go(recipe(folder, train={"save.keep_last": 4, **changes}), folder / "whole")
+    shutil.copytree(folder / "whole", folder / "x")
+    return folder / "x"
+
+
+def files(run: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+
+
+def test_a_run_goes_on_from_the_step_that_is_named(tmp_path):
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    damage(run / "checkpoints" / "step-00000008", "cut", "model.safetensors")  # of no use anyway
+    _, said = go(made, run, resume=True, checkpoint=4)
+    assert "resuming at step 4" in said
+    assert "passed over" not in said
+    whole = tmp_path / "whole"
+    assert hashes(run) == hashes(whole)
+    assert losses(run) == losses(whole)
+    assert Checkpoints(run).steps() == [2, 4, 6, 8]
+    assert {p.relative_to(run) for p in files(run)} == {p.relative_to(whole) for p in files(whole)}
+
+
+def test_the_best_before_a_named_step_may_be_gone(tmp_path):
+    """A later one, which comes again, was better."""
+    made = recipe(tmp_path)
+    go(made, tmp_path / "whole")
+    assert Checkpoints(tmp_path / "whole").steps() == [6, 8]
+    shutil.copytree(tmp_path / "whole", run := tmp_path / "x")
+    _, said = go(made, run, resume=True, checkpoint=6)
+    assert "the best model, of step 4, cannot be restored: " in said
+    assert "step-00000004/model.safetensors is missing" in said
+    assert hashes(run) == hashes(tmp_path / "whole")
+
+
+def test_a_step_that_is_named_is_that_one_or_an_error(tmp_path):
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    damage(run / "checkpoints" / "step-00000004", "flip", "model.safetensors")
+    before = files(run)
+    for step, resume, error, told in (
+        (4, True, CheckpointError, r"step-00000004/model\.safetensors is not .* damaged"),
+        (3, True, ConfigError, r"no checkpoint of step 3 in .*; it has 2, 4, 6, 8"),
+        (8, True, ConfigError, r"checkpoint=8 .* train\.steps=8 end there; give more"),
+        (2, False, ConfigError, r"checkpoint=2 is the step to go on from; add --resume"),
+    ):
+        with pytest.raises(error, match=told):
+            go(made, run, resume, step)
+    assert files(run) == before
+
+
+def test_a_run_that_is_killed_while_it_goes_back_can_go_on(tmp_path, monkeypatch):
+    """The newest checkpoints go first, and the log last."""
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
+    real = checkpoint.remove_folder
+
+    def remove(path):
+        if path.name == "step-00000006":
+            raise KeyboardInterrupt
+        real(path)
+
+    monkeypatch.setattr(checkpoint, "remove_folder", remove)
+    with pytest.raises(KeyboardInterrupt):
+        go(made, run, resume=True, checkpoint=2)
+    monkeypatch.undo()
+    assert Checkpoints(run).steps() == [2, 4, 6]
+    go(made, run, resume=True)
+    assert hashes(run) == hashes(tmp_path / "whole")
+    assert losses(run) == losses(tmp_path / "whole")
+
+
+def test_processes_that_are_started_again_do_not_go_back_again(tmp_path, monkeypatch):
+    run, made = kept_run(tmp_path), recipe(tmp_path)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with pytest.raises(ConfigError, match=r"checkpoint=2 .* gone on; add --resume alone"):
+        go(made, run, resume=True, checkpoint=2)

@@ -21,8 +21,8 @@ def test_two_processes_compute_what_one_does(tmp_path):
     asked = [
         ["gradients", {"cases": ["decoder"], "meshes": [[2, 1], [1, 2]], "splits": ["ragged"]}],
         ["slices", {"cases": ["packed window", "masked", "translator"], "ways": [[2, 1, 1]]}],
-        ["save", {"case": "decoder", "mesh": [2, 1], "kind": "muon", "file": f"{tmp_path}/2"}],
-        ["load", {"case": "decoder", "mesh": [1, 2], "kind": "muon", "files": [f"{tmp_path}/2"]}],
+        ["save", {"case": "decoder", "mesh": [2, 1], "kind": "muon", "run": f"{tmp_path}/2"}],
+        ["load", {"case": "decoder", "mesh": [1, 2], "kind": "muon", "runs": [f"{tmp_path}/2"]}],
     ]
     errors, of_slices, _, loaded = launched(2, asked, tmp_path)
     errors |= of_slices
@@ -114,19 +114,19 @@ WORLDS = {"1": (1, [1, 1]), "2": (2, [2, 1]), "4": (4, [4, 1]), "2x2": (4, [2, 2
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_a_checkpoint_of_any_world_size_loads_in_any_other(kind, tmp_path, table):
-    files = {world: str(tmp_path / world) for world in WORLDS}
+    runs = {world: str(tmp_path / world) for world in WORLDS}
     common, saved, loaded = {"case": "encoder-decoder", "kind": kind}, {}, {}
     for count in (1, 2, 4):
         own = {world: mesh for world, (processes, mesh) in WORLDS.items() if processes == count}
-        asked = [["save", common | {"mesh": mesh, "file": files[w]}] for w, mesh in own.items()]
+        asked = [["save", common | {"mesh": mesh, "run": runs[w]}] for w, mesh in own.items()]
         saved |= dict(zip(own, launched(count, asked, tmp_path), strict=True))
     for count in (1, 2, 4):
         own = {world: mesh for world, (processes, mesh) in WORLDS.items() if processes == count}
         asked = [
-            ["load", common | {"mesh": mesh, "files": [*files.values()]}] for mesh in own.values()
+            ["load", common | {"mesh": mesh, "runs": [*runs.values()]}] for mesh in own.values()
         ]
         loaded |= dict(zip(own, launched(count, asked, tmp_path), strict=True))
-    pairs = [loaded[into][files[of]] for of in WORLDS for into in WORLDS]
+    pairs = [loaded[into][runs[of]] for of in WORLDS for into in WORLDS]
     same = sum(bits for bits, _ in pairs)
     losses = [loss for _, loss in pairs]
     table(

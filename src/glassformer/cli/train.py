@@ -57,6 +57,7 @@ def train(
     overrides: Overrides = None,
     run: NewRun = None,
     resume: bool = False,
+    checkpoint: OptionalCount = None,
     processes: OptionalCount = None,
     max_restarts: Index = 0,
     json: Json = False,
@@ -65,6 +66,7 @@ def train(
 
     run: Run folder; default: runs/ and the recipe's name.
     resume: Resume from the newest checkpoint.
+    checkpoint: With --resume, go on from the checkpoint of this step; what came after it goes.
     processes: Train in so many processes of this machine, as torchrun would start them.
     max_restarts: How often they are started again after one of them failed.
     """
@@ -77,6 +79,7 @@ def train(
 
         given = [*([] if recipe is None else [recipe]), *changes, "--run", str(folder)]
         given += ["--resume"] * resume + ["--json"] * json
+        given += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
         sys.exit(launch(["train", *given], processes, max_restarts))
     if recipe is None and resume:
         if not (folder / "recipe.yaml").is_file():
@@ -84,16 +87,15 @@ def train(
         recipe = str(folder / "recipe.yaml")
     if recipe is None and not changes:
         raise ConfigError(
-            "There is nothing to train by; give a recipe (see `glassformer recipe list`) "
-            "or overrides like "
-            "data.train.path=FILE."
+            "There is nothing to train by; give a recipe (see `glassformer recipe list`) or "
+            "overrides like data.train.path=FILE."
         )
     if first_process():  # before PyTorch, which takes two seconds to load
         sys.stderr.write(f"run folder: {folder}\n")
     from glassformer.recipe.recipe import read_recipe
     from glassformer.training import train as train_recipe
 
-    result = train_recipe(read_recipe(recipe, changes), folder, resume)
+    result = train_recipe(read_recipe(recipe, changes), folder, resume, checkpoint=checkpoint)
     _check_end(result)
     if first_process():
         _tell(result, json)

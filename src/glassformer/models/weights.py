@@ -41,15 +41,11 @@ def save_weights(model: Transformer, path: Path) -> None:
     save_tensors(dict(plain_parameters(model)), path)
 
 
-def save_trained(model: Transformer, path: Path) -> None:
-    """Write the parameters that need a gradient and replace `path` atomically."""
-    save_tensors({name: p.detach() for name, p in _trained(model).items()}, path)
-
-
 def save_tensors(
     tensors: dict[str, Tensor], path: Path, about: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors as safetensors, and something about them, and replace `path` atomically."""
+    """Write tensors as safetensors, and replace `path` atomically. `about`: one entry about them,
+    since safetensors writes several in any order."""
     with replacing(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # by umask; safetensors would let only the owner read
@@ -57,7 +53,7 @@ def save_tensors(
             save_file(
                 {name: t.contiguous() for name, t in tensors.items()},
                 temporary,
-                metadata={"format": "pt", **(about or {})},
+                metadata={**(about or {"format": "pt"})},
             )
         except SafetensorError as error:  # it reports a full disk by its own class
             raise CheckpointError(
@@ -151,16 +147,6 @@ def load_weights(model: Transformer, path: Path) -> None:
     """Fill every parameter from the file; CheckpointError: names or shapes differ from the
     model's."""
     _fill(dict(model.named_parameters()), load_tensors(path), path, "it is of another model")
-
-
-def load_trained(model: Transformer, path: Path) -> None:
-    """Fill the parameters that need a gradient from the file; CheckpointError: names or shapes
-    differ from theirs."""
-    _fill(_trained(model), load_tensors(path), path, "it is of another model")
-
-
-def _trained(model: Transformer) -> dict[str, Tensor]:
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def load_trunk(

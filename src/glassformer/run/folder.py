@@ -117,6 +117,7 @@ def train(
     run: str | Path = "runs/last",
     resume: bool = False,
     listener: Listener | None = None,
+    checkpoint: int | None = None,
 ) -> Run:
     """Train by a recipe (a name, a YAML file or its values) with changes such as {"train.steps":
     200} in the folder `run`; returns it opened.
@@ -124,7 +125,8 @@ def train(
     In place of a path, `data.train.path` and those of the other splits take any iterable of dicts,
     such as a list or a `datasets.Dataset`, whose images and audio may be decoded. `listener` is
     called with each line of `metrics.jsonl`, such as {"step": 100, "validation_loss": 1.25}; what
-    it raises ends training, and the run can be resumed.
+    it raises ends training, and the run can be resumed. With `resume`, `checkpoint` names the step
+    to go on from; what came after it goes.
 
     Errors: those of training and of `load`; KeyboardInterrupt after Ctrl-C, when the run is saved
     and can be resumed.
@@ -135,7 +137,7 @@ def train(
     values, rows = with_files(values, Path(run))
     parsed, listeners = Recipe.parse(values), () if listener is None else (listener,)
     with written(rows, Path(run), resume):
-        result = train_run(parsed, Path(run), resume, listeners=listeners)
+        result = train_run(parsed, Path(run), resume, listeners=listeners, checkpoint=checkpoint)
     if result.interrupted is not None:
         raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)

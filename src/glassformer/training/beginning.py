@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, counted
-from glassformer.processes import Processes
+from glassformer.processes import Processes, restarts
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
@@ -45,9 +45,11 @@ def begin(
     say: Callable[[str], None],
     training: ExitStack,
     beginning: ExitStack,
+    checkpoint: int | None = None,
 ) -> Begun:
-    """Begin in the folder `run`, or go on there; the lock is held, and threads are set, until
-    `training` closes, and what is refused until `beginning` closes leaves the folder as it was.
+    """Begin in the folder `run`, or go on there (from the step `checkpoint`); the lock is held,
+    and threads are set, until `training` closes, and what is refused until `beginning` closes
+    leaves the folder as it was.
 
     Errors: see `prepare`; ConfigError for a number of processes that the recipe does not allow.
     """
@@ -55,12 +57,14 @@ def begin(
 
     def first() -> dict[str, Any]:
         own = shared(recipe, processes.count)
+        if checkpoint is not None:
+            _check_named(checkpoint, resume, own.train.steps)
         training.enter_context(held(run, resume))
         beginning.enter_context(unchanged(run))
         task, machine = _opened(own, run, resume, say, training)
         checkpoints = Checkpoints(run)
         checkpoints.sweep()
-        state = checkpoints.first(resume, task.fingerprint, say)
+        state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
         if state.step < task.recipe.train.steps:
             save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
             take_over(run)
@@ -73,6 +77,19 @@ def begin(
     own = shared(recipe, processes.count)
     task, machine = _opened(own, run, True, lambda text: None, training)
     return Begun(task, state, machine)
+
+
+def _check_named(checkpoint: int, resume: bool, steps: int) -> None:
+    """Raise ConfigError for a step that a run does not go on from by its name."""
+    told = f"checkpoint={checkpoint} is the step to go on from"
+    if not resume:
+        raise ConfigError(f"{told}; add --resume (in Python resume=True).")
+    if checkpoint >= steps:
+        raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
+    if restarts() > 0:
+        raise ConfigError(
+            f"{told}, and the processes that were started again have gone on; add --resume alone."
+        )
 
 
 def shared(recipe: Recipe, processes: int) -> Recipe:

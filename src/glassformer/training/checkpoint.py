@@ -2,6 +2,7 @@
 
     RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json
                                      manifest.json
+                                     of a divided model, files of parts: see `part_files`
     RUN/checkpoints/best.json        which step has the best validation score (a hint)
     RUN/checkpoints/.quarantine/     damaged checkpoints, and the reason beside each
 
@@ -12,7 +13,7 @@ The state is small: everything else is a function of (seed, step).
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -33,16 +34,27 @@ from glassformer.files import (
     write_text,
     writing,
 )
-from glassformer.manifest import difference, new_folder
+from glassformer.manifest import (
+    Entry,
+    begin_folder,
+    difference,
+    drop_folder,
+    end_folder,
+    entries,
+    temporary_of,
+)
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_tensors, load_trained, save_tensors, save_trained
+from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import SaveConfig
+from glassformer.shards import local
+from glassformer.training.optimizer import Optimizer
+from glassformer.training.part_files import Part, load_parts, names_in, part_files
 from glassformer.training.retention import kept
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 BEST, QUARANTINE = "best.json", ".quarantine"
-WEIGHTS = "model.safetensors"
-FILES = (WEIGHTS, "optimizer.safetensors", "state.json")
+WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
+"""The stems of the files of tensors, and the state."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +79,10 @@ class State:
 class Checkpoints:
     """The checkpoints of one run folder."""
 
-    def __init__(self, run: Path, keep: SaveConfig | None = None):
+    def __init__(self, run: Path, keep: SaveConfig | None = None, processes: Processes = ALONE):
+        """`processes`: those that save together."""
         self.folder, self.keep = run / "checkpoints", keep or SaveConfig()
+        self.processes = processes
 
     def steps(self) -> list[int]:
         """The steps that have a folder, in order."""
@@ -81,39 +95,68 @@ class Checkpoints:
         """The folder of a step."""
         return self.folder / f"step-{step:08d}"
 
-    def weights(self, step: int) -> Path:
-        """The weights of a step, as they were saved.
+    def weights(self, step: int) -> list[Path]:
+        """The files of the weights of a step, as they were saved.
 
         ConfigError: there is no such step, and which there are; CheckpointError: they are damaged.
         """
+        self._check_there(step)
+        return self.checked(step, WEIGHTS)
+
+    def _check_there(self, step: int) -> None:
         if step not in (steps := self.steps()):
             there = f"it has {', '.join(map(str, steps))}" if steps else "it has none"
             raise ConfigError(
                 f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
             )
-        self.check(step, only=[WEIGHTS])
-        return self.path(step) / WEIGHTS
 
-    def check(self, step: int, only: Collection[str] | None = None) -> None:
-        """Raise CheckpointError unless the files of a step (None: all) are as they were saved."""
-        if found := difference(self.path(step), FILES, only, alone=only is None):
-            raise CheckpointError(f"{found}; the checkpoint is damaged.")
+    def checked(self, step: int, stem: str) -> list[Path]:
+        """Files of a step, as they were saved; CheckpointError: they are damaged, or gone."""
+        files = part_files(self.path(step), stem)
+        names = [file.name for file in files]
+        _raise(difference(self.path(step), names, only=names))
+        return files
 
-    def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
-        """Write a checkpoint as one step; once nothing can undo it, let go of those that are not
-        to be kept.
+    def check(self, step: int) -> None:
+        """Raise CheckpointError unless the files of a step are as they were saved."""
+        _raise(difference(self.path(step), [STATE], alone=True))
+        for stem in (WEIGHTS, OPTIMIZER):
+            part_files(self.path(step), stem)
 
-        CheckpointError: it cannot be written; those before are as they were.
+    def save(self, weights: Part | None, optimizer: Part | None, state: State) -> None:
+        """Write a checkpoint as one step, each process its parts; once nothing can undo it, let go
+        of those that are not to be kept.
+
+        CheckpointError: one of the processes cannot write it; those before are as they were.
         """
-        path = self.path(state.step)
-        tensors = [*optimizer.values(), *(p for p in model.parameters() if p.requires_grad)]
+        path, own = self.path(state.step), {WEIGHTS: weights, OPTIMIZER: optimizer}
+        parts = {stem: part for stem, part in own.items() if part is not None}
+        of = self.processes
+        n_bytes = sum(of.gathered(sum(part.n_bytes for part in parts.values())))
+        try:
+            of.from_first(partial(self._begin, path, n_bytes))
+            written = of.each(partial(_written, path, parts, state if of.first else None))
+            of.from_first(partial(self._end, path, written, state))
+        finally:
+            if of.first:
+                drop_folder(path)
+
+    def _begin(self, path: Path, n_bytes: int) -> None:
         with writing(path):
             make_folder(self.folder)
-            check_room(self.folder, sum(one.nbytes for one in tensors), path)
-        with new_folder(path) as folder:
-            save_trained(model, folder / WEIGHTS)
-            save_tensors(optimizer, folder / "optimizer.safetensors")
-            write_json(folder / "state.json", asdict(state))
+            check_room(self.folder, n_bytes, path)
+            begin_folder(path)
+
+    def _end(self, path: Path, written: Sequence[dict[str, list[Entry]]], state: State) -> None:
+        files = {name: entry for own in written for name, entry in own.items()}
+        with writing(path):
+            for name in files:
+                if not (temporary_of(path) / name).is_file():
+                    raise CheckpointError(
+                        f"Cannot write {path}: another process wrote {name}, which is not seen "
+                        "here; choose a folder that all processes share."
+                    )
+            end_folder(path, files)
         with suppress(OSError, CheckpointError):  # it is tried again after the next save
             self._tidy(state)
 
@@ -141,12 +184,19 @@ class Checkpoints:
         """Remove what a trainer that was killed while saving left behind."""
         sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
 
-    def first(self, resume: bool, data: str, say: Callable[[str], None]) -> State:
-        """Where the newest whole checkpoint stands, or the beginning; ConfigError: it is of other
-        data."""
-        if not (resume and self.steps()):
+    def first(
+        self, resume: bool, data: str, say: Callable[[str], None], named: int | None = None
+    ) -> State:
+        """Where the newest whole checkpoint stands, or the one of the step that is `named`, or the
+        beginning; ConfigError: it is of other data, or there is none of that step."""
+        if named is not None:
+            self._check_there(named)
+            self.check(named)
+            state, passed = self.state(named), {}
+        elif resume and self.steps():
+            state, passed = self.newest()
+        else:
             return State(0, data)
-        state, passed = self.newest()
         if state.data != data:
             raise ConfigError(
                 f"The content of data.train.path is not what {self.folder.parent} was trained on; "
@@ -155,6 +205,14 @@ class Checkpoints:
         for step, reason in passed.items():
             say(f"passed over: {reason} It is kept as {self._quarantine(step, reason)}.")
         return replace(state, between=False)
+
+    def go_on_from(self, step: int) -> None:
+        """Remove the checkpoints after a step, the newest first: a run that is killed meanwhile can
+        still go on."""
+        with writing(self.folder):
+            for later in reversed(self.steps()):
+                if later > step:
+                    remove_folder(self.path(later))
 
     def _quarantine(self, step: int, reason: str) -> Path:
         """Put a damaged checkpoint where it is none, the reason beside it."""
@@ -190,7 +248,7 @@ class Checkpoints:
 
     def state(self, step: int) -> State:
         """The state of a step."""
-        path = self.path(step) / "state.json"
+        path = self.path(step) / STATE
         try:
             state = State(**read_json(path))
         except (OSError, ValueError, TypeError):
@@ -199,22 +257,57 @@ class Checkpoints:
             raise CheckpointError(f"{path} is of step {state.step}; the folder was renamed.")
         return state
 
-    def load(self, step: int, model: Transformer) -> dict[str, Tensor]:
-        """Fill what is trained of the model from a step's checkpoint; returns the optimizer's
-        tensors."""
-        load_trained(model, self.path(step) / WEIGHTS)
-        return load_tensors(self.path(step) / "optimizer.safetensors")
+    def load(self, step: int, model: Transformer, optimizer: Optimizer | None = None) -> None:
+        """Fill this process's part of what is trained of a model, and of its optimizer, from a
+        step's checkpoint; CheckpointError: it is of others."""
+        folder = self.path(step)
+        _fill(model, part_files(folder, WEIGHTS))
+        if optimizer is not None:
+            files = part_files(folder, OPTIMIZER)
+            state = optimizer.blank(names_in(files))
+            load_parts(state, files)
+            optimizer.restore(state)
 
     def load_mean(self, steps: list[int], model: Transformer) -> None:
         """Fill what is trained of the model with the mean of several steps, added up in float64;
         CheckpointError: one of them is damaged."""
-        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         totals: dict[str, Tensor] = {}
         for step in steps:
-            load_trained(model, self.weights(step))
-            for name, parameter in trained.items():
+            _fill(model, self.weights(step))
+            for name, parameter in trained(model).items():
                 value = parameter.detach().cpu().double()
                 totals[name] = totals[name].add_(value) if name in totals else value.clone()
         with no_grad():
-            for name, parameter in trained.items():
+            for name, parameter in trained(model).items():
                 parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))
+
+
+def trained(model: Transformer) -> dict[str, Tensor]:
+    """What a checkpoint holds of a model."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _fill(model: Transformer, files: list[Path]) -> None:
+    load_parts(trained(model), files)
+    for name, parameter in trained(model).items():
+        if not local(parameter).isfinite().all():
+            raise CheckpointError(
+                f"{files[0].parent}: {name} holds values that are not finite; restore it from a "
+                "backup."
+            )
+
+
+def _written(path: Path, parts: dict[str, Part], state: State | None) -> dict[str, list[Entry]]:
+    """Write the files of this process; their sizes and SHA-256."""
+    folder = temporary_of(path)
+    names = [part.save(folder, stem).name for stem, part in parts.items()]
+    if state is not None:
+        write_json(folder / STATE, asdict(state))
+        names.append(STATE)
+    with writing(path):
+        return entries(folder, names)
+
+
+def _raise(found: str | None) -> None:
+    if found is not None:
+        raise CheckpointError(f"{found}; the checkpoint is damaged.")

@@ -7,7 +7,7 @@ In both, by `train.distributed.context`, neighbours read the same rows, and each
 their positions: see `context`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -23,6 +23,7 @@ from glassformer.shards import whole
 from glassformer.tasks.task import Task
 from glassformer.training.context import gather_keys, sliced, slices_of
 from glassformer.training.gradient_sums import GradientSums
+from glassformer.training.part_files import Part, part_of
 
 
 class Division:
@@ -95,12 +96,12 @@ class Division:
             parameter.grad = gradient.view_as(parameter) if here else None
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
-        """The model with all of its weights, in every process, for scores, samples and files."""
+        """The model with all of its weights, in every process, for scores, samples and export."""
         return model
 
-    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors with all of their numbers, in the first process at least."""
-        return tensors
+    def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
+        """What this process writes of tensors in a checkpoint; None: another one does."""
+        return Part(tensors) if self.readers.first else None
 
 
 class Divided(Division):
@@ -111,7 +112,7 @@ class Divided(Division):
     def __init__(self, processes: Processes, mesh: Any, slices: Processes = ALONE):
         from glassformer.training import sharding
 
-        self._mesh, self._sharding, self._processes = mesh, sharding, processes
+        self._mesh, self._sharding = mesh, sharding
         self._model: Transformer | None = None
         group = mesh["replicate", "shard"]._flatten("readers").get_group()
         super().__init__(Processes(*sharding.readers(mesh), group), slices=slices)
@@ -160,10 +161,9 @@ class Divided(Division):
                 targets[name].copy_(whole(value))
         return made
 
-    def whole_state(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def part(self, tensors: Mapping[str, Tensor]) -> Part | None:
         """See `Division`."""
-        found = self._sharding.whole_tensors(tensors)
-        return {name: tensor for name, tensor in found if self._processes.first}
+        return part_of(tensors, self._mesh)
 
 
 UNDIVIDED = Division(ALONE)

@@ -6,7 +6,7 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -33,7 +33,7 @@ from glassformer.shards import local
 from glassformer.signals import interruptions
 from glassformer.training.baselines import recorded, told
 from glassformer.training.beginning import Begun, begin
-from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
 from glassformer.training.job import goes_on, note_error
@@ -65,12 +65,14 @@ def train(
     resume: bool = False,
     progress: Progress | None = None,
     listeners: Sequence[Listener] = (),
+    checkpoint: int | None = None,
 ) -> Result:
-    """Train in the folder `run`, or go on where its newest checkpoint stands.
+    """Train in the folder `run`, or go on where its newest checkpoint stands, or the one of the
+    step `checkpoint`; what came after that step goes.
 
     Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
-    folder that cannot be written.
+    folder that cannot be written, or a named checkpoint that is damaged.
     """
     with joined() as processes, ExitStack() as training:
         if not processes.first:
@@ -78,7 +80,8 @@ def train(
         progress = progress or Progress()
         resume = resume or goes_on(run)
         with ExitStack() as beginning, following(progress.before):
-            begun = begin(recipe, run, resume, processes, progress.message, training, beginning)
+            say = progress.message
+            begun = begin(recipe, run, resume, processes, say, training, beginning, checkpoint)
             if begun.task.recipe.train.tensorboard and processes.first:
                 listeners = [*listeners, training.enter_context(tensorboard(run))]
             going = _Training(begun, run, processes, progress, listeners)
@@ -104,12 +107,14 @@ class _Training:
         self.task, self.machine = begun.task, begun.machine
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
-        self.checkpoints = Checkpoints(run, config.save)
         self.division = division_of(processes, config, self.machine.device)
         self.whole_model: Transformer | None = None
         begin = Start(begun.task, run, processes, self.division, self.machine.device)
         self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.flops = flops(self.task.recipe, self.task.length)
+        saving = processes.apart() if config.save.background else processes
+        self.checkpoints = Checkpoints(run, config.save, saving)
+        self.processes.from_first(lambda: self.checkpoints.go_on_from(self.state.step))
         self.history = History(run, self.state.step, listeners, processes.first)
         self.scores = self.history.scores()
         self.saving = Saving(
@@ -127,7 +132,8 @@ class _Training:
         )
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
-            self._save_by(partial(self.saving.restore, origin=self.origin))
+            restored = lambda: asdict(self.saving.restore(self.state, self.origin))
+            self.state = State(**self.processes.from_first(restored))
         config = self.config
         with (
             interruptions() as signals,
@@ -146,8 +152,8 @@ class _Training:
                     self.sample()
                 if step % config.save.every == 0 or better or last:
                     self.save(better)
-            self._save_by(self.saving.wait)
-            if self.processes.from_first(lambda: self.saving.step != self.state.step):
+            self.state = self.saving.wait(self.state)
+            if self.saving.step != self.state.step:
                 self.save(better=False, stopped=True)  # interrupted between two checkpoints
             interrupted = self.stopping if self.state.step < config.steps else None
             if config.save.average_checkpoints > 1 and not interrupted:
@@ -356,26 +362,16 @@ class _Training:
             raise self._ended(f"After step {self.state.step} weights are not finite")
         step, config = self.state.step, self.config
         between = stopped and step % config.save.every != 0
-        model, optimizer = self._whole(), self.division.whole_state(self.optimizer.state())
-
-        def saved(state: State) -> State:
-            check_there(self.run)
-            return self.saving.save(
-                model,
-                optimizer,
-                replace(state, between=between),
-                self.origin,
-                exported=better or not self.task.validated,
-                last=stopped or step == config.steps,
-            )
-
-        self._save_by(saved)
+        self.processes.from_first(lambda: check_there(self.run))
+        self.state = self.saving.save(
+            self.division.part(trained(self.model)),
+            self.division.part(self.optimizer.state()),
+            replace(self.state, between=between),
+            self.origin,
+            self._whole() if better or not self.task.validated else None,
+            last=stopped or step == config.steps,
+        )
         self._report()
-
-    def _save_by(self, save: Callable[[State], State]) -> None:
-        """Take over the state that the first process goes on with after a save, or before one."""
-        found = self.processes.from_first(lambda: asdict(save(self.state)))
-        self.state = State(**found)
 
     def _report(self) -> None:
         if self.processes.first:

@@ -10,16 +10,24 @@ RUN/README.md                                                  the model card, f
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from glassformer.errors import CheckpointError
 from glassformer.files import write_json, write_text, writing
 from glassformer.finetune.peft_files import CONFIG as ADAPTER_CONFIG
 from glassformer.finetune.peft_files import WEIGHTS as ADAPTER_WEIGHTS
 from glassformer.finetune.peft_files import save_adapter
-from glassformer.layers.lora import adapters
-from glassformer.manifest import NAME, difference, digest, replacing_files, write_manifest
+from glassformer.layers.lora import adapters, plain_parameters
+from glassformer.manifest import NAME, difference, replacing_files, write_manifest
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import check_fit, config_json, read_config, save_weights
+from glassformer.models.weights import (
+    check_fit,
+    config_json,
+    load_tensors,
+    read_config,
+    save_weights,
+)
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
@@ -102,10 +110,11 @@ def export(
     write_text(run / CARD, card(model, task, run, step, scores, origin))
 
 
-def is_exported(run: Path, checkpoint: Path) -> bool:
-    """True if the run folder holds the model of a checkpoint, whole."""
-    try:
-        whole = difference(run, MODEL, only=MODEL) is None and (run / CARD).is_file()
-        return whole and digest(run / WEIGHTS) == digest(checkpoint / WEIGHTS)
-    except OSError:
+def is_exported(run: Path, model: Transformer) -> bool:
+    """True if the run folder holds this model, whole."""
+    if difference(run, MODEL, only=MODEL) is not None or not (run / CARD).is_file():
         return False
+    found, wanted = load_tensors(run / WEIGHTS), dict(plain_parameters(model))
+    return found.keys() == wanted.keys() and all(
+        torch.equal(one.to(wanted[name].device), wanted[name]) for name, one in found.items()
+    )

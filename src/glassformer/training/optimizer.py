@@ -88,7 +88,8 @@ class Optimizer:
                     f"The optimizer state {key!r} does not fit this model; it is of another run."
                 )
             one = by_name[name].detach()
-            found[key] = torch.zeros(()) if role == "step" else torch.zeros_like(one)
+            step = torch.zeros((), dtype=torch.float32)
+            found[key] = step if role == "step" else torch.zeros_like(one)
         return found
 
     def restore(self, state: dict[str, Tensor]) -> None:

@@ -1,6 +1,7 @@
-"""Tensors of a divided model in one safetensors file for each process of a copy, which any other
-division reads.
+"""Tensors in one safetensors file, or in one for each process of a copy of a divided model; any
+division reads either.
 
+    model.safetensors                     whole tensors
     model-00002-of-00004.safetensors      the parts of one process, each under its tensor's name
         metadata "parts": {"name": [[shape of the whole tensor], [where the part begins]]}
 
@@ -14,68 +15,96 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
 
-from glassformer.errors import CheckpointError, counted
+from glassformer.errors import CheckpointError
+from glassformer.files import writing
 from glassformer.models.weights import save_tensors
 from glassformer.shards import box, cut_names, local
 
-NAME = re.compile(r"(.+)-(\d{5,})-of-(\d{5,})\.safetensors")
+NAME = re.compile(r"(.+?)(?:-(\d{5,})-of-(\d{5,}))?\.safetensors")
+Where = tuple[list[int], list[int]]
+"""The shape of a whole tensor, and where a part of it begins."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a process writes of some tensors: file `number` of `count`; of one file, whole
+    tensors."""
+
+    tensors: Mapping[str, Tensor]
+    where: Mapping[str, Where] = field(default_factory=dict)
+    number: int = 0
+    count: int = 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of its numbers."""
+        return sum(one.nbytes for one in self.tensors.values())
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Part":
+        """The same place with other numbers."""
+        return replace(self, tensors=tensors)
+
+    def save(self, folder: Path, stem: str) -> Path:
+        """Write its file, which is not there yet; CheckpointError: it cannot be written."""
+        path = part_path(folder, stem, self.number, self.count)
+        with writing(path):
+            path.touch(exist_ok=False)  # two processes never write one file
+        about = {"parts": json.dumps(self.where, sort_keys=True)} if self.count > 1 else None
+        save_tensors({name: one.detach() for name, one in self.tensors.items()}, path, about)
+        return path
 
 
 class Piece(NamedTuple):
-    """A part of a tensor in an open file: where it begins in the whole tensor, and its lengths."""
+    """A part of a tensor in an open file: where it begins in the whole tensor, and its numbers."""
 
-    file: Any
     begins: list[int]
-    lengths: list[int]
+    numbers: Tensor
 
 
-def part_path(folder: Path, stem: str, number: int, count: int) -> Path:
-    """The file of one of `count` processes."""
-    return folder / f"{stem}-{number + 1:05d}-of-{count:05d}.safetensors"
-
-
-def save_parts(
-    tensors: Mapping[str, Tensor], mesh: DeviceMesh, folder: Path, stem: str
-) -> Path | None:
-    """Write the parts that this process answers for, those of which it is the first along every
-    axis of the mesh that does not cut the tensor; None: it is a copy of another process."""
-    names = mesh.mesh_dim_names or ()
-    at = {name: mesh.get_local_rank(name) for name in names}
-    if at["replicate"]:
+def part_of(tensors: Mapping[str, Tensor], mesh: Any) -> Part | None:
+    """The parts that this process of a mesh answers for, those of which it is the first along every
+    axis that does not cut the tensor; None: it is a copy of another process."""
+    at = {name: mesh.get_local_rank(name) for name in mesh.mesh_dim_names}
+    if any(rank for name, rank in at.items() if name not in ("shard", "tensor")):
         return None
-    behind = {name for name in names if at[name]}
+    behind = {name for name, rank in at.items() if rank}
     own: dict[str, Tensor] = {}
-    where: dict[str, tuple[list[int], list[int]]] = {}
+    where: dict[str, Where] = {}
     for name, tensor in tensors.items():
         if not behind - cut_names(tensor):
             begins, lengths = box(tensor)
             if 0 not in lengths:
-                own[name], where[name] = local(tensor).detach(), ([*tensor.shape], begins)
+                own[name], where[name] = local(tensor), ([*tensor.shape], begins)
     shard, tensor = mesh["shard"].size(), mesh["tensor"].size()
-    path = part_path(folder, stem, at["shard"] * tensor + at["tensor"], shard * tensor)
-    save_tensors(own, path, {"parts": json.dumps(where)})
-    return path
+    return Part(own, where, at["shard"] * tensor + at["tensor"], shard * tensor)
+
+
+def part_path(folder: Path, stem: str, number: int, count: int) -> Path:
+    """The file of one of `count` processes."""
+    name = stem if count == 1 else f"{stem}-{number + 1:05d}-of-{count:05d}"
+    return folder / f"{name}.safetensors"
 
 
 def part_files(folder: Path, stem: str) -> list[Path]:
     """The files of all processes; CheckpointError: one is missing, or there are of two saves."""
-    found = [path for path in folder.iterdir() if (m := NAME.fullmatch(path.name)) and m[1] == stem]
-    counts = {int(path.stem.rpartition("-")[2]) for path in found}
-    if len(counts) != 1 or {*found} != {
-        part_path(folder, stem, number, count) for count in counts for number in range(count)
-    }:
-        raise CheckpointError(
-            f"{folder} has {counted(len(found), 'file')} {stem}-*-of-*.safetensors, which are not "
-            "all of one save; restore the others, or load another checkpoint."
-        )
+    found: dict[Path, int] = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if (match := NAME.fullmatch(path.name)) and match[1] == stem:
+            found[path] = int(match[3] or 1)
+    count = max(found.values(), default=1)
+    all_of_one = {part_path(folder, stem, number, count) for number in range(count)}
+    for path in sorted(all_of_one - found.keys()):
+        raise CheckpointError(f"{path} is missing; the checkpoint is damaged.")
+    for path in sorted(found.keys() - all_of_one):
+        raise CheckpointError(f"{path} is of another save; the checkpoint is damaged.")
     return sorted(found)
 
 
@@ -92,70 +121,86 @@ def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
     CheckpointError: a file that cannot be read, or tensors of other names, shapes or types, or with
     numbers that no file has.
     """
+    files = [*files]
+    folder = files[0].parent
     with ExitStack() as opened:
         pieces, shapes = _pieces(files, opened)
-        _check_names(targets.keys(), pieces.keys())
+        for name in sorted(targets.keys() - pieces.keys()):
+            raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
+        for name in sorted(pieces.keys() - targets.keys()):
+            raise CheckpointError(
+                f"{folder} holds {name}, which this model does not have; it is of another model."
+            )
         for name, target in targets.items():
             if shapes[name] != [*target.shape]:
                 raise CheckpointError(
-                    f"{name} has the shape {tuple(shapes[name])} in the checkpoint and "
+                    f"{name} has the shape {tuple(shapes[name])} in {folder} and "
                     f"{tuple(target.shape)} in this model; it is of another model."
                 )
-            _fill(name, target, pieces[name])
+            for piece in pieces[name]:
+                if piece.numbers.dtype != target.dtype:
+                    raise CheckpointError(
+                        f"{name} holds {piece.numbers.dtype} in {folder} and {target.dtype} in "
+                        "this model; it is of another model."
+                    )
+            _fill(name, target, pieces[name], folder)
 
 
 def _pieces(
     files: Iterable[Path], opened: ExitStack
 ) -> tuple[dict[str, list[Piece]], dict[str, list[int]]]:
-    """The pieces and the whole shape of each tensor, from the files' headers."""
+    """The pieces and the whole shape of each tensor, mapped from the files."""
     pieces: dict[str, list[Piece]] = defaultdict(list)
     shapes: dict[str, list[int]] = {}
     for path in files:
         try:
             file = opened.enter_context(safe_open(path, framework="pt"))
-            for name, (shape, begins) in json.loads(file.metadata()["parts"]).items():
-                shapes[name] = shape
-                pieces[name].append(Piece(file, begins, file.get_slice(name).get_shape()))
-        except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+            where = json.loads((file.metadata() or {}).get("parts", "null"))
+            names = file.keys()  # `file` itself is no iterable of them
+            for name in names:
+                numbers = file.get_tensor(name)
+                lengths = [*numbers.shape]
+                shape, begins = (lengths, [0] * len(lengths)) if where is None else where[name]
+                if not _is_inside(begins, lengths, shape):
+                    raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
+                if shapes.setdefault(name, shape) != shape:
+                    raise ValueError(f"{name} has the shape {shape} and {shapes[name]} elsewhere")
+                pieces[name].append(Piece(begins, numbers))
+        except (
+            *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
+            *(KeyError, AttributeError, RecursionError, OverflowError),
+        ) as error:
             raise CheckpointError(
                 f"{path} is not a readable file of parts ({error}); it may be cut short."
             ) from None
     return pieces, shapes
 
 
-def _check_names(wanted: Iterable[str], there: Iterable[str]) -> None:
-    lacking, more = {*wanted} - {*there}, {*there} - {*wanted}
-    for name in sorted(lacking):
-        raise CheckpointError(f"The checkpoint lacks {name}; it is of another model.")
-    for name in sorted(more):
-        raise CheckpointError(
-            f"The checkpoint holds {name}, which this model does not have; it is of another model."
-        )
+def _is_inside(begins: list[int], lengths: list[int], shape: list[int]) -> bool:
+    return len(begins) == len(lengths) == len(shape) and all(
+        0 <= begin <= whole - length
+        for begin, length, whole in zip(begins, lengths, shape, strict=True)
+    )
 
 
-def _fill(name: str, target: Tensor, pieces: Iterable[Piece]) -> None:
+def _fill(name: str, target: Tensor, pieces: Iterable[Piece], folder: Path) -> None:
     """Copy to a part what it shares with each piece; each number is in one of them."""
     begins, lengths = box(target)
     part, copied = local(target), 0
     for piece in pieces:
         first = [max(pair) for pair in zip(begins, piece.begins, strict=True)]
-        ends = zip(begins, lengths, piece.begins, piece.lengths, strict=True)
+        ends = zip(begins, lengths, piece.begins, piece.numbers.shape, strict=True)
         last = [min(a + m, b + n) for a, m, b, n in ends]
         if any(a >= b for a, b in zip(first, last, strict=True)):
             continue
         spans = [*zip(first, last, strict=True)]
         there = tuple(slice(a - o, b - o) for (a, b), o in zip(spans, piece.begins, strict=True))
         here = tuple(slice(a - o, b - o) for (a, b), o in zip(spans, begins, strict=True))
-        found = piece.file.get_slice(name)[there] if there else piece.file.get_tensor(name)
-        if found.dtype != target.dtype:
-            raise CheckpointError(
-                f"{name} holds {found.dtype} in the checkpoint and {target.dtype} in this model; "
-                "it is of another model."
-            )
+        found = piece.numbers[there]
         part[here] = found.to(part.device)
         copied += found.numel()
     if copied != part.numel():
         raise CheckpointError(
-            f"The checkpoint has {copied:,} of the {part.numel():,} numbers of {name} that this "
-            "process needs; a file is of another save."
+            f"{folder} has {copied:,} of the {part.numel():,} numbers of {name} that this process "
+            "needs; a file is of another save."
         )

@@ -1,8 +1,10 @@
 """Saves while training goes on: checkpoints, and the best model in the run folder.
 
-A save that the disk refuses costs nothing but itself: the run is told, goes on, and tries again at
-the next one. In the background, a save begins with a copy of what it writes, and a thread writes
-it; its error comes where the run waits for it: before the next save, and at the end.
+All processes of a run save together, each what it answers for; the first one does the rest. A save
+that the disk refuses to one of them costs nothing but itself: the run is told, goes on, and tries
+again at the next one. In the background, a save begins with a copy of what it writes, and a thread
+of each process writes it; its error comes where the run waits for it: before the next save, and at
+the end.
 """
 
 import copy
@@ -14,13 +16,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ElsewhereError
 from glassformer.models.transformer import Transformer
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import WEIGHTS, Checkpoints, State
 from glassformer.training.history import History
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import export, is_exported
+from glassformer.training.part_files import Part
 from glassformer.training.report import write_report
 from glassformer.training.start import model_to_fill
 
@@ -40,6 +43,7 @@ class Saving:
         say: Callable[[str], None],
     ):
         self.run, self.task, self.checkpoints = checkpoints.folder.parent, task, checkpoints
+        self._processes = checkpoints.processes
         self.history, self.say, self.step = history, say, begin.step
         self._best = begin.best_step, begin.best_score
         self._under_way: tuple[State, Future[None]] | None = None
@@ -48,24 +52,23 @@ class Saving:
 
     def save(
         self,
-        model: Transformer,
-        optimizer: dict[str, Tensor],
+        weights: Part | None,
+        optimizer: Part | None,
         state: State,
         origin: Origin,
-        exported: bool,
+        exported: Transformer | None,
         last: bool = False,
     ) -> State:
         """Save a checkpoint, then the model itself if it is `exported`; gives the state to go on
         with (see `wait`)."""
-        state = self.wait(state)
+        state, begin = self.wait(state), _at_once
+        exported = exported if self._processes.first else None
         if self.checkpoints.keep.background and not last:
-            model, optimizer = copy_of(model), {name: _copied(t) for name, t in optimizer.items()}
+            weights, optimizer, exported = snapshot(weights, optimizer, exported)
             self._thread = self._thread or ThreadPoolExecutor(1, "saving")
             begin = self._thread.submit
-        else:
-            begin = _at_once
         scores = self.history.scores(state.step) if exported else {}
-        write = partial(self._write, model, optimizer, state, scores, origin, exported)
+        write = partial(self._write, weights, optimizer, state, scores, origin, exported)
         self._under_way = state, begin(write)
         return state if self._thread and not last else self.wait(state, last)
 
@@ -80,9 +83,9 @@ class Saving:
         (saved, writing), self._under_way = self._under_way, None
         try:
             writing.result()
-        except CheckpointError as error:
+        except (CheckpointError, ElsewhereError) as error:
             self._refused += 1
-            if last:
+            if last or (self._refused == REFUSALS and not self._processes.first):
                 raise
             if self._refused == REFUSALS:
                 raise CheckpointError(
@@ -116,19 +119,24 @@ class Saving:
 
     def _write(
         self,
-        model: Transformer,
-        optimizer: dict[str, Tensor],
+        weights: Part | None,
+        optimizer: Part | None,
         state: State,
         scores: dict[str, Any],
         origin: Origin,
-        exported: bool,
+        exported: Transformer | None,
     ) -> None:
-        self.history.sync()  # no checkpoint is newer than the log
-        self.checkpoints.save(model, optimizer, state)
+        self._processes.from_first(self.history.sync)  # no checkpoint is newer than the log
+        self.checkpoints.save(weights, optimizer, state)
         self.step = state.step
-        if exported:
+        self._processes.from_first(partial(self._export, exported, state, scores, origin))
+
+    def _export(
+        self, exported: Transformer | None, state: State, scores: dict[str, Any], origin: Origin
+    ) -> None:
+        if exported is not None:
             self._unexported = True
-            export(model, self.task, self.run, state.step, scores, origin)
+            export(exported, self.task, self.run, state.step, scores, origin)
         elif self._unexported:
             self.export_best(state, origin)
         self._unexported = False
@@ -157,26 +165,36 @@ class Saving:
         step = state.best_step if self.task.validated else state.step
         if step is None:
             return
-        recipe, folder = self.task.recipe, self.checkpoints.path(step)
-        if not recipe.train.finetune.partial and is_exported(self.run, folder):
-            return
-        self.checkpoints.check(step, [WEIGHTS])
-        best = model_to_fill(recipe, self.run, state.base)
+        self.checkpoints.checked(step, WEIGHTS)
+        best = model_to_fill(self.task.recipe, self.run, state.base)
         self.checkpoints.load(step, best)
-        export(best, self.task, self.run, step, self.history.scores(step), origin)
+        if self.task.recipe.train.finetune.partial or not is_exported(self.run, best):
+            export(best, self.task, self.run, step, self.history.scores(step), origin)
 
 
-def copy_of(model: Transformer) -> Transformer:
-    """The model as it is now, in the CPU's memory."""
+def snapshot(
+    weights: Part | None, optimizer: Part | None, model: Transformer | None
+) -> tuple[Part | None, Part | None, Transformer | None]:
+    """What is to be written as it is now, in the CPU's memory; what is there twice, once."""
+    copies: dict[int, Tensor] = {}
+
+    def copied(tensor: Tensor) -> Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().to("cpu", copy=True)
+        return copies[id(tensor)]
+
+    def part(one: Part | None) -> Part | None:
+        return one and one.with_tensors({name: copied(own) for name, own in one.tensors.items()})
+
+    return part(weights), part(optimizer), model and _copy_of(model, copied)
+
+
+def _copy_of(model: Transformer, copied: Callable[[Tensor], Tensor]) -> Transformer:
     memo: dict[int, Any] = {
-        id(one): nn.Parameter(_copied(one), one.requires_grad) for one in model.parameters()
+        id(one): nn.Parameter(copied(one), one.requires_grad) for one in model.parameters()
     }
-    memo |= {id(one): _copied(one) for one in model.buffers()}
+    memo |= {id(one): copied(one) for one in model.buffers()}
     return copy.deepcopy(model, memo)
-
-
-def _copied(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True)
 
 
 def _at_once(write: Callable[[], None]) -> Future[None]:
@@ -184,6 +202,6 @@ def _at_once(write: Callable[[], None]) -> Future[None]:
     done: Future[None] = Future()
     try:
         done.set_result(write())
-    except CheckpointError as error:
+    except (CheckpointError, ElsewhereError) as error:
         done.set_exception(error)
     return done

@@ -11,7 +11,7 @@ its number of targets before.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -23,7 +23,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
-from glassformer.shards import is_divided, local, whole
+from glassformer.shards import is_divided, local
 from glassformer.training.tensor_parallel import divide_blocks, stacks
 
 AXES = ("replicate", "shard", "tensor")
@@ -106,13 +106,6 @@ def forget_unread(model: Transformer, mesh: DeviceMesh) -> None:
         all_reduce(read, group=mesh.get_group(axis))
     for parameter, anywhere in zip(gradients, read.tolist(), strict=True):
         parameter.grad = gradients[parameter] if anywhere else None
-
-
-def whole_tensors(divided: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Each tensor whole, on the CPU, one after the other; all processes must ask for all of them,
-    and only the first needs to keep them."""
-    for name, tensor in divided.items():
-        yield name, whole(tensor).detach().cpu()
 
 
 def bytes_here(tensors: Iterable[Tensor]) -> int:

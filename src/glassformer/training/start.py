@@ -51,7 +51,7 @@ class Start:
         self.division.place(model, None if state.step else train.seed, self.device)
         optimizer = Optimizer(model, train.optimizer, self.division.copies)
         if state.step:
-            optimizer.restore(Checkpoints(self.run).load(state.step, model))
+            Checkpoints(self.run).load(state.step, model, optimizer)
             say(f"resuming at step {state.step}")
         elif train.init_from is not None:
             say(_beginning(train, model))
@@ -121,10 +121,10 @@ def model_at(
     ConfigError: there is no checkpoint of that step; CheckpointError: it is damaged.
     """
     checkpoints = Checkpoints(run)
-    weights = checkpoints.weights(step)
+    checkpoints.weights(step)
     if recipe is None or not recipe.train.finetune.partial:
         model = Transformer(config, seed=None, device=device)
-        load_weights(model, weights)
+        checkpoints.load(step, model)
     else:
         model = model_to_fill(recipe, run, checkpoints.state(step).base, device)
         checkpoints.load(step, model)

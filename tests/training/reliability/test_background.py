@@ -9,9 +9,10 @@ import torch
 
 from glassformer.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig, SaveConfig
-from glassformer.training import checkpoint, saving
-from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training import saving
+from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.optimizer import Optimizer
+from glassformer.training.part_files import Part
 from glassformer.training.saving import Saving
 from small_runs import go, hashes, losses, recipe
 
@@ -38,38 +39,40 @@ def under_way(tmp_path) -> Saving:
 @pytest.fixture
 def held(monkeypatch) -> threading.Event:
     """The writer waits for this event before its first byte."""
-    event, real = threading.Event(), checkpoint.save_trained
+    event, real = threading.Event(), Part.save
 
     def waits(*arguments):
         assert event.wait(60)
-        real(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(checkpoint, "save_trained", waits)
+    monkeypatch.setattr(Part, "save", waits)
     return event
 
 
 def snapshots(one: Saving, event: threading.Event, n: int) -> int:
     """How many saves have the state of their own step, though weights, optimizer and counters go on
     before the first byte is written."""
-    trained = model(0)
-    optimizer = Optimizer(trained, OptimizerConfig())
+    made = model(0)
+    optimizer = Optimizer(made, OptimizerConfig())
     state, same = State(0, "d"), 0
     for step in range(1, n + 1):
-        for parameter in trained.parameters():
+        for parameter in made.parameters():
             parameter.grad = torch.full_like(parameter, step)
         optimizer.step(1.0)
-        wanted = {name: p.detach().clone() for name, p in trained.named_parameters()}
+        wanted = {name: p.detach().clone() for name, p in made.named_parameters()}
         moments = {name: value.clone() for name, value in optimizer.state().items()}
         event.clear()
         state = State(step, "d", tokens=step)
-        one.save(trained, optimizer.state(), state, origin=None, exported=False)
+        weights, now = Part(trained(made)), Part(optimizer.state())
+        one.save(weights, now, state, origin=None, exported=None)
         with torch.no_grad():
-            for tensor in (*trained.parameters(), *optimizer.state().values()):
+            for tensor in (*made.parameters(), *optimizer.state().values()):
                 tensor.add_(1)
         event.set()
         one.wait(state)
-        found, restored = model(0), Optimizer(model(0), OptimizerConfig())
-        restored.restore(one.checkpoints.load(step, found))
+        found = model(0)
+        restored = Optimizer(found, OptimizerConfig())
+        one.checkpoints.load(step, found, restored)
         same += (
             one.checkpoints.state(step) == state
             and all(torch.equal(p, wanted[name]) for name, p in found.named_parameters())
@@ -92,7 +95,7 @@ def test_two_hundred_snapshots(under_way, held, table):
 
 
 def test_without_a_copy_later_weights_would_be_saved(under_way, held, monkeypatch):
-    monkeypatch.setattr(saving, "copy_of", lambda model: model)
+    monkeypatch.setattr(saving, "snapshot", lambda *parts: parts)
     assert snapshots(under_way, held, 2) == 0
 
 
@@ -109,7 +112,8 @@ def test_one_at_a_time(under_way, held, monkeypatch):
     monkeypatch.setattr(Checkpoints, "save", save)
     state = State(0, "d")
     for step in (1, 2, 3):
-        state = under_way.save(model(step), {}, State(step, "d"), origin=None, exported=False)
+        weights = Part(trained(model(step)))
+        state = under_way.save(weights, None, State(step, "d"), origin=None, exported=None)
     under_way.wait(state)
     assert together == [1, 1, 2, 2, 3, 3]
 

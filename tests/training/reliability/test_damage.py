@@ -11,37 +11,40 @@ import pytest
 import torch
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.checkpoint import FILES, Checkpoints, State
+from glassformer.training.checkpoint import Checkpoints, State
 
-from .small import model
+from .small import model, saved
 
-NAMES = (*FILES, "manifest.json")
 N_QUICK, N = 24, 2000
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 def flip(folder: Path, draw: random.Random) -> None:
-    file = folder / draw.choice(NAMES)
+    file = folder / draw.choice(names(folder))
     content = bytearray(file.read_bytes())
     content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
     file.write_bytes(content)
 
 
 def truncate(folder: Path, draw: random.Random) -> None:
-    file = folder / draw.choice(NAMES)
+    file = folder / draw.choice(names(folder))
     content = file.read_bytes()
     file.write_bytes(content[: draw.randrange(len(content))])
 
 
 def zero(folder: Path, draw: random.Random) -> None:
     """A sector that was never written."""
-    file = folder / draw.choice(NAMES)
+    file = folder / draw.choice(names(folder))
     content = file.read_bytes()
     at = draw.randrange(len(content))
     file.write_bytes(content[:at] + bytes(len(content) - at))
 
 
 def swap(folder: Path, draw: random.Random) -> None:
-    one, other = (folder / name for name in draw.sample(NAMES, 2))
+    one, other = (folder / name for name in draw.sample(names(folder), 2))
     one.rename(folder / "kept")
     other.rename(one)
     (folder / "kept").rename(other)
@@ -49,16 +52,16 @@ def swap(folder: Path, draw: random.Random) -> None:
 
 def swap_with_another_step(folder: Path, draw: random.Random) -> None:
     """A whole file, of the right name, of the step before."""
-    name = draw.choice(NAMES)
+    name = draw.choice(names(folder))
     shutil.copy(folder.parent / "step-00000003" / name, folder / name)
 
 
 def delete(folder: Path, draw: random.Random) -> None:
-    (folder / draw.choice(NAMES)).unlink()
+    (folder / draw.choice(names(folder))).unlink()
 
 
 def duplicate(folder: Path, draw: random.Random) -> None:
-    name = draw.choice(NAMES)
+    name = draw.choice(names(folder))
     shutil.copy(folder / name, folder / f"copy of {name}")
 
 
@@ -72,12 +75,12 @@ def add(folder: Path, draw: random.Random) -> None:
 
 
 def append(folder: Path, draw: random.Random) -> None:
-    with (folder / draw.choice(NAMES)).open("ab") as file:
+    with (folder / draw.choice(names(folder))).open("ab") as file:
         file.write(draw.choice([b"\0", b"\n", b" ", b"}"]))
 
 
 def replace_by_a_folder(folder: Path, draw: random.Random) -> None:
-    name = draw.choice(NAMES)
+    name = draw.choice(names(folder))
     (folder / name).unlink()
     (folder / name).mkdir()
 
@@ -93,11 +96,12 @@ HOW = (
 )
 
 
-@pytest.fixture
-def run(tmp_path) -> Path:
+@pytest.fixture(params=[1, 2], ids=["whole", "in parts"])
+def run(tmp_path, request) -> Path:
+    """Saved by one process, or by two."""
     for step in (3, 7):
         tensors = {"a:b": torch.full((5,), step)}
-        Checkpoints(tmp_path).save(model(step), tensors, State(step, "d"))
+        saved(Checkpoints(tmp_path), model(step), tensors, State(step, "d"), request.param)
     return tmp_path
 
 
@@ -143,7 +147,7 @@ def test_damage_is_found_told_and_put_aside(run):
 def test_the_name_of_a_step_is_never_another_one(run):
     checkpoints = Checkpoints(run)
     flip(checkpoints.path(7), random.Random(2))
-    (checkpoints.path(7) / "model.safetensors").write_bytes(b"")
+    min(checkpoints.path(7).glob("model*")).write_bytes(b"")
     for _ in range(2):
         with pytest.raises(CheckpointError, match="step-00000007"):
             checkpoints.weights(7)
@@ -159,7 +163,7 @@ def test_what_is_put_aside_twice_is_there_twice(run):
     for _ in range(2):
         (checkpoints.path(7) / "state.json").write_text("{}")
         checkpoints.first(resume=True, data="d", say=lambda text: None)
-        checkpoints.save(model(7), {}, State(7, "d"))
+        saved(checkpoints, model(7), {}, State(7, "d"))
     names = {path.name for path in (checkpoints.folder / ".quarantine").iterdir()}
     assert names == {
         *("step-00000007-1", "step-00000007-1.txt", "step-00000007-2", "step-00000007-2.txt")

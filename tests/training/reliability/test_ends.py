@@ -92,7 +92,7 @@ def told(lines: Iterator[list[str]], pids: dict[int, int], steps: int) -> int:
     raise AssertionError(f"the run ended at step {step}")
 
 
-def recipe_file(folder: Path, steps: int) -> Path:
+def recipe_file(folder: Path, steps: int, shard: int = 1) -> Path:
     made = values(
         folder,
         model={"dropout": 0.1},
@@ -100,7 +100,8 @@ def recipe_file(folder: Path, steps: int) -> Path:
             "steps": steps,
             "save.every": 5,
             "evaluate.every": 20,
-            "distributed.deterministic": True,
+            "distributed.deterministic": shard == 1,
+            "distributed.shard": shard,
             "micro_batches": 2,
             "threads": 1,
             "workers": 1,
@@ -153,9 +154,11 @@ def test_signals_stop_all_processes_at_a_checkpoint(tmp_path, table):
 @pytest.mark.slow
 @pytest.mark.reliability
 @pytest.mark.timeout(1500)
-def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, table):
-    """F2: a random one of two is killed, 20 times in one run."""
-    recipe, draw, pids = recipe_file(tmp_path, 200), random.Random(0), dict[int, int]()
+@pytest.mark.parametrize("shard", [1, 2])
+def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, table, shard):
+    """F2: a random one of two is killed, 20 times in one run; the model is whole, or divided and
+    saved in parts."""
+    recipe, draw, pids = recipe_file(tmp_path, 200, shard), random.Random(0), dict[int, int]()
     with training(recipe, tmp_path / "whole") as (process, lines):
         assert [line for line in lines if line == ["step", "200"]]
         assert process.wait() == 0
@@ -169,7 +172,8 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
         assert process.wait() == 0, process.stderr.read().decode()
     assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-    table("F2", "20 kills of a random one of two processes: ended with the same hash")
+    how = "a whole model" if shard == 1 else "a divided model"
+    table("F2", f"20 kills of a random one of two processes of {how}: ended with the same hash")
 
 
 @pytest.mark.slow

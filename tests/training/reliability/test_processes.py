@@ -2,17 +2,19 @@
 scores in any."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from glassformer.recipe.recipe import Recipe
+from glassformer.training.checkpoint import Checkpoints
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import go, hashes, laid, losses, pair_recipe, recipe
 from small_senses import picture_recipe
 from small_tasks import class_recipe, masked_recipe, tag_recipe
-from torchrun import train_together
+from torchrun import torchrun, train_together
 
 IN_ORDER = {
     "train.distributed.deterministic": True,
@@ -106,6 +108,56 @@ def test_divided_models_learn_what_whole_ones_do(tmp_path, table):
     table(
         "F1", f"{len(made)} kinds of runs divided in 5 ways: losses differ by {worst:.1e} at most"
     )
+
+
+IN_PARTS = """
+import json, sys
+from pathlib import Path
+from glassformer.errors import CheckpointError
+from glassformer.recipe.recipe import Recipe
+from glassformer.training import train
+from glassformer.training.part_files import Part
+
+run, values, refused, checkpoint = json.loads(sys.argv[1])
+real = Part.save
+def save(self, folder, stem):
+    if self.number == 3 and folder.name == f".tmp-step-{refused:08d}":
+        raise CheckpointError("Cannot write the last part.")
+    return real(self, folder, stem)
+Part.save = save
+train(Recipe.parse(values), Path(run), checkpoint is not None, checkpoint=checkpoint)
+"""
+"""A run; the last process cannot write the step `refused`."""
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+def test_a_divided_model_is_saved_in_parts(tmp_path, table):
+    """B2, B4: the same bits in the background, on from a named step, and after a save that one of
+    four processes could not write; quick: `test_refusals.py`, `test_checkpoint.py`."""
+    saves = {"train.save.every": 1, "train.save.keep_last": 9, "train.evaluate.every": 2}
+    divided = {"deterministic": False, "shard": 2, "tensor": 2}
+    made = laid(recipe(tmp_path).values(), {**IN_ORDER, **saves, "train.distributed": divided})
+    beside = laid(made, {"train.save.background": True})
+    wanted, runs = tmp_path / "foreground", {"background": (beside, 0, None)}
+    runs |= {"refused": (made, 3, None), "refused beside": (beside, 3, None)}
+    runs |= {"named": (made, 0, 2), "named beside": (beside, 0, 2)}
+    for name, (values, refused, checkpoint) in {"foreground": (made, 0, None), **runs}.items():
+        folder = tmp_path / name
+        if checkpoint is not None:
+            shutil.copytree(wanted, folder)
+        given = json.dumps([str(folder), values, refused, checkpoint])
+        done = torchrun(4, "-c", IN_PARTS, given)
+        assert done.returncode == 0, done.stderr
+        told = done.stderr.count("refused to save (1 in a row; 3 end the run): Cannot write the")
+        assert told == bool(refused)
+        assert hashes(folder) == hashes(wanted)
+        assert losses(folder) == losses(wanted)
+        assert Checkpoints(folder).steps() == [n for n in range(1, 7) if n != refused]
+        for step in Checkpoints(folder).steps():
+            Checkpoints(folder).check(step)
+            assert len([*Checkpoints(folder).path(step).glob("*-of-00004.*")]) == 8
+    table("B4", f"4 processes, a file each: {len(runs)} ways to save end in the same bits")
 
 
 def run(folder, way, name, one, shard, tensor, resume=False, stop=None):

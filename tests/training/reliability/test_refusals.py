@@ -13,14 +13,19 @@ from types import SimpleNamespace
 import pytest
 from safetensors import SafetensorError
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ElsewhereError
 from glassformer.files import sweep
+from glassformer.manifest import temporary_of
 from glassformer.models import weights
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.recipe.train import SaveConfig
+from glassformer.training import checkpoint
+from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.model_files import check_model
 from glassformer.training.run_folder import is_own
 from glassformer.training.saving import Saving
 from small_runs import go, hashes, losses, recipe
+
+from .small import model, saved
 
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 CALLS = (
@@ -124,6 +129,51 @@ def test_a_refused_call_costs_one_save(tmp_path):
     assert counts["told"] > 3
 
 
+def refused_in_parts(folder: Path, number: int, every: int) -> Counter[str]:
+    """Refuse each `every`-th call of a save by two processes: both have saved, or none has."""
+    counts, at = Counter(), 0
+    checkpoints = Checkpoints(folder, SaveConfig(keep_last=1))
+    while not counts["past the last"]:
+        at += every
+        assert not any(saved(checkpoints, model(3), {}, State(3, "d"), 2))
+        with refusing(number) as system:
+            system.at, system.armed = at, True
+            ends = saved(checkpoints, model(7), {}, State(7, "d"), 2)
+        if any(ends):
+            first, other = ends
+            assert "Cannot write" in str(first)
+            assert (type(first), type(other)) == (CheckpointError, ElsewhereError)
+        how = "told" if any(ends) else "needless" if system.count >= at else "past the last"
+        counts[how] += 1
+        checkpoints.sweep()
+        assert max(checkpoints.steps()) == checkpoints.newest()[0].step
+        assert (checkpoints.steps()[-1] == 7) >= (not any(ends))
+        assert not [*folder.rglob(".*")]
+        shutil.rmtree(checkpoints.folder)
+    return counts
+
+
+def test_a_call_that_one_of_two_processes_is_refused_costs_both_one_save(tmp_path):
+    assert refused_in_parts(tmp_path, errno.EIO, every=5)["told"] > 5
+
+
+def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
+    """The second one writes on another disk."""
+    real, checkpoints = checkpoint._written, Checkpoints(tmp_path / "x")
+
+    def written(path, parts, state):
+        if state is not None:
+            return real(path, parts, state)
+        other = temporary_of(tmp_path / "other")
+        other.mkdir()
+        return real(tmp_path / "other", parts, state)
+
+    monkeypatch.setattr(checkpoint, "_written", written)
+    first, _ = saved(checkpoints, model(3), {}, State(3, "d"), 2)
+    assert "wrote model-00002-of-00002.safetensors, which is not seen here; choose" in str(first)
+    assert not [*(tmp_path / "x" / "checkpoints").iterdir()]
+
+
 @pytest.mark.slow
 @pytest.mark.reliability
 def test_every_call_and_every_error(tmp_path, table):
@@ -132,6 +182,8 @@ def test_every_call_and_every_error(tmp_path, table):
     for number in NUMBERS:
         (folder := tmp_path / f"{number}").mkdir()
         counts += refused(folder, number, every=1)
+        (folder / "parts").mkdir()
+        counts += refused_in_parts(folder / "parts", number, every=1)
     calls = counts["told"] + counts["needless"]
     table(
         "B2",
