@@ -4,6 +4,7 @@ This file must not import glassformer: shapes are checked in what is imported af
 (tests/test_shapes_are_checked.py fails if they are not).
 """
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def _same_numbers_every_time():
     """No test depends on which tests ran before it."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # one test left 2; which one is not known
+
+
+@pytest.fixture(autouse=True)
+def _no_loop_of_others(request):
+    """Playwright leaves its event loop running in the thread, and `asyncio.run` refuses a second
+    one."""
+    loop = asyncio._get_running_loop()
+    if loop is None or "browser" in request.fixturenames:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,10 @@ def test_a_run_that_is_killed_while_it_goes_back_can_go_on(tmp_path, monkeypatch
 
 
 def test_processes_that_are_started_again_do_not_go_back_again(tmp_path, monkeypatch):
-    run, made = kept_run(tmp_path), recipe(tmp_path)
+    run, made = kept_run(tmp_path), recipe(tmp_path, train={"steps": 10})
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    _, said = go(made, run, resume=True, checkpoint=2)
+    assert "resuming at step 2" in said
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    with pytest.raises(ConfigError, match=r"checkpoint=2 .* gone on; add --resume alone"):
-        go(made, run, resume=True, checkpoint=2)
+    _, said = go(recipe(tmp_path, train={"steps": 12}), run, resume=True, checkpoint=2)
+    assert "resuming at step 10" in said

@@ -19,7 +19,7 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.beginning import shared
 from glassformer.training.context import gather_keys, seen, sliced
-from glassformer.training.saving import copy_of
+from glassformer.training.saving import snapshot
 from glassformer.training.step import dropout_seed
 from sliced_checks import CASES, data, model_of
 from small_drawings import recipe as drawing_recipe
@@ -103,7 +103,9 @@ def test_a_copy_of_a_model_that_gathers_computes_whole_rows():
     model = model_of("rotary").double()
     gather_keys(model, Processes(0, 2, group=Lock()))  # as a group, not to be copied
     tokens = data("rotary").elements
-    assert torch.equal(copy_of(model)(tokens).logits, model(tokens).logits)
+    _, _, copied = snapshot(None, None, model)
+    assert copied is not None
+    assert torch.equal(copied(tokens).logits, model(tokens).logits)
 
 
 def test_what_is_not_exact_is_refused(tmp_path):

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, counted
-from glassformer.processes import Processes, restarts
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.context import groups
-from glassformer.training.job import take_over
+from glassformer.training.job import started_again, take_over
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import save_inputs
@@ -57,14 +57,15 @@ def begin(
 
     def first() -> dict[str, Any]:
         own = shared(recipe, processes.count)
-        if checkpoint is not None:
-            _check_named(checkpoint, resume, own.train.steps)
+        named = None if started_again(run) else checkpoint
+        if named is not None:
+            _check_named(named, resume, own.train.steps)
         training.enter_context(held(run, resume))
         beginning.enter_context(unchanged(run))
         task, machine = _opened(own, run, resume, say, training)
         checkpoints = Checkpoints(run)
         checkpoints.sweep()
-        state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
+        state = checkpoints.first(resume, task.fingerprint, say, named)
         if state.step < task.recipe.train.steps:
             save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
             take_over(run)
@@ -86,10 +87,6 @@ def _check_named(checkpoint: int, resume: bool, steps: int) -> None:
         raise ConfigError(f"{told}; add --resume (in Python resume=True).")
     if checkpoint >= steps:
         raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
-    if restarts() > 0:
-        raise ConfigError(
-            f"{told}, and the processes that were started again have gone on; add --resume alone."
-        )
 
 
 def shared(recipe: Recipe, processes: int) -> Recipe:

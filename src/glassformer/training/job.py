@@ -28,6 +28,11 @@ def goes_on(run: Path) -> bool:
     return bool(own_job()) and (run / "recipe.yaml").is_file() and _read(run)["job"] == own_job()
 
 
+def started_again(run: Path) -> bool:
+    """Whether torchrun started this process again, after one that went on with the run."""
+    return goes_on(run) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
 def take_over(run: Path) -> None:
     """Note this job in a run folder; TrainingError: it failed there by the same error again."""
     if not own_job():

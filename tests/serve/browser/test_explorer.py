@@ -30,7 +30,8 @@ def test_input_keys_address_and_errors(visiting_model):
         page.keyboard.press("Enter")
         visit.settled()
         assert "input=the+cat+sat" in page.url
-        assert "ms" in page.locator(".timing").text_content()
+        timing = page.locator(".timing").text_content()
+        assert timing.endswith((" ms", "kept"))  # kept: by the server, for an earlier test
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("]")
         page.keyboard.press("}")
