@@ -69,6 +69,16 @@ def test_an_error_of_the_first_ends_the_others_with_its_code(monkeypatch):
     assert caught.value.exit_code == 2
 
 
+def test_an_error_of_another_is_told_by_the_first(monkeypatch):
+    told = ["ConfigError", "gpu is not there.", 2]
+    monkeypatch.setattr(Processes, "gathered", lambda self, value: [[None, None], [None, told]])
+    with pytest.raises(ConfigError, match=r"^In process 1: gpu is not there\.$"):
+        Processes(0, 2).each(lambda: None)
+    with pytest.raises(ElsewhereError) as caught:
+        Processes(1, 2).each(lambda: refuse(ConfigError("gpu is not there.")))
+    assert caught.value.exit_code == 2
+
+
 def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):

@@ -27,12 +27,21 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import CheckpointError, ElsewhereError, GlassformerError, TrainingError
+from glassformer.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    ElsewhereError,
+    GlassformerError,
+    TrainingError,
+)
 from glassformer.heartbeat import beating
 
 T = TypeVar("T")
 LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Socket")
 """What a transport says of a process that is gone."""
+KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
+"""Errors that one process tells for another."""
 PATIENCE = timedelta(hours=12)
 """How long processes that live wait for each other: the first one may encode a large corpus
 meanwhile."""
@@ -91,18 +100,22 @@ class Processes:
         return value
 
     def each(self, compute: Callable[[], Any]) -> list[Any]:
-        """What `compute` returns in each process (JSON), by rank; a CheckpointError of any is
-        raised in the first process, and an ElsewhereError in the others."""
-        value, refusal = None, None
+        """What `compute` returns in each process (JSON), by rank; an error of any is raised in the
+        first process, and an ElsewhereError in the others."""
+        value, failed = None, None
         try:
             value = compute()
-        except CheckpointError as error:
-            refusal = str(error)
-        found = self.gathered([value, refusal])
-        if refusals := [refusal for _, refusal in found if refusal is not None]:
-            if self.first:
-                raise CheckpointError(refusals[0])
-            raise ElsewhereError(CheckpointError.exit_code)
+        except GlassformerError as error:
+            failed = error
+        told = None if failed is None else [type(failed).__name__, str(failed), failed.exit_code]
+        found = self.gathered([value, told])
+        for rank, (_, told) in enumerate(found):
+            if told is None:
+                continue
+            if not self.first:
+                raise ElsewhereError(told[2])
+            kind = next((kind for kind in KINDS if kind.__name__ == told[0]), TrainingError)
+            raise failed or kind(f"In process {rank}: {told[1]}")
         return [value for value, _ in found]
 
     def apart(self) -> "Processes":

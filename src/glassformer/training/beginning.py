@@ -73,11 +73,15 @@ def begin(
         return asdict(state)
 
     state = State(**processes.from_first(first))
-    if begun:
-        return begun[0]
-    own = shared(recipe, processes.count)
-    task, machine = _opened(own, run, True, lambda text: None, training)
-    return Begun(task, state, machine)
+
+    def others() -> None:
+        if not begun:
+            own = shared(recipe, processes.count)
+            task, machine = _opened(own, run, True, lambda text: None, training)
+            begun.append(Begun(task, state, machine))
+
+    processes.each(others)
+    return begun[0]
 
 
 def _check_named(checkpoint: int, resume: bool, steps: int) -> None:
