@@ -8,7 +8,9 @@ A check compares a model divided among the processes with the same model alone, 
 import json
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -19,21 +21,23 @@ from torch.utils._pytree import tree_leaves
 
 import tiny
 from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.data.collate import Share
 from glassformer.finetune.adapters import add_adapters
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
-from glassformer.processes import Processes
-from glassformer.recipe.train import OptimizerConfig
+from glassformer.processes import ALONE, Processes
+from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
 from glassformer.shards import put, whole
 from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
 from glassformer.training.context import gather_keys, sliced, slices_of
+from glassformer.training.division import Division, division_of
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.part_files import part_of
+from glassformer.training.step import TrainingStep
 
-ROWS, LENGTH = 16, 6
+ROWS, LENGTH, CPU = 16, 6, torch.device("cpu")
 SPLITS = {
     "1x16": [16],
     "4x4": [4] * 4,
@@ -130,41 +134,62 @@ def loss_of(model: Transformer, batch: Batch) -> torch.Tensor:
     return cross_entropy(model(batch).logits, batch.targets).total
 
 
-def divided(alone: Transformer, case: str, mesh: Any) -> Transformer:
-    """The same model on a mesh."""
+class Parts:
+    """A task whose steps are one batch, cut into parts of these numbers of rows."""
+
+    def __init__(self, case: str, sizes: list[int], masked: float, count: int):
+        ends = list(accumulate(sizes))
+        self._parts = [
+            data(case, end - size, end, masked) for end, size in zip(ends, sizes, strict=True)
+        ]
+        self._own = -(-len(sizes) // count)
+        self.recipe = SimpleNamespace(train=SimpleNamespace(micro_batches=self._own * count))
+
+    def share(self, step: int, rank: int, count: int) -> Share:
+        first = min(rank * self._own, len(self._parts))
+        return Share(self._parts[first : first + self._own], first)
+
+    def batches(self, step: int) -> list[Batch]:
+        return self._parts
+
+
+class Unlearning(Optimizer):
+    """An optimizer that leaves everything as it is, gradients too."""
+
+    def step(self, factor: float) -> None:
+        pass
+
+
+def division_by(shard: int, tensor: int) -> Division:
+    """All processes, divided as a recipe asks."""
+    together = Processes(distributed.get_rank(), distributed.get_world_size())
+    of = DistributedConfig(shard=shard, tensor=tensor)
+    return division_of(together, TrainConfig(distributed=of), CPU)
+
+
+def divided(alone: Transformer, case: str, division: Division) -> Transformer:
+    """The same model, divided."""
     model = model_of(case)
-    sharding.divide(model, mesh)
+    division.place(model, None, CPU)
     for (name, parameter), one in zip(model.named_parameters(), alone.parameters(), strict=True):
         put(parameter, one.detach())
         assert torch.equal(whole(parameter), one), name
     return model
 
 
-def backward(model: Transformer, case: str, sizes: list[int], masked: float, mesh: Any) -> None:
-    """The gradient of the mean loss of a split, of which each process has some parts.
-
-    Every process computes as many; one that has fewer adds a part that counts nothing.
-    """
-    place, readers = sharding.readers(mesh)
-    n_targets = data(case, 0, ROWS, masked).n_targets
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    every = list(zip([0, *ends], ends, strict=False))
-    for turn in range(-(-len(every) // readers)):
-        at = turn * readers + place
-        begin, end = every[at] if at < len(every) else every[0]
-        total = loss_of(model, data(case, begin, end, masked))
-        (total * (at < len(every)) / n_targets).backward()
-    if mesh["shard"].size() == mesh["tensor"].size() == 1:
-        add_up(model)
-
-
-def add_up(model: Transformer) -> None:
-    """Data parallelism alone: every process has the whole model, and gradients are added."""
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            distributed.all_reduce(parameter.grad)
+def step_of(
+    model: Transformer,
+    optimizer: Optimizer,
+    case: str,
+    split: str,
+    division: Division,
+    max_grad_norm: float = 1.0,
+) -> None:
+    """A training step, as the loop takes it; `split`: of SPLITS."""
+    masked = 0.9 if "masked" in split else 0.0
+    task: Any = Parts(case, SPLITS[split], masked, division.readers.count)
+    compute = TrainingStep(model, optimizer, max_grad_norm=max_grad_norm, division=division)
+    compute(division.share(task, 0), 0, 1.0)
 
 
 def error(alone: Transformer, model: Transformer) -> tuple[float, str]:
@@ -193,31 +218,33 @@ def gradients(cases: list[str], meshes: list[list[int]], splits: list[str]) -> d
         for shard, tensor in meshes:
             if case == "adapters" and tensor > 1:
                 continue
-            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
+            division = division_by(shard, tensor)
             for split in splits:
                 masked = 0.9 if "masked" in split else 0.0
                 alone = model_of(case)
                 one = data(case, 0, ROWS, masked)
                 (loss_of(alone, one) / one.n_targets).backward()
-                model = divided(alone, case, mesh)
-                backward(model, case, SPLITS[split], masked, mesh)
+                model = divided(alone, case, division)
+                optimizer = Unlearning(model, OptimizerConfig(), division.copies)
+                step_of(model, optimizer, case, split, division, max_grad_norm=0)
                 found[f"{case} {shard}x{tensor} {split}"] = error(alone, model)
     return found
 
 
-def trained(model: Transformer, case: str, kind: str, steps: int, mesh: Any) -> Optimizer:
-    """Train by steps of four parts; with `mesh` None, alone."""
-    optimizer = Optimizer(model, OptimizerConfig(kind=kind))  # pyright: ignore
+def trained(
+    model: Transformer, case: str, kind: str, steps: int, division: Division | None
+) -> Optimizer:
+    """Train by steps of four parts; with `division` None, alone, by the mean loss of all rows."""
+    copies = ALONE if division is None else division.copies
+    optimizer = Optimizer(model, OptimizerConfig(kind=kind), copies)  # pyright: ignore
     for _ in range(steps):
-        if mesh is None:
+        if division is None:
             one = data(case, 0, ROWS)
             (loss_of(model, one) / one.n_targets).backward()
+            clip_gradients(optimizer.parameters, 1.0)
+            optimizer.step(1.0)
         else:
-            backward(model, case, SPLITS["4x4"], 0.0, mesh)
-            if mesh["shard"].size() * mesh["tensor"].size() > 1:
-                sharding.forget_unread(model, mesh)
-        clip_gradients(optimizer.parameters, 1.0)
-        optimizer.step(1.0)
+            step_of(model, optimizer, case, "4x4", division)
     return optimizer
 
 
@@ -235,14 +262,12 @@ def losses(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
             for shard, tensor in meshes:
                 if case == "adapters" and tensor > 1:
                     continue
-                mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
-                model = model_of(case)
-                sharding.divide(model, mesh)
+                division, model = division_by(shard, tensor), model_of(case)
+                division.place(model, None, CPU)
                 for name, parameter in model.named_parameters():
                     put(parameter, start[name])
-                there = trained(model, case, kind, 5, mesh).state()
-                if shard * tensor > 1:  # what nobody reads is not trained either
-                    assert there.keys() == optimizer.state().keys()
+                there = trained(model, case, kind, 5, division).state()
+                assert there.keys() == optimizer.state().keys()  # what nobody reads is not trained
                 here = float(loss_of(model, one).detach())
                 with torch.inference_mode():
                     again = float(loss_of(model.eval(), one))
@@ -271,15 +296,13 @@ def initial(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
 
 def save(case: str, mesh: list[int], kind: str, run: str) -> dict[str, Any]:
     """Train three steps on a mesh, and save a checkpoint; all tensors whole are beside it."""
-    count = distributed.get_world_size()
-    axes = sharding.build_mesh("cpu", count, *mesh)
-    model = model_of(case)
-    sharding.divide(model, axes)
-    optimizer = trained(model, case, kind, 3, axes)
+    division, model = division_by(*mesh), model_of(case)
+    division.place(model, None, CPU)
+    optimizer = trained(model, case, kind, 3, division)
     weights, state = dict(model.named_parameters()), optimizer.state()
-    together = Processes(distributed.get_rank(), count)
+    together = Processes(distributed.get_rank(), distributed.get_world_size())
     checkpoints = Checkpoints(Path(run), processes=together)
-    checkpoints.save(part_of(weights, axes), part_of(state, axes), State(3, "d"))
+    checkpoints.save(division.part(weights), division.part(state), State(3, "d"))
     tensors = {name: whole(one).detach().clone() for name, one in (weights | state).items()}
     if together.first:
         save_tensors(tensors, Path(run) / "whole.safetensors")
@@ -290,23 +313,19 @@ def save(case: str, mesh: list[int], kind: str, run: str) -> dict[str, Any]:
 def load(case: str, mesh: list[int], kind: str, runs: list[str]) -> dict[str, Any]:
     """Load the checkpoint of each run on a mesh; whether every tensor comes back in the same bits,
     and the loss of the step after it."""
-    axes = sharding.build_mesh("cpu", distributed.get_world_size(), *mesh)
-    found = {}
+    division, found = division_by(*mesh), {}
     for run in runs:
         tensors = load_tensors(Path(run) / "whole.safetensors")
-        model = model_of(case, "meta")
-        sharding.divide(model, axes)
-        sharding.materialize(model, None, "cpu")
-        optimizer = Optimizer(model, OptimizerConfig(kind=kind))  # pyright: ignore
+        model = model_of(case, division.device(TrainConfig(), CPU).type)
+        division.place(model, None, CPU)
+        optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
         Checkpoints(Path(run)).check(3)
         Checkpoints(Path(run)).load(3, model, optimizer)
         everything = dict(model.named_parameters()) | optimizer.state()
         back = {name: whole(one) for name, one in everything.items()}
         same = back.keys() == tensors.keys()
         same = same and all(torch.equal(back[name], tensors[name]) for name in back)
-        backward(model, case, SPLITS["4x4"], 0.0, axes)
-        clip_gradients(optimizer.parameters, 1.0)
-        optimizer.step(1.0)
+        step_of(model, optimizer, case, "4x4", division)
         found[run] = [same, float(loss_of(model, data(case, 0, ROWS)).detach())]
     return found
 
