@@ -1,6 +1,8 @@
 """The shares of processes, and sums that do not depend on their number."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -10,7 +12,15 @@ from torch.distributed import HashStore
 
 from glassformer.data.collate import micro_batches
 from glassformer.errors import ConfigError, ElsewhereError
-from glassformer.processes import ALONE, Processes, Tree, _agreed_name
+from glassformer.processes import (
+    ALONE,
+    ROUND,
+    Processes,
+    Tree,
+    _agreed_name,
+    _array_of_json,
+    _array_to_json,
+)
 from glassformer.training.beginning import shared
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
@@ -56,6 +66,31 @@ def test_one_process_has_what_it_gives():
     assert list(ALONE.spread([1, 2, 3], lambda n: n * n)) == [1, 4, 9]
     with pytest.raises(ConfigError, match="no"):
         ALONE.from_first(lambda: refuse(ConfigError("no")))
+
+
+def square(number: int) -> np.ndarray:
+    return np.full((2, 3), number**2, np.float32)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("items", [0, 1, 2, 5, 2 * ROUND, 3 * ROUND + 1])
+def test_results_of_all_processes_come_in_the_order_of_items(monkeypatch, count, items):
+    """By threads in place of processes, in rounds that end anywhere."""
+    meeting, given = Barrier(count), [""] * count
+
+    def gathered(self, value):
+        given[self.rank] = json.dumps(value, default=_array_to_json)
+        meeting.wait()
+        found = [json.loads(one, object_hook=_array_of_json) for one in given]
+        meeting.wait()
+        return found
+
+    monkeypatch.setattr(Processes, "gathered", gathered)
+    spread = lambda rank: [*Processes(rank, count).spread(range(items), square)]
+    with ThreadPoolExecutor(count) as threads:
+        for found in threads.map(spread, range(count)):
+            assert [one.tolist() for one in found] == [square(i).tolist() for i in range(items)]
+            assert all(one.dtype == np.float32 for one in found)
 
 
 def refuse(error):

@@ -6,6 +6,7 @@ started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
 """
 
+import base64
 import hashlib
 import itertools
 import json
@@ -42,6 +43,8 @@ LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Soc
 """What a transport says of a process that is gone."""
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 """Errors that one process tells for another."""
+ROUND, ROUND_END = 16, object()
+"""Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
 """How long processes that live wait for each other: the first one may encode a large corpus
 meanwhile."""
@@ -66,11 +69,11 @@ class Processes:
         return self.rank == 0
 
     def gathered(self, value: Any) -> list[Any]:
-        """The value of each process, by rank; values are JSON."""
+        """The value of each process, by rank; values are JSON or arrays."""
         if self.count == 1:
             return [value]
         own = torch.frombuffer(
-            bytearray(json.dumps(value, default=np.ndarray.tolist).encode()), dtype=torch.uint8
+            bytearray(json.dumps(value, default=_array_to_json).encode()), dtype=torch.uint8
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
         with reaching():
@@ -80,7 +83,8 @@ class Processes:
             found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
             distributed.all_gather(found, padded, self.group)
         pairs = zip(found, sizes, strict=True)
-        return [json.loads(bytes(one[: int(size)].numpy())) for one, size in pairs]
+        texts = [bytes(one[: int(size)].numpy()) for one, size in pairs]
+        return [json.loads(text, object_hook=_array_of_json) for text in texts]
 
     def from_first(self, compute: Callable[[], Any]) -> Any:
         """What `compute` returns in the first process (JSON), in all of them; its error is raised
@@ -127,13 +131,21 @@ class Processes:
         return Processes(self.rank, self.count, group)
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
-        """What `compute` returns for each item (JSON, or arrays, which others get as lists), in
-        order; each process computes every `count`-th of them."""
+        """What `compute` returns for each item (JSON or arrays), in order; each process computes
+        every `count`-th of them, and all of them iterate over the results."""
         if self.count == 1:
             return map(compute, items)
-        parts = self.gathered([*map(compute, itertools.islice(items, self.rank, None, self.count))])
-        total = sum(map(len, parts))
-        return (parts[i % self.count][i // self.count] for i in range(total))
+        own = map(compute, itertools.islice(items, self.rank, None, self.count))
+        return itertools.chain.from_iterable(self._rounds(own))
+
+    def _rounds(self, own: Iterator[Any]) -> Iterator[Iterator[Any]]:
+        """Gather some results at a time, each process's first ones first."""
+        while True:
+            parts = self.gathered([*itertools.islice(own, ROUND)])
+            for results in itertools.zip_longest(*parts, fillvalue=ROUND_END):
+                yield (result for result in results if result is not ROUND_END)
+            if len(parts[-1]) < ROUND:  # the last process has the fewest
+                return
 
     def added(self, values: Sequence[float]) -> list[float]:
         """The sum of each value over the processes, in float64, the same in all of them."""
@@ -242,6 +254,18 @@ class Tree(Generic[T]):
         while self._sums:
             total = self._add(self._sums.pop()[1], total)
         return total
+
+
+def _array_to_json(array: np.ndarray) -> dict[str, Any]:
+    numbers = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return {"dtype": array.dtype.str, "shape": array.shape, "array": numbers}
+
+
+def _array_of_json(value: dict[str, Any]) -> Any:
+    if value.keys() != {"dtype", "shape", "array"}:
+        return value
+    numbers = np.frombuffer(base64.b64decode(value["array"]), np.dtype(value["dtype"]))
+    return numbers.reshape(value["shape"])
 
 
 @contextmanager

@@ -127,7 +127,7 @@ class Classification(LabelTask):
             return classify(model, examples, owner, len(part), batches, of.precision)
 
         for rows in of.processes.spread(blocks(chosen), compute):
-            yield from np.asarray(rows, np.float32)
+            yield from rows
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING

@@ -104,7 +104,7 @@ def test_divided_models_learn_what_whole_ones_do(tmp_path, table):
             found = of_losses(tmp_path / f"{name} {way}")
             assert found.keys() == wanted.keys(), (name, way)
             worst = max(worst, *(abs(found[at] / wanted[at] - 1) for at in wanted))
-    assert worst < 1e-4
+    assert worst < 1e-6  # 8 roundings of float32 (6e-8) in other orders of sums, after six steps
     table(
         "F1", f"{len(made)} kinds of runs divided in 5 ways: losses differ by {worst:.1e} at most"
     )
