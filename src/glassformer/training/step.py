@@ -109,8 +109,8 @@ class TrainingStep:
         own = how(mean_loss, [*enumerate(batches, first)])
         for batch in idle:
             (0 * mean_loss((0, batch))).backward()
+        division.add_up(parameters)  # first: the backward passes of others have begun with it
         losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
-        division.add_up(parameters)
         norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
         _check(losses, norm, step, parameters)
         self.optimizer.step(factor)
