@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -76,12 +75,11 @@ class Processes:
             bytearray(json.dumps(value, default=_array_to_json).encode()), dtype=torch.uint8
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
-        with reaching():
-            distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
-            longest = int(max(sizes))
-            padded = torch.nn.functional.pad(own, (0, longest - len(own)))
-            found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
-            distributed.all_gather(found, padded, self.group)
+        distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
+        longest = int(max(sizes))
+        padded = torch.nn.functional.pad(own, (0, longest - len(own)))
+        found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
+        distributed.all_gather(found, padded, self.group)
         pairs = zip(found, sizes, strict=True)
         texts = [bytes(one[: int(size)].numpy()) for one, size in pairs]
         return [json.loads(text, object_hook=_array_of_json) for text in texts]
@@ -152,17 +150,13 @@ class Processes:
         if self.count == 1:
             return [*values]
         total = torch.tensor(values, dtype=torch.float64)
-        with reaching():
-            distributed.all_reduce(total, group=self.group)
+        distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
     def own_sum(self, parts: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
         """The sum over the processes of the part that each has for this one."""
         total = torch.empty_like(parts[self.rank], memory_format=torch.contiguous_format)
-        with reaching():
-            distributed.reduce_scatter(
-                total, [part.contiguous() for part in parts], group=self.group
-            )
+        distributed.reduce_scatter(total, [part.contiguous() for part in parts], group=self.group)
         return total
 
     def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
@@ -174,28 +168,27 @@ class Processes:
         """
         if self.count == 1:
             return
-        with reaching():
-            if not in_order:
-                distributed.all_reduce(numbers, group=self.group)
-                return
-            theirs = torch.empty_like(numbers)
-            distance = 1
-            while distance < self.count:
-                peer = self.rank ^ distance
-                both = [
-                    distributed.P2POp(how, what, group=self.group, group_peer=peer)
-                    for how, what in ((distributed.isend, numbers), (distributed.irecv, theirs))
-                ]
-                for one in distributed.batch_isend_irecv(both):  # one after the other, NCCL hangs
-                    one.wait()
-                numbers += theirs
-                distance *= 2
+        if not in_order:
+            distributed.all_reduce(numbers, group=self.group)
+            return
+        theirs = torch.empty_like(numbers)
+        distance = 1
+        while distance < self.count:
+            peer = self.rank ^ distance
+            both = [
+                distributed.P2POp(how, what, group=self.group, group_peer=peer)
+                for how, what in ((distributed.isend, numbers), (distributed.irecv, theirs))
+            ]
+            for one in distributed.batch_isend_irecv(both):  # one after the other, NCCL hangs
+                one.wait()
+            numbers += theirs
+            distance *= 2
 
     def start_sum(self, numbers: Float[Tensor, "*shape"]) -> Callable[[], None]:
         """Begin to replace the numbers by their sum over the processes, which must begin the same
         sums in the same order; the result waits for the end."""
-        start = partial(distributed.all_reduce, numbers, group=self.group, async_op=True)
-        return self._started(start)
+        sent: Any = distributed.all_reduce(numbers, group=self.group, async_op=True)
+        return sent.wait
 
     def start_gather(
         self, numbers: Float[Tensor, "*shape"]
@@ -206,26 +199,13 @@ class Processes:
             return lambda: [numbers]
         found = [torch.empty_like(numbers) for _ in range(self.count)]
         own = numbers.contiguous()
-        start = partial(distributed.all_gather, found, own, group=self.group, async_op=True)
-        wait = self._started(start)
+        sent: Any = distributed.all_gather(found, own, group=self.group, async_op=True)
 
         def gathered() -> list[Float[Tensor, "*shape"]]:
-            wait()
+            sent.wait()
             return found
 
         return gathered
-
-    @staticmethod
-    def _started(start: Callable[[], Any]) -> Callable[[], None]:
-        """Start a collective; the result waits for its end."""
-        with reaching():
-            work = start()
-
-        def wait() -> None:
-            with reaching():
-                work.wait()
-
-        return wait
 
 
 ALONE = Processes()
@@ -282,26 +262,21 @@ def joined() -> Iterator[Processes]:
     if torch.cuda.is_available():
         kind = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    with reaching():
+    with _reaching():
         (store, rank, count), (other, *_) = (
             next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
         )
         name = _agreed_name(store, rank, count)
-    with beating(PrefixStore(name, other), rank, count):
-        with reaching():
+        with beating(PrefixStore(name, other), rank, count):
+            own = PrefixStore(name, store)
             distributed.init_process_group(
-                kind,
-                store=PrefixStore(name, store),
-                rank=rank,
-                world_size=count,
-                timeout=PATIENCE,
+                kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
             )
-        try:
-            yield Processes(rank, count)
-            with reaching():
+            try:
+                yield Processes(rank, count)
                 distributed.barrier()
-        finally:
-            distributed.destroy_process_group()
+            finally:
+                distributed.destroy_process_group()
 
 
 def _agreed_name(store: Any, rank: int, count: int) -> str:
@@ -331,12 +306,12 @@ def processes_here() -> int:
 
 
 @contextmanager
-def reaching() -> Iterator[None]:
-    """Say in a sentence that another process is gone."""
+def _reaching() -> Iterator[None]:
+    """Say in a sentence that another process is gone, wherever the body learns it."""
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0].partition(". ")[0]
         if not isinstance(error, distributed.DistError) and not LOST.search(reason):
             raise
         raise TrainingError(
