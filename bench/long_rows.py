@@ -20,13 +20,14 @@ import time
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.processes import joined
 from glassformer.recipe.train import DistributedConfig, TrainConfig
 from glassformer.training.context import sliced
 from glassformer.training.division import division_of
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.step import training_step
+from glassformer.training.step import TrainingStep
 
 FIELDS = {"vocab_size": 256, "d_model": 256, "n_layers": 4, "n_heads": 4, "position": "rotary"}
 
@@ -46,20 +47,10 @@ def steps(asked: argparse.Namespace) -> list[dict] | None:
         if processes.count > 1:
             batch = sliced(batch, division.slices.rank, division.slices.count)
         before, seconds, loss = peak(), [], 0.0
+        compute = TrainingStep(model, optimizer, division=division)
         for step in range(asked.steps):
             begin = time.perf_counter()
-            loss = training_step(
-                model,
-                optimizer.parameters,
-                optimizer,
-                [batch],
-                seed=0,
-                step=step,
-                factor=1.0,
-                precision=torch.float32,
-                max_grad_norm=1.0,
-                division=division,
-            ).loss
+            loss = compute(Share([batch]), step, 1.0).loss
             seconds.append(time.perf_counter() - begin)
         own = {
             "MB": round(peak() - before),

@@ -184,6 +184,22 @@ def losses(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run)]
 
 
+IN_OTHER_ORDER = 1e-6
+"""Bound of `largest_difference` of runs that add in other orders: 8 roundings of float32 (6e-8),
+after six steps."""
+
+
+def largest_difference(one: Path, other: Path) -> float:
+    """Of the losses of two runs, relative; both logged the same ones."""
+    names = "train_loss", "validation_loss"
+    own, theirs = (
+        {(at["step"], name): at[name] for at in losses(run) for name in names if name in at}
+        for run in (one, other)
+    )
+    assert own.keys() == theirs.keys(), (one, other)
+    return max(abs(own[at] / theirs[at] - 1) for at in own)
+
+
 class Killed(BaseException):
     """What no handler expects: the process is gone."""
 

@@ -56,6 +56,8 @@ class Positions:
     whole: "Positions | None" = None
     """If not None, this is a slice of rows with these positions; other processes have the other
     slices."""
+    pieces: tuple[range, ...] = ()
+    """Parts of rows that attend by themselves: their slots in `whole`, or here, in this order."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -168,7 +170,7 @@ class Positions:
         """The same positions on another device."""
         whole = None if self.whole is None else self.whole.to(device)
         moved = self.mapped(lambda t: t.to(device), self.start)
-        return replace(moved, lengths=self.lengths, whole=whole)
+        return replace(moved, lengths=self.lengths, whole=whole, pieces=self.pieces)
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,11 @@ def attend(
     if dropout and q.device.type == "cpu":
         return attend_reference(q, k, v, allow, bias, scale, dropout)
     grouped = q.shape[1] != k.shape[1]
-    if bias is None and allow.edge is not None:
-        return _behind(q, k, v, allow.edge.to(q.dtype), scale, dropout)
-    if bias is None and allow.dense is None:
+    if bias is None and allow.dense is None and allow.added is None:
         return F.scaled_dot_product_attention(
             q, k, v, is_causal=allow.causal, scale=scale, dropout_p=dropout, enable_gqa=grouped
         )
-    if allow.causal:  # kernels do not combine their own triangle with a bias
+    if allow.causal and allow.added is None:  # kernels do not combine their triangle with a bias
         allow = Allowed(dense=allow.as_table(q.shape[2], k.shape[2], q.device))
     allow = allow.prepared()
     added, some = allow.added, allow.some
@@ -95,27 +93,3 @@ def attend(
         q, k, v, attn_mask=added, scale=scale, dropout_p=dropout, enable_gqa=grouped
     )
     return z if some is None else z * some
-
-
-def _behind(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B G S K"],
-    v: Float[Tensor, "B G S Kv"],
-    edge: Float[Tensor, "Q S"],
-    scale: float,
-    dropout: float,
-) -> Float[Tensor, "B H T Kv"]:
-    """Causal attention of the last T of S positions, Q at a time, each time over the keys before
-    their end: all of them share the last lines of the triangle, so no table of all is made."""
-    end, found = k.shape[2] - q.shape[2], []
-    for own in q.split(len(edge), 2):
-        end += own.shape[2]
-        added = edge[-own.shape[2] :, -end:]
-        z = F.scaled_dot_product_attention(
-            *(own, k[:, :, :end], v[:, :, :end], added),
-            dropout_p=dropout,
-            scale=scale,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
-        found.append(z)
-    return torch.cat(found, 2)

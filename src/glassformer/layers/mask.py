@@ -18,9 +18,6 @@ from glassformer.axes import Bool, Float, Tensor
 from glassformer.batch import SHARED_PREFIX, Positions
 from glassformer.layers.cpu_kernels import on_cpu
 
-AT_ONCE = 512
-"""Queries of a slice that attend by one call of a kernel (`Allowed.edge`)."""
-
 
 @dataclass(frozen=True)
 class Mask(ABC):
@@ -163,11 +160,10 @@ class Allowed:
     dense: Bool[Tensor, "B 1 T S"] | None = None
 
     added: Float[Tensor, "B 1 T S"] | None = None
-    """The dense table as added to scores: 0 or -inf; see `prepared`."""
+    """The table, or the triangle where there are more keys than queries, as added to scores: 0 or
+    -inf; see `prepared`."""
     some: Bool[Tensor, "B 1 T 1"] | None = None
     """True for queries with any allowed key; None: all."""
-    edge: Float[Tensor, "Q S"] | None = None
-    """Of a triangle with more keys than queries: its last lines as added to scores, 0 or -inf."""
 
     def prepared(self) -> "Allowed":
         """This mask with `added` and `some`, computed once for all layers.
@@ -201,15 +197,4 @@ def allowed(mask: Mask, query: Positions, key: Positions) -> Allowed:
     aligned = query.start is not None and query.start == key.start and query.length == key.length
     if isinstance(needed, Causal) and aligned:
         return Allowed(causal=True)
-    if isinstance(needed, Causal) and query.whole is not None and _end_together(query, key):
-        lines = min(AT_ONCE, query.length)
-        edge = torch.zeros(lines, key.length, device=key.position.device)
-        closed = torch.ones_like(edge, dtype=torch.bool).triu(key.length - lines + 1)
-        return Allowed(causal=True, edge=edge.masked_fill(closed, -torch.inf))
     return Allowed(dense=needed.table(query, key)[:, None])
-
-
-def _end_together(query: Positions, key: Positions) -> bool:
-    if query.start is None or key.start is None:
-        return False
-    return query.start + query.length == key.start + key.length

@@ -22,6 +22,7 @@ from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
 from glassformer.layers.segments import Segment, SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
+from glassformer.layers.sliced import SlicedContext, in_pieces, runs_of
 from glassformer.layers.tap import tap, watching
 
 SOURCE_MASK = SameDocument() & Valid()
@@ -74,6 +75,8 @@ class Stack(nn.Module):
             context, crossed = self.branched(positions, cache, exact)
         elif cache is None and positions.lengths is not None and not self.watched():
             context = self.joined(positions.lengths, positions, exact)
+        elif (query := self._in_pieces(positions, cache)).pieces and not self.watched():
+            context = self.sliced(x, query, keys, exact)
         else:
             context = self.context(positions, keys, exact)
         for layer, block in enumerate(self.blocks):
@@ -133,8 +136,7 @@ class Stack(nn.Module):
         assert cache.positions is not None
         query, rotation = cache.query, self._rotation(positions, dtype)
         table = self.mask.table(query, cache.positions) & cache.lines
-        bias = None if self.bias is None else self.bias(query, cache.positions) * self.bias_factor
-        scored = Allowed(dense=table[:, None]).prepared(), bias
+        scored = Allowed(dense=table[:, None]).prepared(), self._bias(query, cache.positions)
         rest = None, cache.place, cache.width
         own, crossed = BranchedContext(*scored, rotation, rotation, *rest), None
         if cache.sources is not None:
@@ -157,14 +159,28 @@ class Stack(nn.Module):
             Allowed(), None, rotation, rotation, None, tuple((run, own[run[1]]) for run in found)
         )
 
+    def sliced(
+        self, x: Float[Tensor, "B T D"], positions: Positions, keys: Positions, dtype: torch.dtype
+    ) -> SlicedContext:
+        """The context of pieces of rows, at these positions, with the keys of whole rows."""
+        rotation, device = self._rotation(positions, dtype), x.device.type
+        cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        runs = runs_of(self.mask, self._bias, positions, keys, cast)
+        return SlicedContext(Allowed(), None, rotation, rotation, None, runs)
+
     def watched(self) -> bool:
         """Whether a tape reads the scores or patterns of a block, which are those of whole rows."""
         attentions = (block.attention for block in self.blocks if isinstance(block, Block))
         return any([watching(one, "scores", "pattern") for one in attentions])
 
+    def _in_pieces(self, positions: Positions, cache: Cache | None) -> Positions:
+        return in_pieces(self.mask, positions) if cache is None else positions
+
     def _scored(self, query: Positions, key: Positions) -> tuple[Allowed, Tensor | None]:
-        bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
-        return allowed(self.mask, query, key).prepared(), bias
+        return allowed(self.mask, query, key).prepared(), self._bias(query, key)
+
+    def _bias(self, query: Positions, key: Positions) -> Tensor | None:
+        return None if self.bias is None else self.bias(query, key) * self.bias_factor
 
     def _rotation(self, positions: Positions, dtype: torch.dtype) -> Rotation | None:
         return None if self.rotation is None else self.rotation(positions, dtype=dtype)

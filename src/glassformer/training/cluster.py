@@ -29,7 +29,7 @@ from glassformer.training.collectives import (
     orthogonalizing_flops,
     ring_seconds,
 )
-from glassformer.training.context import groups
+from glassformer.training.context import full, groups
 from glassformer.training.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
@@ -244,7 +244,7 @@ def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
     rows = -(-sequences // (parts * readers))
     number = 4 if train.precision == "float32" else 2
     share = 1 / length if config.one_output else recipe.predicted_fraction
-    length = -(-length // slices)
+    length = full(length, slices)
     queries = max(rows, round(rows * (length + config.n_prefix) * share))
     part = Part(rows, length + config.n_prefix, length, queries, number, slices)
     return sequences, parts, part

@@ -1,7 +1,8 @@
-"""Rows whose positions several processes compute, each a contiguous slice of every row.
+"""Rows whose positions several processes compute, each a slice of every row.
 
-    slice   positions [p·s, p·s + s) of T for process p of n, s = T / n rounded up; the last may be
-            shorter or empty
+    slice   pieces p and 2n - 1 - p of 2n of T positions, for process p of n; a piece has T / 2n
+            positions, rounded up, the last ones fewer or none. Under a causal mask, the keys of all
+            slices are as many.
     keys    attention gathers the keys and values of all slices (all-gather); their gradients come
             back as sums (reduce-scatter)
 
@@ -23,7 +24,6 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import IGNORE, Batch, Positions
 from glassformer.errors import ConfigError, counted
 from glassformer.layers.cache import Cache, KeysValues
-from glassformer.layers.mask import AT_ONCE, Mask
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
@@ -43,10 +43,16 @@ def groups(readers: int, context: int) -> int:
     return readers // context
 
 
-def borders(length: int, place: int, count: int) -> tuple[int, int]:
-    """Begin and end of slice `place` of `count` of so many positions."""
-    step = -(-length // count)
-    return min(length, place * step), min(length, place * step + step)
+def pieces_of(length: int, place: int, count: int) -> tuple[range, range]:
+    """The two pieces of slice `place` of `count` of so many positions."""
+    step = -(-length // (2 * count))
+    piece = lambda number: range(min(length, number * step), min(length, number * step + step))
+    return piece(place), piece(2 * count - 1 - place)
+
+
+def full(length: int, count: int) -> int:
+    """Positions of a slice whose pieces are full."""
+    return length if count == 1 else 2 * -(-length // (2 * count))
 
 
 def sliced(batch: Batch, place: int, count: int) -> Batch:
@@ -56,19 +62,20 @@ def sliced(batch: Batch, place: int, count: int) -> Batch:
     An empty slice has the last element without a target, which is computed for nothing.
     """
     length = batch.elements.shape[1]
-    begin, end = borders(length, place, count)
-    empty = begin == end
-    begin = min(begin, length - 1)
-    cut = lambda t: t[:, begin : begin + 1 if empty else end]
+    pieces = tuple(piece for piece in pieces_of(length, place, count) if piece)
+    kept = torch.tensor([slot for piece in pieces for slot in piece], dtype=torch.int64)
+    read = kept if len(kept) else kept.new_tensor([length - 1])
+    pieces = pieces or (range(length - 1, length),)
+    cut = lambda t: t[:, read]
     where = batch.where()
-    own = where.mapped(cut, None if where.start is None else where.start + begin)
-    kept = torch.arange(begin, begin if empty else end)
+    start = where.start if len(pieces) == 1 else None
+    own = where.mapped(cut, None if start is None else start + pieces[0].start)
     parts = (part.taken(kept, length) for part in batch.parts)
-    at, targets = _own_targets(batch, begin, begin if empty else end)
+    at, targets = _own_targets(batch, kept)
     return replace(
         batch,
         elements=cut(batch.elements),
-        positions=replace(own, whole=where),
+        positions=replace(own, whole=where, pieces=pieces),
         targets=targets,
         token_type_ids=None if batch.token_type_ids is None else cut(batch.token_type_ids),
         source=None if batch.source is None else sliced(batch.source, place, count),
@@ -77,20 +84,22 @@ def sliced(batch: Batch, place: int, count: int) -> Batch:
     )
 
 
-def _own_targets(batch: Batch, begin: int, end: int) -> tuple[Tensor | None, Tensor | None]:
-    """`at` and targets of the positions from `begin` to `end`; without any, the first element with
+def _own_targets(batch: Batch, kept: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """`at` and targets of the positions that are kept; without any, the first element with
     IGNORE."""
     at, targets, length = batch.at, batch.targets, batch.elements.shape[1]
     if targets is None:
         return None, None
     if at is None:
-        empty = begin == end
-        return None, torch.full_like(targets[:, :1], IGNORE) if empty else targets[:, begin:end]
-    row, column = at // length, at % length
-    here = (column >= begin) & (column < end)
+        own = targets[:, kept]
+        return None, own if len(kept) else torch.full_like(targets[:, :1], IGNORE)
+    place = torch.full((length,), -1)
+    place[kept] = torch.arange(len(kept))
+    row, slot = at // length, place[at % length]
+    here = slot >= 0
     if not here.any():
         return at.new_zeros(1), targets.new_full((1,), IGNORE)
-    return (row * (end - begin) + column - begin)[here], targets[here]
+    return (row * len(kept) + slot)[here], targets[here]
 
 
 def slices_of(device: str, processes: int, context: int, tensor: int) -> Processes:
@@ -118,40 +127,22 @@ def _gathering(
         return forward(**named)
     memory: Positions | None = named.get("source_positions")
     source = None if memory is None else memory.whole
-    begin, end = seen(stack.mask, query, query.whole)
-    start = None if query.whole.start is None else query.whole.start + begin
-    keys = query.whole.mapped(lambda t: t[:, begin:end], start)
     lengths = query.whole.length, 0 if source is None else source.length
-    cache = SlicedCache(keys, slices=slices, begin=begin, lengths=lengths)
+    cache = SlicedCache(query.whole, slices=slices, lengths=lengths)
     with saved_tensors_hooks(cache.packed, _unpacked):
         stream = forward(**{**named, "cache": cache, "source_positions": source})
     cache.forget()
     return stream
 
 
-def seen(mask: Mask, query: Positions, key: Positions) -> tuple[int, int]:
-    """The keys from the first to the last that any query may attend to; all if there is none."""
-    needed = mask.needed(query, key)
-    if needed is None:
-        return 0, key.length
-    some = torch.zeros(key.length, dtype=torch.bool, device=key.position.device)
-    for begin in range(0, query.length, AT_ONCE):  # no table of all queries
-        at_once = query.mapped(lambda t, begin=begin: t[:, begin : begin + AT_ONCE])
-        some |= needed.table(at_once, key).flatten(0, 1).any(0)
-    found = some.nonzero()
-    return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, key.length)
-
-
 @dataclass(frozen=True)
 class SlicedCache(Cache):
     """The keys and values of all slices, at `positions`, from those of this process.
 
-    `lengths`: of a whole row, of which `positions` are those from `begin` on, and of a whole
-    source. `newest`: what was gathered last.
+    `lengths`: of a whole row and of a whole source. `newest`: what was gathered last.
     """
 
     slices: Processes = ALONE
-    begin: int = 0
     lengths: tuple[int, int] = (0, 0)
     newest: list["Gathered"] = field(default_factory=list)
 
@@ -159,10 +150,7 @@ class SlicedCache(Cache):
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
     ) -> KeysValues:
         """See `Cache`."""
-        assert self.positions is not None
-        k, v = self.whole(keys, values, self.lengths[0])
-        own = slice(self.begin, self.begin + self.positions.length)
-        return k[:, :, own], v[:, :, own]
+        return self.whole(keys, values, self.lengths[0])
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
         """See `Cache`."""
@@ -172,10 +160,11 @@ class SlicedCache(Cache):
         self, keys: Float[Tensor, "B G t K"], values: Float[Tensor, "B G t K"], length: int
     ) -> KeysValues:
         """Keys and values of rows of `length` positions; each slice is padded on its way to the
-        length of the first."""
-        begin, end = borders(length, self.slices.rank, self.slices.count)
-        both = torch.stack([keys, values])[..., : end - begin, :]
-        own = F.pad(both, (0, 0, 0, -(-length // self.slices.count) - (end - begin)))
+        length of a full one: if a piece is short, nothing comes behind it."""
+        slices = self.slices
+        size = sum(map(len, pieces_of(length, slices.rank, slices.count)))
+        both = torch.stack([keys, values])[..., :size, :]
+        own = F.pad(both, (0, 0, 0, full(length, slices.count) - size))
         if torch.is_grad_enabled() and not own.requires_grad:
             own.requires_grad_()  # all processes gather again, whatever is trained
         newest = Gathered(self.slices)
@@ -230,12 +219,15 @@ class Gathered:
 
 
 def _all(own: Tensor, slices: Processes) -> Tensor:
-    return torch.cat(slices.start_gather(own)(), -2)
+    """The slices of all processes as rows: first pieces, then second ones, from the last slice to
+    the first."""
+    both = [one.chunk(2, -2) for one in slices.start_gather(own)()]
+    return torch.cat([one for one, _ in both] + [one for _, one in reversed(both)], -2)
 
 
 class _Gathering(torch.autograd.Function):
-    """The positions of all processes, one behind the other; back comes the sum of the gradients of
-    this one's, in float32 at least."""
+    """The rows of all processes' slices; back comes the sum of the gradients of this one's, in
+    float32 at least."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, gathered: Gathered) -> Tensor:
@@ -249,4 +241,6 @@ class _Gathering(torch.autograd.Function):
         ctx.gathered.again()  # if no kernel has read them: others' may have
         ctx.gathered.found = None
         exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
-        return slices.own_sum(exact.chunk(slices.count, -2)).to(gradient.dtype), None
+        pieces = exact.chunk(2 * slices.count, -2)
+        own = [torch.cat(two, -2) for two in zip(pieces, reversed(pieces), strict=True)]
+        return slices.own_sum(own[: slices.count]).to(gradient.dtype), None
