@@ -70,7 +70,7 @@ def published(folder: Path, tokenizer: Path) -> Path:
 
 def ours(run: gf.Run) -> Answer:
     def answer(prompt: Sequence[int], n: int) -> list[int]:
-        config = GenerateConfig(temperature=0.0, max_new_tokens=n)
+        config = GenerateConfig.parse({"temperature": 0.0, "max_new_tokens": n})
         return [step.ids[0] for step in decode(run.model, [list(prompt)], config)]
 
     return answer
@@ -82,7 +82,7 @@ def peer(folder: Path) -> Answer:
 
     def answer(prompt: Sequence[int], n: int) -> list[int]:
         ids = torch.tensor([list(prompt)])
-        made = model.generate(
+        made = model.generate(  # pyright: ignore[reportAttributeAccessIssue]
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
@@ -97,7 +97,7 @@ def peer(folder: Path) -> Answer:
 
 def in_format(file: Path, kind: str) -> Path:
     """The file of a model in another format of llama.cpp, beside it."""
-    import llama_cpp
+    import llama_cpp  # pyright: ignore[reportMissingImports]
 
     if kind == "f32":
         return file
@@ -110,7 +110,7 @@ def in_format(file: Path, kind: str) -> Path:
 
 def llama_side(file: Path, kind: str, threads: int, room: int) -> Answer:
     """llama.cpp on the same weights, in a format of its own."""
-    import llama_cpp
+    import llama_cpp  # pyright: ignore[reportMissingImports]
 
     model = llama_cpp.Llama(
         str(in_format(file, kind)),
@@ -183,7 +183,7 @@ def in_blocks(file: Path, bits: int) -> Path:
             nodes_to_exclude=left_out,
         )
         made.process()
-        model = made.model.model
+        model = made.model.model  # pyright: ignore[reportAttributeAccessIssue]
     onnx.save(model, path := file.with_name(f"int{bits}.onnx"))
     return path
 
@@ -246,7 +246,7 @@ def weight_bytes(run: gf.Run, bits: str) -> float:
 
     With 4 bits, a group of 32 numbers has two more of 16 bits, and the head has 8 bits.
     """
-    head = run.model.embed.element.weight.numel()
+    head = run.model.embed.element.weight.numel()  # pyright: ignore[reportCallIssue]
     linear = [one for one in run.model.modules() if isinstance(one, Linear)]
     blocks = sum(one.in_features * one.out_features for one in linear)
     each, of_head = {"fp32": (32, 32), "int8": (8, 8), "int4": (5, 8)}.get(bits, (16, 16))

@@ -53,7 +53,9 @@ def peer(folder: Path, longest: int) -> Callable[[list[str]], np.ndarray]:
 def library(folder: Path) -> Callable[[list[str]], np.ndarray] | None:
     """sentence-transformers, if it is installed."""
     try:
-        from sentence_transformers import SentenceTransformer
+        from sentence_transformers import (  # pyright: ignore[reportMissingImports]
+            SentenceTransformer,
+        )
     except ImportError:
         return None
     model = SentenceTransformer(str(folder), device="cpu")

@@ -144,7 +144,7 @@ class Peer(PeerTraining):
                 max_position_embeddings=model.max_length,
                 hidden_dropout_prob=model.dropout,
                 attention_probs_dropout_prob=model.attention_dropout,
-                num_labels=model.class_count,
+                num_labels=model.class_count,  # pyright: ignore[reportCallIssue]
                 pad_token_id=pad,
             )
         )

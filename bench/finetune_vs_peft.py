@@ -81,8 +81,8 @@ class Side:
             self.model = get_peft_model(model, config)  # pyright: ignore
             with torch.no_grad():
                 for one in names:
-                    theirs = model.get_submodule(one).lora_A["default"].weight
-                    theirs.copy_(mine.get_submodule(one).lora_a)
+                    theirs = model.get_parameter(f"{one}.lora_A.default.weight")
+                    theirs.copy_(mine.get_parameter(f"{one}.lora_a"))
         else:
             adapt(model, FinetuneConfig.parse({"method": name}), seed=0)
         self.optimizer, self.step = Optimizer(self.model, OptimizerConfig()), 0

@@ -30,49 +30,30 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glassformer.data.collate import Share
 from glassformer.generate import GenerateConfig, transduce
 from glassformer.metrics.writing import translation_scores
-from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.memory import keep_freed_memory
-from glassformer.training.optimizer import Optimizer
 from glassformer.training.run_folder import prepare
 from glassformer.training.schedule import rate_at
-from glassformer.training.step import TrainingStep
+from side_by_side import OurTraining, say
 
 RECIPE = "multi30k"
 SPLIT = "test"
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-class Ours:
-    """The recipe's model, trained step by step."""
+class Ours(OurTraining):
+    """The recipe's model, trained by its schedule for so many steps."""
 
     def __init__(self, task: TextToText, steps: int):
-        self.task, self.steps, self.step = task, steps, 0
-        self.config = task.recipe.train
-        self.model = Transformer(task.recipe.model, self.config.seed)
-        self.optimizer = Optimizer(self.model, self.config.optimizer)
-        self.compute = TrainingStep(
-            self.model,
-            self.optimizer,
-            self.config.seed,
-            max_grad_norm=self.config.optimizer.max_grad_norm,
-            loss=task.loss,
-        )
+        super().__init__(task, lambda batch: len(batch.elements))
+        self.schedule = self.config.model_copy(update={"steps": steps})
 
     def advance(self) -> int:
         """One step; its target tokens."""
-        train = self.config.model_copy(update={"steps": self.steps})
-        share = Share(self.task.batches(self.step))
-        result = self.compute(share, self.step, rate_at(self.step, train))
-        self.step += 1
+        _, result = self.next_step(rate_at(self.step, self.schedule))
         return result.elements
 
 
@@ -201,7 +182,7 @@ class Marian:
                     for ids in sources[at : at + batch_size]
                 ]
                 fed = self.collate(rows)
-                out = self.model.generate(
+                out = self.model.generate(  # pyright: ignore[reportAttributeAccessIssue]
                     input_ids=fed["input_ids"],
                     attention_mask=fed["attention_mask"],
                     num_beams=5,

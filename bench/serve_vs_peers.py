@@ -64,7 +64,9 @@ def engine(run: gf.Run, n: int) -> Side:
 
     def side(given: Prompts, new: int) -> list[Stream]:
         begin = time.perf_counter()
-        config = GenerateConfig(temperature=0.0, max_new_tokens=new, suppress_tokens=(END,))
+        config = GenerateConfig.parse(
+            {"temperature": 0.0, "max_new_tokens": new, "suppress_tokens": (END,)}
+        )
         times = {made.add(Request(tuple(one), config)): list[float]() for one in given}
         while not made.idle:
             for event in made.step():
@@ -271,8 +273,8 @@ def all_gaps(servers: Any, given: argparse.Namespace) -> dict[str, dict[str, flo
     """Medians of `gaps` for each server."""
     own: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
     for _ in range(given.rounds):
-        for name, of in servers.items():
-            own[name].append(gaps(*of, given))
+        for name, (address, asked) in servers.items():
+            own[name].append(gaps(address, asked, given))
     return {
         name: {what: round(statistics.median(o[what] for o in of), 4) for what in of[0]}
         for name, of in own.items()

@@ -10,7 +10,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from glassformer.tasks.task import Task
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.run_folder import prepare
-from glassformer.training.step import TrainingStep
+from glassformer.training.step import StepResult, TrainingStep
 
 Told = tuple[int, float, float]
 
@@ -43,8 +43,7 @@ def task_in(recipe: Recipe, folder: Path) -> Task:
 
 
 class OurTraining:
-    """The model of a task's recipe, trained step by step at its peak rates; `examples` counts those
-    of a batch."""
+    """The model of a task's recipe, trained step by step; `examples` counts those of a batch."""
 
     def __init__(self, task: Task, examples: Callable[[Batch], int]):
         self.task, self.examples, self.step = task, examples, 0
@@ -63,13 +62,18 @@ class OurTraining:
             ),
         )
 
+    def next_step(self, factor: float = 1.0) -> tuple[Sequence[Batch], StepResult]:
+        """Take the next step at `factor` times the peak rates; its batches, and what it gave."""
+        batches = self.task.batches(self.step)
+        result = self.compute(Share(batches), self.step, factor)
+        self.step += 1
+        return batches, result
+
     def train(self, steps: int) -> Told:
         """The mean loss is noted."""
         examples, losses, begin = 0, [], time.perf_counter()
         for _ in range(steps):
-            batches = self.task.batches(self.step)
-            result = self.compute(Share(batches), self.step, 1.0)
-            self.step += 1
+            batches, result = self.next_step()
             losses.append(result.loss)
             examples += sum(self.examples(batch) for batch in batches)
         return examples, time.perf_counter() - begin, statistics.mean(losses)

@@ -278,7 +278,7 @@ def glassformer_step(copy: Path, shape: dict):
     optimizer = Optimizer(model, train.optimizer)
     compute = TrainingStep(model, optimizer, precision=machine.precision)
     tokens = np.memmap(copy / "data/shakespeare_char/train.bin", dtype=np.uint16, mode="r")
-    split = TokenSplit("train", tokens, len(tokens), len(tokens), np.array([len(tokens)]))
+    split = TokenSplit("train", tokens, len(tokens), np.array([len(tokens)]))
     order = training_order(split, shape["block_size"], shape["batch"], seed=0)
 
     def step(number: int) -> None:

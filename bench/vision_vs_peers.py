@@ -34,12 +34,14 @@ import torch
 import transformers
 from torch.utils.data import Dataset
 
+from glassformer.data.arrays import ArraySplit
 from glassformer.models.presets import vit
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.media import ROWS, MediaInputs
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.evaluate import EVERYTHING
 from glassformer.training.memory import keep_freed_memory
 from side_by_side import (
     OurTraining,
@@ -89,7 +91,8 @@ class Ours(OurTraining):
     def predict(self) -> Told:
         """The accuracy is noted."""
         begin = time.perf_counter()
-        rows = self.task.probabilities(self.model, self.test)
+        chosen = range(len(self.test.records))
+        rows = self.task.probabilities(self.model, self.test, EVERYTHING, chosen)
         answers = np.array([row.argmax() for row in rows])
         took = time.perf_counter() - begin
         return len(answers), took, float((answers == self.wanted).mean())
@@ -117,7 +120,7 @@ class Peer(PeerTraining):
                 layer_norm_eps=model.epsilon,
                 hidden_dropout_prob=model.dropout,
                 attention_probs_dropout_prob=model.attention_dropout,
-                num_labels=model.class_count,
+                num_labels=model.class_count,  # pyright: ignore[reportCallIssue]
             )
         )
         self.mean, self.std = (
@@ -206,7 +209,8 @@ def some(inputs: MediaInputs, most: int) -> MediaInputs:
     n = len(inputs.records)
     chosen = np.linspace(0, n - 1, min(most, n)).astype(int)
     records = [inputs.records[i] for i in chosen]
-    return MediaInputs(inputs.processor, np.array(inputs.array[chosen]), records, ())
+    stored = ArraySplit(np.array(inputs.array[chosen]), np.arange(len(chosen)), ())
+    return MediaInputs(inputs.processor, records, stored)
 
 
 def main() -> None:

@@ -24,8 +24,13 @@ def drain(run: Path, streams: int) -> tuple[Counter[str], float, list[str]]:
         threading.Semaphore(0),
     )
     one = os.environ | {"OMP_NUM_THREADS": "1"}  # a small model; threads wait where cores are busy
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*command, "--port", "0"], text=True, env=one, **pipes) as process:
+    with subprocess.Popen(
+        [*command, "--port", "0"],
+        text=True,
+        env=one,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         address = process.stdout.readline().strip()

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import glassformer
+from glassformer.training import launching
 
 COMMANDS = [
     ["demo"],
@@ -97,6 +98,35 @@ def test_debug_shows_the_error_itself_wherever_it_stands(cli, tmp_path):
     ):
         with pytest.raises(GlassformerError):
             cli(*arguments)
+
+
+def test_several_processes_get_the_options_that_concern_them(cli, recipe, tmp_path, monkeypatch):
+    asked, run = list[tuple](), tmp_path / "run"
+    monkeypatch.setattr(launching, "launch", lambda *given: asked.append(given) or 3)
+    options = ["train.steps=4", "--run", run, "--debug", "--json"]
+    said = cli("train", recipe, *options, "--processes", "2", "--max-restarts", "5")
+    given = ["train", str(recipe), "train.steps=4", "--run", str(run), "--json", "--debug"]
+    assert (said.code, asked) == (3, [(given, 2, 5)])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["train.stepps=4"], "Unknown key train.stepps; did you mean 'steps'?"),
+        (["train.distributed.shard=2"], "shard=2 times tensor=1 does not divide the 3 processes"),
+        (["--run", "TRAINED"], "already holds a run at step 6; add --resume"),
+    ],
+)
+def test_what_several_processes_cannot_do_is_told_once(
+    refused, recipe, trained, tmp_path, monkeypatch, options, told
+):
+    """Each of their starts would tell it again."""
+    monkeypatch.setattr(launching, "launch", lambda *given: pytest.fail("processes are started"))
+    options = [trained if one == "TRAINED" else one for one in options]
+    command = ["train", recipe, "--run", tmp_path / "run", *options]
+    assert told in refused(
+        *command, "--processes", "3", "--max-restarts", "5", code=2, keep=tmp_path
+    )
 
 
 def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):

@@ -95,13 +95,12 @@ def test_a_model_and_its_optimizer_go_through_files(ranks, tmp_path):
     again = Optimizer(model, OptimizerConfig(kind="muon"))
     blank = again.blank(name for name in names_in(files) if name not in there)
     load_parts(there | blank, files)
-    again.restore(blank)
     found = there | again.state()
     assert found.keys() == (weights | state).keys()
     for name, one in (weights | state).items():
         part = found[name].to_local() if isinstance(found[name], DTensor) else found[name]
         assert torch.equal(part, own(one, found[name])), name
-    with pytest.raises(CheckpointError, match=r"state 'x:momentum' does not fit this model"):
+    with pytest.raises(CheckpointError, match=r"state 'x:momentum' is of no parameter"):
         again.blank(["x:momentum"])
 
 

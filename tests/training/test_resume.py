@@ -7,6 +7,7 @@ import signal
 import subprocess
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -616,3 +617,31 @@ def test_values_are_those_of_the_recipe(tmp_path):
     for name, value in flat(given).items():
         assert fields[name] == value
     assert kept["model"]["vocab_size"] > 0
+
+
+class Told:
+    """The processes of a run for one that is not the first, which told this."""
+
+    def __init__(self, value: list[int]):
+        self.from_first = lambda compute: value
+        self.each = lambda compute: [compute()]
+
+
+def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
+    """Another one may see other files, and asks for none."""
+    loaded, other = list[list[int]](), object.__new__(loop._Training)
+    other.machine = SimpleNamespace(device="cpu")
+
+    def load_mean(steps, mean):
+        loaded.append(steps)
+        raise KeyboardInterrupt
+
+    other.checkpoints = SimpleNamespace(load_mean=load_mean)
+    monkeypatch.setattr(other, "_model_to_fill", lambda device: None)
+    other.processes = Told([])
+    other.average()
+    assert loaded == []
+    other.processes = Told([4, 6])
+    with pytest.raises(KeyboardInterrupt):
+        other.average()
+    assert loaded == [[4, 6]]

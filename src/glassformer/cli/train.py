@@ -74,22 +74,15 @@ def train(
     if recipe is not None and "=" in recipe:
         changes, recipe = [recipe, *changes], None
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
+    recipe = _named(recipe, changes, folder, resume)
     if processes is not None:
-        from glassformer.training.launching import launch
+        from glassformer.training.launching import check, launch
 
-        given = [*([] if recipe is None else [recipe]), *changes, "--run", str(folder)]
-        given += ["--resume"] * resume + ["--json"] * json
+        check(recipe, changes, folder, resume, processes)
+        given = [*filter(None, [recipe]), *changes, "--run", str(folder)]
+        given += ["--resume"] * resume + ["--json"] * json + ["--debug"] * ("--debug" in sys.argv)
         given += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
         sys.exit(launch(["train", *given], processes, max_restarts))
-    if recipe is None and resume:
-        if not (folder / "recipe.yaml").is_file():
-            raise ConfigError(f"{folder} holds no run to resume; name its folder with --run.")
-        recipe = str(folder / "recipe.yaml")
-    if recipe is None and not changes:
-        raise ConfigError(
-            "There is nothing to train by; give a recipe (see `glassformer recipe list`) or "
-            "overrides like data.train.path=FILE."
-        )
     if first_process():  # before PyTorch, which takes two seconds to load
         sys.stderr.write(f"run folder: {folder}\n")
     from glassformer.recipe.recipe import read_recipe
@@ -99,6 +92,21 @@ def train(
     _check_end(result)
     if first_process():
         _tell(result, json)
+
+
+def _named(recipe: str | None, changes: list[str], folder: Path, resume: bool) -> str | None:
+    """The recipe to train by, that of the run if it is resumed without one (None: overrides alone);
+    ConfigError: there is nothing to train by."""
+    if recipe is None and resume:
+        if not (folder / "recipe.yaml").is_file():
+            raise ConfigError(f"{folder} holds no run to resume; name its folder with --run.")
+        return str(folder / "recipe.yaml")
+    if recipe is None and not changes:
+        raise ConfigError(
+            "There is nothing to train by; give a recipe (see `glassformer recipe list`) or "
+            "overrides like data.train.path=FILE."
+        )
+    return recipe
 
 
 def _tell(result: "Result", json: bool) -> None:

@@ -264,9 +264,7 @@ class Checkpoints:
         _fill(model, part_files(folder, WEIGHTS))
         if optimizer is not None:
             files = part_files(folder, OPTIMIZER)
-            state = optimizer.blank(names_in(files))
-            load_parts(state, files)
-            optimizer.restore(state)
+            load_parts(optimizer.blank(names_in(files)), files)
 
     def load_mean(self, steps: list[int], model: Transformer) -> None:
         """Fill what is trained of the model with the mean of several steps, added up in float64;

@@ -6,12 +6,27 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from glassformer.recipe.recipe import read_recipe
 from glassformer.signals import TERMINATED
+from glassformer.training.beginning import shared
+from glassformer.training.run_folder import check_folder
 
 SAVING = 600
 """Seconds for a checkpoint after a signal; torch gives 30."""
+
+
+def check(
+    recipe: str | None, overrides: Sequence[str], run: Path, resume: bool, processes: int
+) -> None:
+    """Raise ConfigError for a recipe or a run folder that so many processes would refuse.
+
+    They would tell it again after each start: torch's agent restarts them whatever they failed of.
+    """
+    shared(read_recipe(recipe, overrides), processes)
+    check_folder(run, resume)
 
 
 def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:

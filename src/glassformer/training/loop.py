@@ -298,11 +298,11 @@ class _Training:
     def average(self) -> None:
         """Try the mean of the last checkpoints as the final model; it is taken if it scores better
         than the best."""
-        if self.history.since(self.state.step, "averaged"):
-            return  # done before this run was resumed
-        steps = self.checkpoints.regular()[-self.config.save.average_checkpoints :]
+        steps = self.processes.from_first(self._to_average)
+        if not steps:
+            return
         mean = self._model_to_fill(self.machine.device)
-        self.checkpoints.load_mean(steps, mean)
+        self.processes.each(lambda: self.checkpoints.load_mean(steps, mean))
         scores = self.task.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores)
         if better:
@@ -316,6 +316,12 @@ class _Training:
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
         else:
             self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
+
+    def _to_average(self) -> list[int]:
+        """The steps whose mean is tried; none if that was done before this run was resumed."""
+        if self.history.since(self.state.step, "averaged"):
+            return []
+        return self.checkpoints.regular()[-self.config.save.average_checkpoints :]
 
     def _is_better(self, scores: dict[str, Any]) -> bool:
         best, now = self.state.best_score, scores[self.config.evaluate.best]

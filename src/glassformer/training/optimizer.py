@@ -17,7 +17,7 @@ from glassformer.axes import Float
 from glassformer.errors import CheckpointError
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.shards import groups_of, is_divided, like, local, mesh_of, own, whole
+from glassformer.shards import groups_of, local, mesh_of, own, whole
 
 
 class Optimizer:
@@ -78,23 +78,11 @@ class Optimizer:
         }
 
     def blank(self, keys: Iterable[str]) -> dict[str, Tensor]:
-        """Zeros for these keys of a state, divided as their parameters are, to be filled and
-        restored; CheckpointError: a key of another model."""
-        by_name, found = {name: parameter for parameter, name in self._names.items()}, {}
-        for key in keys:
-            name, _, role = key.rpartition(":")
-            if name not in by_name:
-                raise CheckpointError(
-                    f"The optimizer state {key!r} does not fit this model; it is of another run."
-                )
-            one = by_name[name].detach()
-            step = torch.zeros((), dtype=torch.float32)
-            found[key] = step if role == "step" else torch.zeros_like(one)
-        return found
+        """Begin a state of these keys, in place of the present one: its own tensors, zeros that are
+        divided as the parameters are, to be filled.
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what `state` gave, whole or divided as the parameters are; CheckpointError if
-        it belongs to other parameters."""
+        CheckpointError: keys of other parameters, or of another optimizer.
+        """
         by_name = {name: parameter for parameter, name in self._names.items()}
         owner = {
             p: part
@@ -102,7 +90,10 @@ class Optimizer:
             for group in part.param_groups
             for p in group["params"]
         }
-        for key, value in state.items():
+        for part, _ in self._parts:
+            part.state.clear()
+        keys = {*keys}
+        for key in sorted(keys):
             name, _, role = key.rpartition(":")
             parameter = by_name.get(name)
             if parameter is None:
@@ -111,21 +102,13 @@ class Optimizer:
             if role not in roles:
                 raise _foreign(key, "is not of this optimizer")
             for other in roles:
-                if f"{name}:{other}" not in state:
+                if f"{name}:{other}" not in keys:
                     raise _foreign(f"{name}:{other}", "is missing")
-            shape, dtype = parameter.shape, parameter.dtype
+            zeros = torch.zeros_like(parameter.detach())
             if role == "step":
-                shape, dtype = torch.Size(), torch.float32
-            if (value.shape, value.dtype) != (shape, dtype):
-                raise _foreign(
-                    key, f"is {value.dtype} {[*value.shape]} in place of {dtype} {[*shape]}"
-                )
-            # a copy: the file that it was read from may stay mapped behind it
-            if not value.ndim or is_divided(value):
-                own = value.to(parameter.device, copy=True)
-            else:
-                own = like(value, parameter)
-            owner[parameter].state[parameter][role] = own
+                zeros = torch.zeros((), dtype=torch.float32, device=parameter.device)
+            owner[parameter].state[parameter][role] = zeros
+        return self.state()
 
 
 ADAMW, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum",)

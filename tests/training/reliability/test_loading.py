@@ -2,6 +2,7 @@
 and train meanwhile."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from glassformer.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
+from glassformer.training.part_files import Part, load_parts, names_in
 from properties.shared_folder import read_while_trained, saved_over_its_source, trained_twice
 from properties.strict_loading import strict_loading
 from variants import VARIANTS, made
@@ -17,7 +19,16 @@ CASES = [*VARIANTS]
 ARCHITECTURES = ("causal learned", "patches", "mixture of both")
 
 
-def strict_optimizer(variant: str, kind: str, every: int = 1) -> int:
+def load(optimizer: Optimizer, state: dict[str, torch.Tensor], folder: Path) -> None:
+    """Fill an optimizer from a file of this state."""
+    file = Part(state).save(folder, "optimizer")
+    try:
+        load_parts(optimizer.blank(names_in([file])), [file])
+    finally:
+        file.unlink()
+
+
+def strict_optimizer(variant: str, kind: str, folder: Path, every: int = 1) -> int:
     """Drop, rename, retype and reshape each tensor of an optimizer's state; the number of them."""
     model, _ = made(variant)
     optimizer = Optimizer(model, OptimizerConfig(kind=kind))
@@ -40,20 +51,20 @@ def strict_optimizer(variant: str, kind: str, every: int = 1) -> int:
         for how, changed in changes.items():
             cases += 1
             with pytest.raises(CheckpointError) as caught:
-                Optimizer(model, OptimizerConfig(kind=kind)).restore(changed)
+                load(Optimizer(model, OptimizerConfig(kind=kind)), changed, folder)
             assert key in str(caught.value), (variant, how)
     poisoned = Optimizer(model, OptimizerConfig(kind=kind))
     for parameter in poisoned.parameters:
         parameter.grad = torch.full_like(parameter, math.nan)
     poisoned.step(0.0)
-    poisoned.restore(state)
+    load(poisoned, state, folder)
     assert all(torch.equal(one, state[key]) for key, one in poisoned.state().items())
     return cases
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_a_foreign_state_of_an_optimizer_is_refused_by_name(kind):
-    assert strict_optimizer("causal learned", kind, every=9) > 10
+def test_a_foreign_state_of_an_optimizer_is_refused_by_name(tmp_path, kind):
+    assert strict_optimizer("causal learned", kind, tmp_path, every=9) > 10
 
 
 @pytest.mark.slow
@@ -64,7 +75,9 @@ def test_every_tensor_of_every_architecture(tmp_path, table):
     assert problems == []
     assert cases > 15_000
     states = sum(
-        strict_optimizer(variant, kind) for variant in ARCHITECTURES for kind in ("adamw", "muon")
+        strict_optimizer(variant, kind, tmp_path)
+        for variant in ARCHITECTURES
+        for kind in ("adamw", "muon")
     )
     table(
         "B6",
