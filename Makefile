@@ -28,6 +28,7 @@ test: setup lint
 	$(BIN)/$(PYTEST) -m "not slow"
 
 test-slow: setup $(VENV)/.docs-done
+	$(BIN)/basedpyright bench
 	$(BIN)/$(PYTEST)
 
 # The same tests with the oldest and with the newest versions that pyproject.toml allows, in environments of their own.

@@ -5,7 +5,9 @@ import re
 import sys
 import tomllib
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,25 @@ def test_what_the_package_imports_is_declared():
         found = distributions.get(module, [module])
         names = {name.lower().replace("_", "-") for name in found}
         assert names & declared, f"{module} is imported and not declared"
+
+
+def test_what_benches_take_from_the_package_is_there():
+    """Names; `make test-slow` looks at calls, too."""
+    asked = {
+        (node.module, name.name)
+        for folder in ("bench", "examples", "tools")
+        for file in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("glassformer")
+        for name in node.names
+    }
+    gone = [
+        f"{module}.{name}"
+        for module, name in sorted(asked)
+        if not hasattr(import_module(module), name) and find_spec(f"{module}.{name}") is None
+    ]
+    assert len(asked) > 100
+    assert not gone
 
 
 def pins(name: str) -> dict[str, str]:

@@ -110,16 +110,17 @@ def batch_invariant() -> Iterator[None]:
     oneDNN computes all of them: MKL gives the rows at a thread's edge to another kernel (measured
     for 2 to 512 rows, 1 and 2 threads, bench/LOG.md).
     """
+    before = getattr(_OWN, "invariant", False)
     _OWN.invariant = True
     try:
         yield
     finally:
-        _OWN.invariant = False
+        _OWN.invariant = before
 
 
-def filled(rows: Float[Tensor, "_ D"]) -> Float[Tensor, "M D"]:
-    """The rows, with copies of the first behind them up to BEST_ROWS."""
-    missing = BEST_ROWS - len(rows)
+def filled(rows: Float[Tensor, "_ D"], least: int = BEST_ROWS) -> Float[Tensor, "M D"]:
+    """The rows, with copies of the first behind them up to `least`."""
+    missing = least - len(rows)
     return rows if missing <= 0 else torch.cat([rows, rows[:1].expand(missing, -1)])
 
 

@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.cpu_kernels import EXPECTED_ROWS, filled
+from glassformer.layers.cpu_kernels import EXPECTED_ROWS, batch_invariant, filled, linear
 from glassformer.layers.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 
 Bits = Literal["fp16", "bf16", "int8", "int4"]
@@ -104,10 +104,22 @@ def _kernel(weight: Tensor, bits: Bits) -> Product | None:
 
 
 def _half(weight: Tensor) -> Product:
-    """By FBGEMM, which widens the weights in registers."""
+    """By FBGEMM, which widens the weights in registers.
+
+    Without AVX-512 it computes six rows at a time, and one or two that are left by kernels that add
+    in another order; copies make them three.
+    """
     packed = torch.ops.quantized.linear_prepack_fp16(weight, None)
     multiply: Any = torch.ops.quantized.linear_dynamic_fp16.default
-    return lambda x, bias: _plus(multiply(x, packed), bias)
+    wide = torch.cpu._is_avx512_supported()
+
+    def product(x: Tensor, bias: Tensor | None) -> Tensor:
+        left = len(x) % 6
+        few = not wide and left in (1, 2)
+        y = multiply(filled(x, len(x) + 3 - left), packed)[: len(x)] if few else multiply(x, packed)
+        return _plus(y, bias)
+
+    return product
 
 
 def _brain(weight: Tensor) -> Product:
@@ -160,12 +172,18 @@ def _plus(y: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _plain(weight: Tensor, bits: Bits) -> Product:
-    """By torch's product with the matrix that the bits stand for, made anew each time."""
+    """By the product with the matrix that the bits stand for, made anew each time."""
     if bits in ("fp16", "bf16"):
         low = weight.to(torch.float16 if bits == "fp16" else torch.bfloat16)
-        return lambda x, bias: F.linear(x, low.float(), bias)
+        return lambda x, bias: _alike(x, low.float(), bias)
     if bits == "int8":
         levels, scale = quantized(weight)
-        return lambda x, bias: F.linear(x, dequantized(levels, scale), bias)
+        return lambda x, bias: _alike(x, dequantized(levels, scale), bias)
     parts = grouped(weight)
-    return lambda x, bias: F.linear(x, ungrouped(*parts), bias)
+    return lambda x, bias: _alike(x, ungrouped(*parts), bias)
+
+
+def _alike(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b, the bits of a row the same whatever others there are."""
+    with batch_invariant():
+        return linear(filled(x), weight, bias)[: len(x)]
