@@ -56,7 +56,7 @@ class Positions:
     whole: "Positions | None" = None
     """If not None, this is a slice of rows with these positions; other processes have the other
     slices."""
-    pieces: tuple[range, ...] = ()
+    pieces: tuple[()] | tuple[range] | tuple[range, range] = ()
     """Parts of rows that attend by themselves: their slots in `whole`, or here, in this order."""
 
     @classmethod

@@ -62,10 +62,10 @@ def sliced(batch: Batch, place: int, count: int) -> Batch:
     An empty slice has the last element without a target, which is computed for nothing.
     """
     length = batch.elements.shape[1]
-    pieces = tuple(piece for piece in pieces_of(length, place, count) if piece)
-    kept = torch.tensor([slot for piece in pieces for slot in piece], dtype=torch.int64)
+    first, second = pieces_of(length, place, count)
+    kept = torch.tensor([*first, *second], dtype=torch.int64)
+    pieces = (first, second) if second else (first,) if first else (range(length - 1, length),)
     read = kept if len(kept) else kept.new_tensor([length - 1])
-    pieces = pieces or (range(length - 1, length),)
     cut = lambda t: t[:, read]
     where = batch.where()
     start = where.start if len(pieces) == 1 else None
