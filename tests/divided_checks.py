@@ -29,7 +29,7 @@ from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
 from glassformer.shards import put, whole
-from glassformer.training import gradient_sums, sharding
+from glassformer.training import gradient_messages, sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
 from glassformer.training.context import gather_keys, sliced, slices_of
@@ -38,7 +38,7 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.step import TrainingStep
 
 ROWS, LENGTH, CPU = 16, 6, torch.device("cpu")
-gradient_sums.LARGE = 50  # so that some gradients of these small models are sent by themselves
+gradient_messages.LARGE = 50  # so that some gradients of these small models are sent by themselves
 SPLITS = {
     "1x16": [16],
     "4x4": [4] * 4,
