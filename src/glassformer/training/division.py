@@ -24,6 +24,7 @@ from glassformer.tasks.task import Task
 from glassformer.training.context import gather_keys, sliced, slices_of
 from glassformer.training.gradient_messages import GradientMessages
 from glassformer.training.part_files import Part, part_of
+from glassformer.training.tensor_parallel import keep_equal
 
 
 class Division:
@@ -145,6 +146,7 @@ class Divided(Division):
         """See `Division`: FSDP2 has added them."""
         assert self._model is not None
         self._sharding.forget_unread(self._model, self._mesh)
+        keep_equal(parameters, self._mesh["tensor"])
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
         """See `Division`: a copy."""
