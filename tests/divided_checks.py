@@ -446,7 +446,9 @@ def disturbed(
         for shard, tensor in meshes:
             division, model = division_by(shard, tensor, context), model_of(case)
             division.place(model, None, CPU)
-            batch = sliced(data(case, 0, ROWS), division.slices.rank, context)
+            batch = data(case, 0, ROWS)
+            if context > 1:  # not for one target of a row
+                batch = sliced(batch, division.slices.rank, context)
             backward(model, [batch] * 2, division)
             parameters = [*model.parameters()]
             own = [one for one in copies(parameters) if one.grad is not None]
