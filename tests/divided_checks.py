@@ -28,17 +28,19 @@ from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
-from glassformer.shards import put, whole
-from glassformer.training import gradient_sums, sharding
+from glassformer.shards import local, put, whole
+from glassformer.training import gradient_messages, sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
-from glassformer.training.context import gather_keys, sliced, slices_of
+from glassformer.training.context import sliced
 from glassformer.training.division import Division, division_of
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.step import TrainingStep
+from glassformer.training.tensor_parallel import copies
 
 ROWS, LENGTH, CPU = 16, 6, torch.device("cpu")
-gradient_sums.LARGE = 50  # so that some gradients of these small models are sent by themselves
+LARGE = 50
+"""Numbers of a gradient that is sent by itself: some of these small models are."""
 SPLITS = {
     "1x16": [16],
     "4x4": [4] * 4,
@@ -161,11 +163,14 @@ class Unlearning(Optimizer):
         pass
 
 
-def division_by(shard: int, tensor: int) -> Division:
+def everyone() -> Processes:
+    return Processes(distributed.get_rank(), distributed.get_world_size())
+
+
+def division_by(shard: int, tensor: int, context: int = 1) -> Division:
     """All processes, divided as a recipe asks."""
-    together = Processes(distributed.get_rank(), distributed.get_world_size())
-    of = DistributedConfig(shard=shard, tensor=tensor)
-    return division_of(together, TrainConfig(distributed=of), CPU)
+    of = DistributedConfig(shard=shard, tensor=tensor, context=context)
+    return division_of(everyone(), TrainConfig(distributed=of), CPU)
 
 
 def divided(alone: Transformer, case: str, division: Division) -> Transformer:
@@ -301,7 +306,7 @@ def save(case: str, mesh: list[int], kind: str, run: str) -> dict[str, Any]:
     division.place(model, None, CPU)
     optimizer = trained(model, case, kind, 3, division)
     weights, state = dict(model.named_parameters()), optimizer.state()
-    together = Processes(distributed.get_rank(), distributed.get_world_size())
+    together = everyone()
     checkpoints = Checkpoints(Path(run), processes=together)
     checkpoints.save(division.part(weights), division.part(state), State(3, "d"))
     tensors = {name: whole(one).detach().clone() for name, one in (weights | state).items()}
@@ -374,6 +379,16 @@ def plain(case: str) -> Batch:
     return Batch(tokens, targets=tokens % 3, source=source)
 
 
+def backward(model: Transformer, batches: list[Batch], division: Division) -> None:
+    """The backward passes of a step; what the last one sends is not waited for."""
+    *before, last = batches
+    for batch in before:
+        loss_of(model, batch).backward()
+    loss = loss_of(model, last)
+    with division.last_backward([*model.parameters()]):
+        loss.backward()
+
+
 def counted(
     cases: list[str], meshes: list[list[int]], kind: str, context: int = 1
 ) -> dict[str, Any]:
@@ -381,27 +396,74 @@ def counted(
     found = {}
     for case in cases:
         for shard, tensor in meshes:
-            mesh = sharding.build_mesh("cpu", distributed.get_world_size(), shard, tensor)
-            model = model_of(case)
-            sharding.divide(model, mesh)
-            batch = plain(case)
-            if context > 1:
-                own = slices_of("cpu", distributed.get_world_size(), context, tensor)
-                gather_keys(model, own)
-                batch = sliced(batch, own.rank, context)
-            optimizer, sent = Optimizer(model, OptimizerConfig(kind=kind)), Sent()  # pyright: ignore
-            with sent:
-                for _ in range(2):
-                    loss_of(model, batch).backward()
-                if shard * tensor == 1:
-                    flat = torch.cat([one.grad.flatten() for one in optimizer.parameters])
-                    distributed.all_reduce(flat)
+            division, model = division_by(shard, tensor, context), model_of(case)
+            division.place(model, None, CPU)
+            batch = sliced(plain(case), division.slices.rank, context)
+            optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
+            with Sent() as sent:
+                backward(model, [batch] * 2, division)
+                division.add_up(optimizer.parameters)
             gradients = sharding.bytes_here(one.grad for one in optimizer.parameters)
             with sent:
                 optimizer.step(1.0)
             held = sharding.bytes_here(model.parameters())
             state = sharding.bytes_here(optimizer.state().values())
             found[f"{case} {shard}x{tensor}"] = [held, gradients, state, sent.found]
+    return found
+
+
+def ordered(shapes: list[list[int]]) -> dict[str, bool]:
+    """Whether gradients become their sums in the order of a tree, bit for bit. Each process has
+    others, in any layout, some of them none; nobody has the last."""
+    together, found = everyone(), {}
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+
+    def gradient(at: int, rank: int) -> torch.Tensor | None:
+        nothing = (at + rank) % 3 == 0 or at == len(shapes) - 1
+        return None if nothing else drawn(100 * rank + at, *reversed(shapes[at])).mT
+
+    for at, one in enumerate(parameters):
+        one.grad = gradient(at, together.rank)
+    Division(together, in_order=True).add_up(parameters)
+    for at, one in enumerate(parameters):
+        every = [gradient(at, rank) for rank in range(together.count)]
+        sums = [torch.zeros(shapes[at]) if own is None else own for own in every]
+        while len(sums) > 1:
+            sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+        nobody = all(own is None for own in every)
+        found[str(at)] = one.grad is None if nobody else torch.equal(one.grad, sums[0])
+    return found
+
+
+def disturbed(
+    cases: list[str], meshes: list[list[int]], context: int = 1
+) -> dict[str, tuple[bool, bool]]:
+    """Whether all processes of "tensor" end a step with the gradients of the first one, where each
+    has a copy of a parameter; those of the others were disturbed before, and one was taken away.
+    And whether the first one's gradients stayed as they were."""
+    found = {}
+    for case in cases:
+        for shard, tensor in meshes:
+            division, model = division_by(shard, tensor, context), model_of(case)
+            division.place(model, None, CPU)
+            batch = data(case, 0, ROWS)
+            if context > 1:  # not for one target of a row
+                batch = sliced(batch, division.slices.rank, context)
+            backward(model, [batch] * 2, division)
+            parameters = [*model.parameters()]
+            own = [one for one in copies(parameters) if one.grad is not None]
+            assert any(one.ndim == 1 for one in own)  # norms
+            before = [local(one.grad).clone() for one in own]
+            if place := distributed.get_rank() % tensor:
+                for one in own:
+                    local(one.grad).mul_(1 + 1e-9 * place)
+                own[0].grad = None
+            division.add_up(parameters)
+            after = [None if one.grad is None else local(one.grad).tolist() for one in own]
+            every = everyone().gathered(after)
+            same = all(one == every[rank - rank % tensor] for rank, one in enumerate(every))
+            kept = after == [one.tolist() if one.any() else None for one in before]
+            found[f"{case} {shard}x{tensor}"] = same, kept
     return found
 
 
@@ -413,13 +475,15 @@ def slices(cases: list[str], ways: list[list[int]]) -> dict[str, Any]:
 
 
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
-    one.__name__: one for one in (gradients, losses, initial, save, load, counted, slices)
+    one.__name__: one
+    for one in (gradients, losses, initial, save, load, counted, ordered, disturbed, slices)
 }
 
 
 def main() -> None:
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     torch.set_default_dtype(torch.float64)
+    gradient_messages.LARGE = LARGE
     distributed.init_process_group("gloo")
     found = [CHECKS[check](**arguments) for check, arguments in asked]
     if distributed.get_rank() == 0:

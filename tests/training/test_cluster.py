@@ -12,10 +12,11 @@ import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 import tiny
-from divided_checks import CASES, LENGTH, ROWS
+from divided_checks import CASES, LARGE, LENGTH, ROWS
 from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
+from glassformer.training import gradient_messages
 from glassformer.training.cluster import Hardware, one_of, optimizer_bytes, plan_cluster
 from glassformer.training.collectives import (
     Part,
@@ -71,9 +72,25 @@ def test_tensors_divide_memory_and_cost_time(tmp_path):
     assert (one.micro_batches, eight.micro_batches) == (1, 8)
     assert eight.memory["activations"] < one.memory["activations"]
     assert one.seconds["sending activations"] == 0 < eight.seconds["sending activations"]
-    (sent,) = [c for c in eight.collectives if c.axis == "tensor"]
-    assert sent.calls == 4 * 32 * 8
-    assert sent.bytes == sent.calls * 4096 * 4096 * 4
+    sent = {one.operation: one for one in eight.collectives if one.axis == "tensor"}
+    assert sent["all-reduce"].calls == 4 * 32 * 8
+    assert sent["all-reduce"].bytes == 4 * 32 * 8 * 4096 * 4096 * 4
+    copies = 2 * 32_000 * 4096 + 65 * 4096  # embedding, head, norms
+    assert sent["broadcast"].calls == 3  # norms are one message
+    assert sent["broadcast"].bytes == 4 * copies // 8 + 4 * (2 + 65)
+
+
+def test_replicas_share_the_work_of_muon(tmp_path):
+    one, eight = (
+        plan_cluster(large(tmp_path, batch_size=512, **{"optimizer.kind": "muon"}), 1, gpus)
+        for gpus in (1, 8)
+    )
+    assert one.collectives == []
+    assert eight.seconds["orthogonalizing"] == pytest.approx(one.seconds["orthogonalizing"] / 8)
+    sent = {one.operation: one for one in eight.collectives}
+    assert (sent["all-reduce"].calls, sent["all-gather"].calls) == (2 + 7 * 32 + 1, 3)
+    assert sent["all-reduce"].bytes == 4 * SEVEN + 4 * 291
+    assert sent["all-gather"].bytes == 4 * (SEVEN - 2 * 32_000 * 4096 - 65 * 4096)
 
 
 def test_slices_divide_activations_and_send_keys(tmp_path):
@@ -149,7 +166,10 @@ def test_the_scripts_of_the_page_can_be_read():
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("processes", MESHES)
-def test_real_processes_hold_and_send_what_is_planned(processes, kind, tmp_path, table):
+def test_real_processes_hold_and_send_what_is_planned(
+    processes, kind, tmp_path, monkeypatch, table
+):
+    monkeypatch.setattr(gradient_messages, "LARGE", LARGE)
     cases = ["decoder", "untied", "encoder-decoder", "tags"]
     asked = {"cases": cases, "meshes": MESHES[processes], "kind": kind}
     (found,) = launched(processes, [["counted", asked]], tmp_path)
@@ -171,9 +191,10 @@ def test_real_processes_hold_and_send_what_is_planned(processes, kind, tmp_path,
 @pytest.mark.slow
 @pytest.mark.reliability
 @pytest.mark.parametrize(("processes", "context"), [(2, 2), (4, 2), (4, 4)])
-def test_real_slices_send_what_is_planned(processes, context, tmp_path, table):
+def test_real_slices_send_what_is_planned(processes, context, tmp_path, monkeypatch, table):
     """A plan counts the score bias of the last slice, which sees the most keys; so those models are
     left out with tensors."""
+    monkeypatch.setattr(gradient_messages, "LARGE", LARGE)
     asked = [[["decoder", "untied", "encoder-decoder", "tags"], [[1, 1], [processes, 1]]]]
     if context < processes:
         asked.append([["decoder", "tags"], [[context, 2]]])

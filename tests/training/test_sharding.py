@@ -14,6 +14,8 @@ from glassformer.shards import like, own
 from glassformer.training import sharding
 from torchrun import MESHES, launched
 
+SHAPES = [[3, 2], [7, 9], [4, 4], [10, 11], [8, 8], [5, 5]]
+"""Of gradients, some of them sent by themselves."""
 EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few hundred terms
 
 
@@ -21,12 +23,16 @@ def test_two_processes_compute_what_one_does(tmp_path):
     asked = [
         ["gradients", {"cases": ["decoder"], "meshes": [[2, 1], [1, 2]], "splits": ["ragged"]}],
         ["slices", {"cases": ["packed window", "masked", "translator"], "ways": [[2, 1, 1]]}],
+        ["disturbed", {"cases": ["decoder", "no parts"], "meshes": [[1, 2]]}],
+        ["ordered", {"shapes": SHAPES}],
         ["save", {"case": "decoder", "mesh": [2, 1], "kind": "muon", "run": f"{tmp_path}/2"}],
         ["load", {"case": "decoder", "mesh": [1, 2], "kind": "muon", "runs": [f"{tmp_path}/2"]}],
     ]
-    errors, of_slices, _, loaded = launched(2, asked, tmp_path)
+    errors, of_slices, copies, in_order, _, loaded = launched(2, asked, tmp_path)
     errors |= of_slices
     assert all(error < EXACT for error, _ in errors.values()), errors
+    assert all(map(all, copies.values())), copies
+    assert all(in_order.values()), in_order
     assert [same for same, _ in loaded.values()] == [True]
 
 
@@ -105,6 +111,27 @@ def test_five_steps_end_in_the_same_loss(processes, tmp_path, table):
     )
     assert worst < EXACT, trained
     assert all(begun.values()), begun
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.parametrize("processes", MESHES)
+def test_copies_take_the_gradients_of_the_first(processes, tmp_path, table):
+    """Kernels of the other processes of "tensor" may differ in the last bits."""
+    meshes = [mesh for mesh in MESHES[processes] if mesh[1] > 1]
+    cases = [case for case in CASES if case != "adapters"]
+    asked = [["disturbed", {"cases": cases, "meshes": meshes}]]
+    if processes == 4:
+        sliced = {"cases": ["decoder", "encoder-decoder"], "meshes": meshes, "context": 2}
+        asked.append(["disturbed", sliced])
+    found = [one for part in launched(processes, asked, tmp_path) for one in part.values()]
+    equal = sum(map(all, found))
+    table(
+        "A5",
+        f"{processes} processes (shard x tensor): {equal}/{len(found)} models have equal copies "
+        "after disturbed gradients",
+    )
+    assert equal == len(found)
 
 
 WORLDS = {"1": (1, [1, 1]), "2": (2, [2, 1]), "4": (4, [4, 1]), "2x2": (4, [2, 2])}

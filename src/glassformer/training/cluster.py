@@ -43,6 +43,9 @@ from glassformer.training.progress import clock
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from glassformer.training.step import flops
 
+SHARED = ("shard", "tensor", "replicate")
+"""Axes of the mesh: processes along the first of more than one share Muon's work."""
+
 
 class Hardware(Record):
     """Figures of a cluster, as stated by its makers or measured elsewhere; per GPU where nothing
@@ -201,7 +204,7 @@ def plan_cluster(
     seconds = _seconds(sent, every, gpus_per_node, hardware, computing)
     if matrices:
         reached = hardware.peak * hardware.mfu
-        share = sizes["shard"] if sizes["shard"] > 1 else sizes["tensor"]
+        share = next((sizes[axis] for axis in SHARED if sizes[axis] > 1), 1)
         seconds["orthogonalizing"] = orthogonalizing_flops(matrices, share) / reached
     mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
     savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}

@@ -18,9 +18,10 @@ from glassformer.axes import Tensor
 from glassformer.layers.attention import Attention
 from glassformer.models.transformer import Transformer
 from glassformer.shards import cuts
+from glassformer.training.gradient_messages import is_large
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import bytes_here
-from glassformer.training.tensor_parallel import stacks
+from glassformer.training.tensor_parallel import copies, stacks
 
 Operation = Literal["all-gather", "reduce-scatter", "all-reduce", "broadcast"]
 
@@ -59,17 +60,18 @@ def collectives(
     whose parts of tensors are the largest. Calls that exchange a few numbers are left out."""
     replicate, shard, tensor = (mesh.size(axis) for axis in range(3))
     found: list[Collective] = []
+    trained = [one for one in model.parameters() if one.requires_grad]
     if shard * tensor == 1:
-        trained = [one for one in model.parameters() if one.requires_grad]
-        found.append(Collective("gradients", "all-reduce", "replicate", 1, bytes_here(trained)))
+        found += _of_messages("gradients", "all-reduce", "replicate", trained)
     elif isinstance(model, FSDPModule):
         found += _of_shards(model, parts, replicate, shard)
     if tensor > 1:
         found += _of_tensors(model, part, parts)
+        found += _of_messages("gradients of copies", "broadcast", "tensor", copies(trained))
     if part.slices > 1:
         found += _of_slices(model, part, parts)
     if muon:
-        found += _of_directions(model, shard)
+        found += _of_directions(model, mesh)
     totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
     for one in found:
         total = totals[one.purpose, one.operation, one.axis]
@@ -85,6 +87,16 @@ def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
     ]
     inside = {id(one) for block in blocks for one in block}
     return [*blocks, [one for one in model.parameters() if id(one) not in inside]]
+
+
+def _of_messages(
+    purpose: str, operation: Operation, axis: str, trained: Sequence[Tensor]
+) -> Iterator[Collective]:
+    """See `GradientMessages`: one for each large gradient; one for the others, with a number for
+    every gradient."""
+    if trained:
+        size = bytes_here(trained) + len(trained) * trained[0].element_size()
+        yield Collective(purpose, operation, axis, sum(map(is_large, trained)) + 1, size)
 
 
 def _of_shards(model: Transformer, parts: int, replicate: int, shard: int) -> Iterator[Collective]:
@@ -153,19 +165,26 @@ def gathered_numbers(model: Transformer, part: Part) -> Iterator[int]:
                     yield 2 * part.rows * width * length
 
 
-def _of_directions(model: Transformer, shard: int) -> Iterator[Collective]:
+def _of_directions(model: Transformer, mesh: DeviceMesh) -> Iterator[Collective]:
     """Muon gathers each matrix of a block, first along "shard", then along "tensor", and sends the
-    whole update along the first of the two."""
-    for name, one in model.named_parameters():
-        if not (one.requires_grad and is_block_matrix(name, one)):
-            continue
+    whole update along the first of the two. Of whole matrices of one shape (and rate), each process
+    has the updates of its share, and all gather them."""
+    replicate, shard, tensor = (mesh.size(axis) for axis in range(3))
+    named = model.named_parameters()
+    matrices = [one for name, one in named if one.requires_grad and is_block_matrix(name, one)]
+    if shard * tensor == 1:
+        for shape, count in Counter(one.shape for one in matrices).items():
+            size = -(-count // replicate) * replicate * shape.numel() * matrices[0].element_size()
+            yield Collective("Muon's updates", "all-gather", "replicate", 1, size)
+        return
+    for one in matrices:
+        whole = one.numel() * one.element_size()
         sizes = {"shard": bytes_here([one]) * shard} if shard > 1 else {}
         if cuts(one) > len(sizes):
-            sizes["tensor"] = one.numel() * one.element_size()
+            sizes["tensor"] = whole
         for axis, size in sizes.items():
             yield Collective("Muon's directions", "all-gather", axis, 1, size)
         for axis in [*sizes][:1]:
-            whole = one.numel() * one.element_size()
             yield Collective("Muon's updates", "broadcast", axis, 1, whole)
 
 

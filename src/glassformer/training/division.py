@@ -7,7 +7,7 @@ In both, by `train.distributed.context`, neighbours read the same rows, and each
 their positions: see `context`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,8 +22,9 @@ from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
 from glassformer.training.context import gather_keys, sliced, slices_of
-from glassformer.training.gradient_sums import GradientSums
+from glassformer.training.gradient_messages import GradientMessages
 from glassformer.training.part_files import Part, part_of
+from glassformer.training.tensor_parallel import keep_equal
 
 
 class Division:
@@ -41,7 +42,7 @@ class Division:
     def __init__(self, readers: Processes, in_order: bool = False, slices: Processes = ALONE):
         self.readers, self.in_order, self.slices = readers, in_order, slices
         self.copies = ALONE if in_order else readers
-        self._sums: GradientSums | None = None
+        self._messages: GradientMessages | None = None
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
         """Where a model is made before `place`."""
@@ -73,27 +74,24 @@ class Division:
 
     def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
         """Begin with `add_up` during a backward pass."""
-        if self.readers.count == 1 or self.in_order:
+        if self.readers.count == 1:
             return nullcontext()
-        self._sums = GradientSums(parameters, self.readers)
-        return self._sums.during_backward()
+        self._messages = GradientMessages(parameters, self._start_sum)
+        return self._messages.during_backward()
 
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """Replace every gradient by its sum over the processes; None if nobody has one."""
         if self.readers.count == 1:
             return
+        messages = self._messages or GradientMessages(parameters, self._start_sum)
+        self._messages = None
+        messages.finish()
+
+    def _start_sum(self, numbers: Tensor) -> Callable[[], None]:
         if not self.in_order:
-            sums, self._sums = self._sums or GradientSums(parameters, self.readers), None
-            sums.finish()
-            return
-        learned = [parameter for parameter in parameters if parameter.requires_grad]
-        there = [parameter.grad is not None for parameter in learned]
-        own = [p.new_zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learned]
-        flat = torch.cat([*own, learned[0].new_tensor(there)])
-        self.readers.add_up(flat, self.in_order)
-        *sums, anywhere = flat.split([*(p.numel() for p in learned), len(learned)])
-        for parameter, gradient, here in zip(learned, sums, anywhere.tolist(), strict=True):
-            parameter.grad = gradient.view_as(parameter) if here else None
+            return self.readers.start_sum(numbers)
+        self.readers.add_up(numbers.view(-1), in_order=True)
+        return lambda: None
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
         """The model with all of its weights, in every process, for scores, samples and export."""
@@ -148,6 +146,7 @@ class Divided(Division):
         """See `Division`: FSDP2 has added them."""
         assert self._model is not None
         self._sharding.forget_unread(self._model, self._mesh)
+        keep_equal(parameters, self._mesh["tensor"])
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
         """See `Division`: a copy."""

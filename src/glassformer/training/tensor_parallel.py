@@ -5,15 +5,16 @@
 
 So a block adds its output up twice, after attention and after the feed-forward network, and the
 gradients of its inputs twice on the way back. Embedding, norms, score bias and head are computed
-by every process.
+by every process: each has a copy of their parameters, which `keep_equal` keeps equal.
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed import all_reduce
+from torch.distributed import all_reduce, broadcast
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import (
     DTensor,
@@ -33,6 +34,8 @@ from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
+from glassformer.shards import cut_names
+from glassformer.training.gradient_messages import GradientMessages
 
 
 def stacks(model: Transformer) -> list[Stack]:
@@ -148,3 +151,26 @@ def _own_heads(mesh: DeviceMesh, module: nn.Module, inputs: Any, bias: Tensor) -
     """The score bias of the heads of this process; gradients of all heads come back."""
     every = DTensor.from_local(bias, mesh, [Replicate()], run_check=False)
     return every.redistribute(placements=[Shard(1)]).to_local()
+
+
+def copies(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Those of the trained parameters that every process of "tensor" has."""
+    return [one for one in parameters if one.requires_grad and "tensor" not in cut_names(one)]
+
+
+def keep_equal(parameters: Iterable[Tensor], mesh: DeviceMesh) -> None:
+    """Take the gradients of `copies` from the first process of "tensor".
+
+    Each has computed them from the same numbers, but kernels that add in no fixed order, or that
+    are chosen by their speed, differ in the last bits: copies would drift apart, and with them the
+    states of the optimizer. A broadcast of V x D numbers in a step (embedding, head) is little
+    beside the activations of every block.
+    """
+    own = copies(parameters)
+    if mesh.size() > 1 and own:
+        GradientMessages(own, partial(_start_copy, mesh.get_group())).finish()
+
+
+def _start_copy(group: Any, numbers: Tensor) -> Callable[[], object]:
+    sent: Any = broadcast(numbers, group=group, group_src=0, async_op=True)
+    return sent.wait
