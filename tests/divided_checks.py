@@ -38,7 +38,7 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.step import TrainingStep
 from glassformer.training.tensor_parallel import copies
 
-ROWS, LENGTH, CPU = 16, 6, torch.device("cpu")
+ROWS, LENGTH, CPU = 16, 8, torch.device("cpu")
 LARGE = 50
 """Numbers of a gradient that is sent by itself: some of these small models are."""
 SPLITS = {
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
         "architecture": "encoder",
         "elements": "patches",
         "patch_width": 4,
-        "grid": (2, 3),
+        "grid": (2, 4),
         "patch": (2, 2),
         "stem": (4,),
         "max_length": LENGTH,
@@ -398,7 +398,9 @@ def counted(
         for shard, tensor in meshes:
             division, model = division_by(shard, tensor, context), model_of(case)
             division.place(model, None, CPU)
-            batch = sliced(plain(case), division.slices.rank, context)
+            batch = plain(case)
+            if context > 1:
+                batch = sliced(batch, division.slices.rank, context)
             optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
             with Sent() as sent:
                 backward(model, [batch] * 2, division)

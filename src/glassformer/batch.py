@@ -57,7 +57,7 @@ class Positions:
     """If not None, this is a slice of rows with these positions; other processes have the other
     slices."""
     pieces: tuple[()] | tuple[range] | tuple[range, range] = ()
-    """Parts of rows that attend by themselves: their slots in `whole`, or here, in this order."""
+    """Slots in `whole` (in these rows, if `whole` is None) that attend by themselves, in order."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 import tiny
 from divided_checks import drawn, loss_of
@@ -82,3 +83,27 @@ def test_long_rows_have_the_gradients_of_a_table(case, monkeypatch):
         assert (one.grad is None) == (other.grad is None)
         if one.grad is not None and other.grad is not None:
             assert torch.allclose(one.grad, other.grad, **tiny.EXACT)
+
+
+def test_what_is_kept_grows_with_the_length_of_a_row():
+    """Under a window; the whole of every tensor counts, also where a part of it is read."""
+
+    def kept(length: int) -> int:
+        rows = Positions.arange(length)
+        query = replace(rows, pieces=(range(length),))
+        mask = Causal() & Window(100)
+        found = runs_of(mask, lambda *_: None, query, rows, torch.float32)
+        tensors = [t for run in found for t in (run.allow.dense, run.allow.added) if t is not None]
+        return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+    assert kept(4096) / kept(2048) == pytest.approx(2, rel=0.05)
+
+
+def test_runs_in_bfloat16_are_those_of_a_table(monkeypatch):
+    """The table, and one that runs share, are cast to what attention is computed in."""
+    model, batch = model_of("window").float(), data("window")
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        wanted = model(batch).logits
+        monkeypatch.setattr(sliced, "AT_ONCE", 3)
+        found = model(batch).logits
+    assert_close(found, wanted, rtol=0, atol=0.05)  # logits of 8: bfloat16 has 8 bits

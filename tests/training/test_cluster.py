@@ -24,6 +24,7 @@ from glassformer.training.collectives import (
     orthogonalizing_flops,
     ring_seconds,
 )
+from glassformer.training.context import full
 from glassformer.training.optimizer import orthogonalize
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from small_runs import recipe
@@ -192,24 +193,18 @@ def test_real_processes_hold_and_send_what_is_planned(
 @pytest.mark.reliability
 @pytest.mark.parametrize(("processes", "context"), [(2, 2), (4, 2), (4, 4)])
 def test_real_slices_send_what_is_planned(processes, context, tmp_path, monkeypatch, table):
-    """A plan counts the score bias of the last slice, which sees the most keys; so those models are
-    left out with tensors."""
+    """As many slices as divide the rows of the check evenly."""
     monkeypatch.setattr(gradient_messages, "LARGE", LARGE)
-    asked = [[["decoder", "untied", "encoder-decoder", "tags"], [[1, 1], [processes, 1]]]]
-    if context < processes:
-        asked.append([["decoder", "tags"], [[context, 2]]])
-    common = {"kind": "adamw", "context": context}
-    checks = [["counted", {"cases": cases, "meshes": of, **common}] for cases, of in asked]
-    found = {
-        name: one for part in launched(processes, checks, tmp_path) for name, one in part.items()
-    }
+    cases, meshes = ["decoder", "untied", "encoder-decoder", "tags"], [[1, 1], [processes, 1]]
+    meshes += [[context, 2]] * (context < processes)
+    asked = {"cases": cases, "meshes": meshes, "kind": "adamw", "context": context}
+    (found,) = launched(processes, [["counted", asked]], tmp_path)
     planned = {}
-    for cases, meshes in asked:
-        for shard, tensor in meshes:
-            with one_of(processes):
-                mesh = build_mesh("cpu", processes, shard, tensor)
-                for case in cases:
-                    planned[f"{case} {shard}x{tensor}"] = expected(case, mesh, False, context)
+    for shard, tensor in meshes:
+        with one_of(processes):
+            mesh = build_mesh("cpu", processes, shard, tensor)
+            for case in cases:
+                planned[f"{case} {shard}x{tensor}"] = expected(case, mesh, False, context)
     same = sum(found[name] == planned[name] for name in found)
     table(
         "F6",
@@ -223,7 +218,7 @@ def expected(case, mesh, muon, context=1):
     """Bytes of parameters, gradients and optimizer, and calls and bytes by operation."""
     model = Transformer(tiny.config(**CASES[case]), None, "meta").double()
     divide(model, mesh)
-    length = -(-LENGTH // context)
+    length = full(LENGTH, context)
     part = Part(ROWS // 4, length, length, ROWS // 4 * length, 8, context)
     sent = {}
     for one in collectives(model, mesh, part, 2, muon):

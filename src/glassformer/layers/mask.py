@@ -37,6 +37,10 @@ class Mask(ABC):
         """This mask without the parts that allow everything at such positions; None: all of it."""
         return self
 
+    def reach(self, query: Positions, key: Positions) -> tuple[int, int]:
+        """Begin and end of the keys that queries may attend to, as far as `start` tells."""
+        return 0, key.length
+
 
 @dataclass(frozen=True)
 class Everything(Mask):
@@ -65,6 +69,12 @@ class Causal(Mask):
             return self
         return None if query.start >= key.start + key.length - 1 else self
 
+    def reach(self, query: Positions, key: Positions) -> tuple[int, int]:
+        """To the last query."""
+        if query.start is None or key.start is None:
+            return 0, key.length
+        return 0, query.start + query.length - key.start
+
 
 @dataclass(frozen=True)
 class Window(Mask):
@@ -84,6 +94,13 @@ class Window(Mask):
             query.start + query.length - 1 - key.start, key.start + key.length - 1 - query.start
         )
         return None if reach < self.size else self
+
+    def reach(self, query: Positions, key: Positions) -> tuple[int, int]:
+        """From `size` - 1 before the first query to as many behind the last."""
+        if query.start is None or key.start is None:
+            return 0, key.length
+        first, last = query.start - key.start, query.start - key.start + query.length - 1
+        return first - self.size + 1, last + self.size
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,11 @@ class Both(Mask):
             return left or right
         return Both(left, right)
 
+    def reach(self, query: Positions, key: Positions) -> tuple[int, int]:
+        """What both reach."""
+        (begin, end), (other, until) = self.left.reach(query, key), self.right.reach(query, key)
+        return max(begin, other), min(end, until)
+
 
 @dataclass(frozen=True)
 class Either(Mask):
@@ -149,6 +171,11 @@ class Either(Mask):
         """Not needed if one of them allows everything."""
         left, right = self.left.needed(query, key), self.right.needed(query, key)
         return None if left is None or right is None else Either(left, right)
+
+    def reach(self, query: Positions, key: Positions) -> tuple[int, int]:
+        """What one of them reaches."""
+        (begin, end), (other, until) = self.left.reach(query, key), self.right.reach(query, key)
+        return min(begin, other), max(end, until)
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,6 @@ def _plain(weight: Tensor, bits: Bits) -> Product:
 
 
 def _alike(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b, the bits of a row the same whatever others there are."""
+    """x Wᵀ + b; where there is oneDNN, the bits of a row do not depend on others."""
     with batch_invariant():
         return linear(filled(x), weight, bias)[: len(x)]

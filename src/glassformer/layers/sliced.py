@@ -4,8 +4,8 @@
     runs      at most `AT_ONCE` neighbours of a piece, with the keys from the first to the last that
               any of them may attend to
 
-Keys that a run does not see cost it nothing: under a window, work grows with the length of a row,
-not with its square.
+Scores of keys that a run does not see are not computed: under a window, they grow with the length
+of a row, not with its square.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,8 @@ from glassformer.layers.mask import Allowed, Causal, Mask, Valid
 
 AT_ONCE = 512
 """Queries that attend by one call of a kernel."""
+ALIGNED = 16
+"""Lines of a table are a multiple of so many numbers apart, as CUDA's kernels read them."""
 Bias = Callable[[Positions, Positions], Tensor | None]
 """Of scores, for queries and keys at some positions."""
 
@@ -58,9 +60,9 @@ class SlicedContext(AttentionContext):
 
 
 def in_pieces(mask: Mask, positions: Positions) -> Positions:
-    """Long rows as one piece, if kernels do not know their mask, and it may hide keys from many
-    neighbours."""
-    if positions.pieces or positions.length <= AT_ONCE or torch.compiler.is_compiling():
+    """Long rows as one piece, if kernels do not know their mask, and it may hide the same keys from
+    many neighbouring queries."""
+    if torch.compiler.is_compiling() or positions.pieces or positions.length <= AT_ONCE:
         return positions
     if isinstance(mask.needed(positions, positions), Causal | Valid | None):
         return positions
@@ -92,27 +94,38 @@ def _part(of: Positions, slots: slice, start: int | None = None) -> Positions:
 
 
 def _last_lines(most: int, key: Positions, dtype: torch.dtype) -> Float[Tensor, "1 1 Q S"]:
-    """The last lines of the causal triangle of all keys, as added to scores. Lines behind any
-    number of keys are the right end of these, so one table serves all runs and layers."""
-    lines = torch.zeros(most, key.length, dtype=dtype, device=key.position.device)
-    closed = torch.ones_like(lines, dtype=torch.bool).triu(key.length - most + 1)
+    """The last lines of the causal triangle of at least all keys, as added to scores. Lines behind
+    any number of keys are the right end of these, so one table serves all runs and layers."""
+    width = -(-key.length // ALIGNED) * ALIGNED
+    lines = torch.zeros(most, width, dtype=dtype, device=key.position.device)
+    closed = torch.ones_like(lines, dtype=torch.bool).triu(width - most + 1)
     return lines.masked_fill(closed, -torch.inf)[None, None]
 
 
 def _before(slots: range, triangle: Float[Tensor, "1 1 Q S"]) -> tuple[Allowed, slice]:
     """Causal attention of these slots: to the keys before their end."""
+    keys = slice(0, slots.stop)
+    if slots.start == 0:
+        return Allowed(causal=True), keys  # a triangle that kernels know
     own = triangle[:, :, -len(slots) :, -slots.stop :]
-    alone = slots.start == 0  # a triangle that kernels know
-    return Allowed(causal=True, added=None if alone else own), slice(0, slots.stop)
+    return Allowed(causal=True, added=own.clone() if own.storage_offset() % ALIGNED else own), keys
 
 
 def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:
     """Attention by a mask to the keys from the first to the last that any query may attend to; to
     all if there is none."""
-    needed = mask.needed(query, key)
+    begin, end = mask.reach(query, key)
+    begin, end = max(0, begin), min(end, key.length)
+    start = None if key.start is None else key.start + begin
+    near = _part(key, slice(begin, end), start)
+    needed = mask.needed(query, near)
     if needed is None:
-        return Allowed(), slice(0, key.length)
-    table = needed.table(query, key)
-    some = table.flatten(0, 1).any(0).nonzero()
-    keys = slice(int(some[0]), int(some[-1]) + 1) if len(some) else slice(0, key.length)
-    return Allowed(dense=table[:, None, :, keys]).prepared(), keys
+        return Allowed(), slice(begin, end)
+    table = needed.table(query, near)[:, None]
+    if query.start is None or key.valid is not None or key.document is not None:
+        # Who sees whom is known by the table alone.
+        some = table.flatten(0, 2).any(0).nonzero().flatten().tolist()
+        first, last = (some[0], some[-1] + 1) if some else (0, near.length)
+        table = table[..., first:last].clone()  # a view would keep all of it
+        begin, end = begin + first, begin + last
+    return Allowed(dense=table).prepared(), slice(begin, end)

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
 from glassformer.axes import Tensor
+from glassformer.batch import Batch, Positions
 from glassformer.layers.attention import Attention
+from glassformer.layers.sliced import in_pieces, runs_of
+from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.shards import cuts
+from glassformer.training.context import sliced
 from glassformer.training.gradient_messages import is_large
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import bytes_here
@@ -123,8 +128,9 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
             part.source if stack is model.encoder and model.decoder is not None else part.length
         )
         if stack.bias is not None and (heads := [*stack.bias.parameters()]):
-            size = parts * heads[0].shape[-1] * length**2 * part.slices * number
-            yield Collective("score bias", "all-gather", "tensor", parts, size)
+            calls, scores = _biased(stack, length, part.slices)
+            size = parts * heads[0].shape[-1] * scores * number
+            yield Collective("score bias", "all-gather", "tensor", parts * calls, size)
         for i, block in enumerate(stack.blocks):
             last = stack is stacks(model)[-1] and i == len(stack.blocks) - 1
             queries = part.queries if last else part.rows * length
@@ -141,6 +147,18 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
                 else:
                     continue
                 yield from map(every, sizes)
+
+
+def _biased(stack: Stack, length: int, slices: int) -> tuple[int, int]:
+    """How often a score bias is computed for the first slice of rows, and for how many scores."""
+    whole = Positions.arange(length * slices)
+    own = in_pieces(stack.mask, whole)
+    if slices > 1:
+        own = sliced(Batch(whole.position, whole), 0, slices).where()
+    if not own.pieces:
+        return 1, length**2
+    runs = runs_of(stack.mask, lambda *_: None, own, whole, torch.float32)
+    return len(runs), sum(run.queries * (run.keys.stop - run.keys.start) for run in runs)
 
 
 def _of_slices(model: Transformer, part: Part, parts: int) -> Iterator[Collective]:

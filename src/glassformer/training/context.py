@@ -1,8 +1,8 @@
 """Rows whose positions several processes compute, each a slice of every row.
 
     slice   pieces p and 2n - 1 - p of 2n of T positions, for process p of n; a piece has T / 2n
-            positions, rounded up, the last ones fewer or none. Under a causal mask, the keys of all
-            slices are as many.
+            positions, rounded up, the last ones fewer or none. Under a causal mask, all slices read
+            the same number of keys.
     keys    attention gathers the keys and values of all slices (all-gather); their gradients come
             back as sums (reduce-scatter)
 
@@ -64,6 +64,8 @@ def sliced(batch: Batch, place: int, count: int) -> Batch:
     length = batch.elements.shape[1]
     first, second = pieces_of(length, place, count)
     kept = torch.tensor([*first, *second], dtype=torch.int64)
+    if first.stop == second.start:
+        first, second = range(first.start, second.stop), second[:0]
     pieces = (first, second) if second else (first,) if first else (range(length - 1, length),)
     read = kept if len(kept) else kept.new_tensor([length - 1])
     cut = lambda t: t[:, read]

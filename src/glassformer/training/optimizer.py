@@ -104,10 +104,11 @@ class Optimizer:
             for other in roles:
                 if f"{name}:{other}" not in keys:
                     raise _foreign(f"{name}:{other}", "is missing")
-            zeros = torch.zeros_like(parameter.detach())
-            if role == "step":
-                zeros = torch.zeros((), dtype=torch.float32, device=parameter.device)
-            owner[parameter].state[parameter][role] = zeros
+            owner[parameter].state[parameter][role] = (
+                torch.zeros((), dtype=torch.float32, device=parameter.device)
+                if role == "step"
+                else torch.zeros_like(parameter.detach())
+            )
         return self.state()
 
 
