@@ -50,7 +50,7 @@ def tree(parts):
 
 @given(st.integers(0, 5), st.integers(0, 5))
 def test_a_tree_of_the_sums_of_processes_is_the_tree_of_all_parts(parts, processes):
-    """As `Processes.add_up` adds them: rank r with r ^ 1, then with r ^ 2, ..."""
+    """As `Processes.add_in_order` adds them: rank r with r ^ 1, then with r ^ 2, ..."""
     names = [str(i) for i in range(1 << max(parts, processes))]
     size = len(names) >> processes
     sums = [tree(names[i : i + size]) for i in range(0, len(names), size)]

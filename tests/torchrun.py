@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from torch.distributed import TCPStore
+
 from glassformer.recipe.recipe import Recipe
+from processes import started
 
 TRAINING = """
 import json, os, signal, sys
@@ -33,25 +37,48 @@ Run = tuple[Path, Recipe, bool, int | None]
 def torchrun(count: int, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command of Python in so many processes, each with one thread."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
-    started = [*launcher, f"--nproc-per-node={count}", "--", sys.executable, *command]
+    launcher += [f"--nproc-per-node={count}", "--", sys.executable, *command]
+    return subprocess.run(
+        launcher, capture_output=True, text=True, timeout=600, env=_environment(), **options
+    )
+
+
+def _environment() -> dict[str, str]:
     tests = Path(__file__).parent
     paths = os.pathsep.join([str(tests.parent / "src"), str(tests)])
-    return subprocess.run(
-        started,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
-        **options,
-    )
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
 def train_together(count: int, runs: Sequence[Run], folder: Path) -> None:
     """Train runs, one after the other, in `count` processes."""
-    listed = [(str(run), made.values(), resume, stop) for run, made, resume, stop in runs]
-    (folder / "runs.json").write_text(json.dumps(listed))
-    done = torchrun(count, "-c", TRAINING, str(folder / "runs.json"))
+    done = torchrun(count, "-c", TRAINING, str(_runs_file(runs, folder)))
     assert done.returncode == 0, done.stderr
+
+
+def train_without_an_agent(count: int, runs: Sequence[Run], folder: Path) -> None:
+    """Train runs in `count` processes, each of which ends by itself: no agent watches or ends
+    them."""
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port)}
+    meeting |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # the store above, no new one at the port
+    meeting |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    command = [sys.executable, "-c", TRAINING, str(_runs_file(runs, folder))]
+    group = []
+    with ExitStack() as stack:
+        for rank in map(str, range(count)):
+            own = _environment() | meeting | {"RANK": rank, "LOCAL_RANK": rank}
+            errors = stack.enter_context((folder / f"errors-{rank}").open("w"))
+            process = started(command, 600, env=own, stdout=None, stderr=errors)
+            group.append(stack.enter_context(process))
+        codes = [process.wait() for process in group]
+    assert codes == [0] * count, [(folder / f"errors-{rank}").read_text() for rank in range(count)]
+
+
+def _runs_file(runs: Sequence[Run], folder: Path) -> Path:
+    listed = [(str(run), made.values(), resume, stop) for run, made, resume, stop in runs]
+    file = folder / "runs.json"
+    file.write_text(json.dumps(listed))
+    return file
 
 
 def launched(processes: int, asked: list, folder: Path) -> list[dict[str, Any]]:

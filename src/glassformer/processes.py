@@ -159,18 +159,13 @@ class Processes:
         distributed.reduce_scatter(total, [part.contiguous() for part in parts], group=self.group)
         return total
 
-    def add_up(self, numbers: Float[Tensor, "N"], in_order: bool = False) -> None:
+    def add_in_order(self, numbers: Float[Tensor, "*shape"]) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 
-        `in_order`: by a tree, rank r with r ^ 1, then r ^ 2, r ^ 4, ...; `count` is a power of two.
-        A process that adds its own parts by the same tree (`Tree`) then gives the sum of all parts
-        in an order that does not depend on `count`.
+        They are added by a tree, rank r with r ^ 1, then r ^ 2, r ^ 4, ...; `count` is a power of
+        two. A process that adds its own parts by the same tree (`Tree`) then gives the sum of all
+        parts in an order that does not depend on `count`.
         """
-        if self.count == 1:
-            return
-        if not in_order:
-            distributed.all_reduce(numbers, group=self.group)
-            return
         theirs = torch.empty_like(numbers)
         distance = 1
         while distance < self.count:

@@ -44,7 +44,12 @@ def test_train_goes_on_from_a_named_checkpoint(cli, copied):
     assert said.code == 0
     assert f"resuming at step {first}" in said.err
     assert Checkpoints(copied).steps()[-1] == 7
-    assert cli("train", "--checkpoint", "7", "--run", copied, "train.steps=8").code == 2
+    recipe = copied / "recipe.yaml"
+    refused = "train", recipe, "--checkpoint", "7", "--run", copied, "train.steps=8"
+    for more in (), ("--processes", "2", "--max-restarts", "1"):
+        said = cli(*refused, *more)
+        assert said.code == 2
+        assert said.err.count("add --resume") == 1
 
 
 def test_train_takes_overrides_alone(cli, text, tmp_path):

@@ -78,7 +78,7 @@ def train(
     if processes is not None:
         from glassformer.training.launching import check, launch
 
-        check(recipe, changes, folder, resume, processes)
+        check(recipe, changes, folder, resume, processes, checkpoint)
         given = [*filter(None, [recipe]), *changes, "--run", str(folder)]
         given += ["--resume"] * resume + ["--json"] * json + ["--debug"] * ("--debug" in sys.argv)
         given += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]

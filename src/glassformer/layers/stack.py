@@ -67,24 +67,14 @@ class Stack(nn.Module):
         A given `cache` already holds `positions` (see `Cache.advanced`).
         """
         exact = torch.promote_types(x.dtype, torch.float32)
-        keys = positions if cache is None or cache.positions is None else cache.positions
-        crossed = source_positions and source_context(positions, source_positions)
-        if isinstance(cache, SegmentedCache):
-            context, crossed = self.segmented(positions, cache, exact), _crossed(cache)
-        elif isinstance(cache, BranchedCache):
-            context, crossed = self.branched(positions, cache, exact)
-        elif cache is None and positions.lengths is not None and not self.watched():
-            context = self.joined(positions.lengths, positions, exact)
-        elif (query := self._in_pieces(positions, cache)).pieces and not self.watched():
-            context = self.sliced(x, query, keys, exact)
-        else:
-            context = self.context(positions, keys, exact)
+        context, crossed = self._shared(x, positions, cache, source_positions, exact)
         for layer, block in enumerate(self.blocks):
             if selected is not None and layer == len(self.blocks) - 1:
                 read = selected.positions(positions)
                 if isinstance(context, JoinedContext):
                     context = replace(context, selected=selected)
                 else:
+                    keys = _keys(positions, cache)
                     context = self.context(read, keys, exact, positions, selected)
                 crossed = source_positions and source_context(read, source_positions)
             update = None if cache is None else partial(_store, cache, layer)
@@ -92,6 +82,28 @@ class Stack(nn.Module):
             x = block(x, context, update, source, crossed, source_update)
         x = tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
         return x if selected is None else selected.flat(x)
+
+    def _shared(
+        self,
+        x: Float[Tensor, "B T D"],
+        positions: Positions,
+        cache: Cache | None,
+        source_positions: Positions | None,
+        dtype: torch.dtype,
+    ) -> tuple[AttentionContext, AttentionContext | None]:
+        """The contexts of self- and of cross-attention that all blocks share."""
+        if isinstance(cache, SegmentedCache):
+            return self.segmented(positions, cache, dtype), _crossed(cache)
+        if isinstance(cache, BranchedCache):
+            return self.branched(positions, cache, dtype)
+        crossed = source_positions and source_context(positions, source_positions)
+        if cache is None and not self.watched():
+            if positions.lengths is not None:
+                return self.joined(positions.lengths, positions, dtype), crossed
+            query = in_pieces(self.mask, positions)
+            if query.pieces:
+                return self.sliced(x, query, positions, dtype), crossed
+        return self.context(positions, _keys(positions, cache), dtype), crossed
 
     def context(
         self,
@@ -108,9 +120,9 @@ class Stack(nn.Module):
         rotation = self._rotation(query, dtype)
         return AttentionContext(
             *self._scored(query, key),
-            rotation,
-            rotation if new is None else self._rotation(new, dtype),
-            selected,
+            rotation=rotation,
+            key_rotation=rotation if new is None else self._rotation(new, dtype),
+            selected=selected,
         )
 
     def segmented(
@@ -137,12 +149,17 @@ class Stack(nn.Module):
         query, rotation = cache.query, self._rotation(positions, dtype)
         table = self.mask.table(query, cache.positions) & cache.lines
         scored = Allowed(dense=table[:, None]).prepared(), self._bias(query, cache.positions)
-        rest = None, cache.place, cache.width
-        own, crossed = BranchedContext(*scored, rotation, rotation, *rest), None
-        if cache.sources is not None:
-            allow = source_context(query, cache.sources).allow
-            crossed = BranchedContext(allow, None, None, None, *rest)
-        return own, crossed
+        own = BranchedContext(
+            *scored,
+            rotation=rotation,
+            key_rotation=rotation,
+            place=cache.place,
+            width=cache.width,
+        )
+        if cache.sources is None:
+            return own, None
+        allow = source_context(query, cache.sources).allow
+        return own, BranchedContext(allow, place=cache.place, width=cache.width)
 
     def joined(
         self, lengths: Int[np.ndarray, "N"], positions: Positions, dtype: torch.dtype
@@ -155,9 +172,8 @@ class Stack(nn.Module):
             cos, sin = rotation
             rotation = cos.index_select(2, place), sin.index_select(2, place)
         own = {n: AttentionContext(*self._scored(one, one)) for n, one in alone.items()}
-        return JoinedContext(
-            Allowed(), None, rotation, rotation, None, tuple((run, own[run[1]]) for run in found)
-        )
+        contexts = tuple((run, own[run[1]]) for run in found)
+        return JoinedContext(Allowed(), rotation=rotation, key_rotation=rotation, runs=contexts)
 
     def sliced(
         self, x: Float[Tensor, "B T D"], positions: Positions, keys: Positions, dtype: torch.dtype
@@ -166,15 +182,12 @@ class Stack(nn.Module):
         rotation, device = self._rotation(positions, dtype), x.device.type
         cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         runs = runs_of(self.mask, self._bias, positions, keys, cast)
-        return SlicedContext(Allowed(), None, rotation, rotation, None, runs)
+        return SlicedContext(Allowed(), rotation=rotation, key_rotation=rotation, runs=runs)
 
     def watched(self) -> bool:
         """Whether a tape reads the scores or patterns of a block, which are those of whole rows."""
         attentions = (block.attention for block in self.blocks if isinstance(block, Block))
         return any([watching(one, "scores", "pattern") for one in attentions])
-
-    def _in_pieces(self, positions: Positions, cache: Cache | None) -> Positions:
-        return in_pieces(self.mask, positions) if cache is None else positions
 
     def _scored(self, query: Positions, key: Positions) -> tuple[Allowed, Tensor | None]:
         return allowed(self.mask, query, key).prepared(), self._bias(query, key)
@@ -189,6 +202,10 @@ class Stack(nn.Module):
 def source_context(query: Positions, source: Positions) -> AttentionContext:
     """Context of cross-attention for queries and source at these positions."""
     return AttentionContext(allowed(SOURCE_MASK, query, source).prepared())
+
+
+def _keys(positions: Positions, cache: Cache | None) -> Positions:
+    return positions if cache is None or cache.positions is None else cache.positions
 
 
 def _crossed(cache: SegmentedCache) -> SegmentedContext | None:
@@ -210,7 +227,9 @@ def _contexts(
             known[one.shape] = AttentionContext(*scored(one.query(numbers), one.key(numbers)))
     own = tuple(known[one.shape] for one in segments)
     shapes = tuple((one.rows, one.length) for one in segments)
-    return SegmentedContext(Allowed(), None, rotation, rotation, None, own, shapes)
+    return SegmentedContext(
+        Allowed(), rotation=rotation, key_rotation=rotation, segments=own, shapes=shapes
+    )
 
 
 def _store(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> tuple[Any, Any]:

@@ -59,7 +59,7 @@ def begin(
         own = shared(recipe, processes.count)
         named = None if started_again(run) else checkpoint
         if named is not None:
-            _check_named(named, resume, own.train.steps)
+            check_named(named, resume, own.train.steps)
         training.enter_context(held(run, resume))
         beginning.enter_context(unchanged(run))
         task, machine = _opened(own, run, resume, say, training)
@@ -84,8 +84,8 @@ def begin(
     return begun[0]
 
 
-def _check_named(checkpoint: int, resume: bool, steps: int) -> None:
-    """Raise ConfigError for a step that a run does not go on from by its name."""
+def check_named(checkpoint: int, resume: bool, steps: int) -> None:
+    """Raise ConfigError for a step from which a run cannot go on."""
     told = f"checkpoint={checkpoint} is the step to go on from"
     if not resume:
         raise ConfigError(f"{told}; add --resume (in Python resume=True).")

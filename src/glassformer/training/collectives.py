@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
@@ -134,19 +135,25 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
         for i, block in enumerate(stack.blocks):
             last = stack is stacks(model)[-1] and i == len(stack.blocks) - 1
             queries = part.queries if last else part.rows * length
-            for module in block.children():
-                if isinstance(module, Attention):
-                    crossed = module is block.cross
-                    read = queries if crossed else part.rows * length
-                    sizes = [part.number * queries * d, number * read * d]
-                    sizes += [number * part.rows * part.source * d] * crossed
-                    norms = [one for one in (module.q_norm, module.k_norm) if one is not None]
-                    sizes += [number * len(one.weight) for one in norms]
-                elif module is block.feedforward:
-                    sizes = [part.number * queries * d, number * queries * d]
-                else:
-                    continue
-                yield from map(every, sizes)
+            yield from map(every, _summed(block, part, queries, part.rows * length, d, number))
+
+
+def _summed(
+    block: nn.Module, part: Part, queries: int, read: int, d: int, number: int
+) -> Iterator[int]:
+    """The bytes of each sum of a block that reads so many vectors of d numbers."""
+    for module in block.children():
+        if isinstance(module, Attention):
+            crossed = module is block.cross
+            yield part.number * queries * d
+            yield number * d * (queries if crossed else read)
+            if crossed:
+                yield number * d * part.rows * part.source
+            for norm in filter(None, (module.q_norm, module.k_norm)):
+                yield number * len(norm.weight)
+        elif module is block.feedforward:
+            yield part.number * queries * d
+            yield number * queries * d
 
 
 def _biased(stack: Stack, length: int, slices: int) -> tuple[int, int]:

@@ -90,7 +90,7 @@ class Division:
     def _start_sum(self, numbers: Tensor) -> Callable[[], None]:
         if not self.in_order:
             return self.readers.start_sum(numbers)
-        self.readers.add_up(numbers.view(-1), in_order=True)
+        self.readers.add_in_order(numbers)
         return lambda: None
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from glassformer.recipe.recipe import read_recipe
 from glassformer.signals import TERMINATED
-from glassformer.training.beginning import shared
+from glassformer.training.beginning import check_named, shared
 from glassformer.training.run_folder import check_folder
 
 SAVING = 600
@@ -19,13 +19,20 @@ SAVING = 600
 
 
 def check(
-    recipe: str | None, overrides: Sequence[str], run: Path, resume: bool, processes: int
+    recipe: str | None,
+    overrides: Sequence[str],
+    run: Path,
+    resume: bool,
+    processes: int,
+    checkpoint: int | None = None,
 ) -> None:
-    """Raise ConfigError for a recipe or a run folder that so many processes would refuse.
+    """Raise ConfigError for a recipe, a run folder or a step that so many processes would refuse.
 
     They would tell it again after each start: torch's agent restarts them whatever they failed of.
     """
-    shared(read_recipe(recipe, overrides), processes)
+    own = shared(read_recipe(recipe, overrides), processes)
+    if checkpoint is not None:
+        check_named(checkpoint, resume, own.train.steps)
     check_folder(run, resume)
 
 

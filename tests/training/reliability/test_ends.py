@@ -4,20 +4,22 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from torch.distributed import TCPStore
 
 from glassformer.manifest import difference
 from processes import started
 from small_runs import hashes, losses, recipe, values
-from torchrun import torchrun, train_together
+from torchrun import torchrun, train_without_an_agent
 
 TELLING = """
 import os, sys
@@ -51,16 +53,23 @@ main()
 """The second part of step 6 has no finite loss, whoever computes it."""
 
 
-@contextmanager
-def training(recipe: Path, run: Path, *options: str) -> Iterator[tuple[Any, Iterator[list[str]]]]:
-    """`glassformer train --processes 2`, and what its processes say."""
-    hook = run.parent / "hook"
+def telling(folder: Path) -> dict[str, str]:
+    """The environment in which processes tell what they do (`TELLING`), with one thread each."""
+    hook = folder / "hook"
     hook.mkdir(exist_ok=True)
     (hook / "sitecustomize.py").write_text(TELLING)
     path = os.pathsep.join([str(hook), *filter(None, [os.environ.get("PYTHONPATH")])])
-    threads = {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
+@contextmanager
+def training(recipe: Path, run: Path, *options: str) -> Iterator[tuple[Any, Iterator[list[str]]]]:
+    """`glassformer train --processes 2`, and what its processes say; errors go to the file `errors`
+    beside the run."""
+    environment = telling(run.parent)
     command = [sys.executable, "-m", "glassformer", "train", str(recipe), "--run", str(run)]
     command += ["--processes", "2", *(["--resume"] if (run / "recipe.yaml").exists() else [])]
+    command += options
     pids = list[int]()
 
     def told(process: Any) -> Iterator[list[str]]:
@@ -70,7 +79,9 @@ def training(recipe: Path, run: Path, *options: str) -> Iterator[tuple[Any, Iter
                 pids.append(int(words[2]))
             yield words
 
-    with started([*command, *options], 1200, env={**os.environ, **threads}) as process:
+    with ExitStack() as ends:
+        errors = ends.enter_context((run.parent / "errors").open("w"))
+        process = ends.enter_context(started(command, 1200, env=environment, stderr=errors))
         try:
             yield process, told(process)
         finally:
@@ -129,7 +140,7 @@ def stopped_by_a_signal(recipe: Path, run: Path, draw: random.Random) -> None:
         os.kill(hit, number)
         last = [int(rest[1]) for rest in lines if rest[0] == "step"]
         assert process.wait(10) == 128 + number
-        said = process.stderr.read().decode()
+    said = (run.parent / "errors").read_text()
     assert not any(map(is_running, pids.values()))
     newest = max((run / "checkpoints").glob("step-*"))
     assert difference(newest) is None
@@ -169,7 +180,7 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
             pids.clear()
         for _ in lines:
             pass
-        assert process.wait() == 0, process.stderr.read().decode()
+        assert process.wait() == 0, (tmp_path / "errors").read_text()
     assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     how = "a whole model" if shard == 1 else "a divided model"
@@ -198,7 +209,7 @@ def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table):
         for _ in lines:
             pass
         assert process.wait() == 0
-        said = process.stderr.read().decode()
+    said = (tmp_path / "errors").read_text()
     named = [int(line.split()[2]) for line in said.splitlines() if "no sign for" in line]
     assert named == [0, 1, 1, 0]
     assert max(seconds) < 60
@@ -206,6 +217,53 @@ def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table):
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     slowest = f"training again after {max(seconds):.0f} s at most"
     table("F4", f"4 stops (SIGSTOP) of one of two: named, {slowest}, ended with the same hash")
+
+
+@pytest.mark.slow
+@pytest.mark.reliability
+@pytest.mark.timeout(600)
+def test_a_machine_that_is_lost_is_replaced(tmp_path, table):
+    """F3: two agents of torchrun stand for two machines. One process is lost, then each of the
+    agents with its process, and another agent takes its place."""
+    recipe, pids = recipe_file(tmp_path, 60), dict[int, int]()
+    with training(recipe, tmp_path / "whole") as (process, lines):
+        assert [line for line in lines if line == ["step", "60"]]
+        assert process.wait() == 0
+    meeting = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
+    command += ["--max-restarts=4", "--rdzv-backend=c10d", "--rdzv-conf=is_host=0"]
+    command += [f"--rdzv-endpoint=localhost:{meeting.port}", "--rdzv-id=job"]
+    command += ["-m", "--", "glassformer", "train", str(recipe), "--run", str(tmp_path / "run")]
+    read, write = os.pipe()
+    environment = telling(tmp_path) | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    with (
+        ExitStack() as machines,
+        os.fdopen(read) as said,
+        (tmp_path / "errors").open("w") as errors,
+    ):
+        options = {"env": environment, "stdout": write, "stderr": errors}
+        machine = lambda: machines.enter_context(started(command, 500, **options))
+        lines, agents = map(str.split, said), [machine(), machine()]
+        told(lines, pids, 8)
+        os.kill(pids[1], signal.SIGKILL)
+        for lost in 1, 0:
+            pids.clear()
+            told(lines, pids, 8)
+            for pid in [agents[lost].pid, *children(agents[lost].pid)]:
+                os.kill(pid, signal.SIGKILL)
+            agents[lost] = machine()
+        os.close(write)
+        assert [line for line in lines if line == ["step", "60"]], (tmp_path / "errors").read_text()
+        assert [agent.wait() for agent in agents] == [0, 0]
+    assert hashes(tmp_path / "run") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    table("F3", "two agents: a process killed, then each agent killed and replaced: the same hash")
+
+
+def children(pid: int) -> list[int]:
+    """The numbers of the processes that a process started."""
+    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
+    return list(map(int, done.stdout.split()))
 
 
 @pytest.mark.slow
@@ -237,7 +295,7 @@ def test_processes_end_without_an_error(tmp_path, table):
     for number in range(200):
         divided = {"distributed.shard": 1 + number % 2}
         made = recipe(tmp_path, train=divided | {"steps": 2, "workers": 1, "save.background": True})
-        train_together(2, [(tmp_path / "run", made, False, None)], tmp_path)
+        train_without_an_agent(2, [(tmp_path / "run", made, False, None)], tmp_path)
         assert (tmp_path / "run" / "model.safetensors").is_file()
         shutil.rmtree(tmp_path / "run")
-    table("F5", "200 of 200 trainings by two processes ended with exit code 0")
+    table("F5", "200 of 200 trainings by two processes: both ended with exit code 0")
