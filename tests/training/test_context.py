@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from glassformer.batch import IGNORE
 from glassformer.errors import ConfigError
-from glassformer.processes import Processes
+from glassformer.layers import stack
+from glassformer.layers.sliced import runs_of
+from glassformer.processes import ALONE, Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.beginning import shared
 from glassformer.training.context import gather_keys, pieces_of, sliced
 from glassformer.training.saving import snapshot
 from glassformer.training.step import dropout_seed
+from glassformer.training.tensor_parallel import stacks
 from sliced_checks import CASES, data, model_of
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
@@ -67,6 +70,20 @@ def test_slices_have_dropout_of_their_own():
     drawn = {dropout_seed(1, 2, 3, place) for place in range(4)} | {dropout_seed(1, 2, 31)}
     assert len(drawn) == 5
     assert dropout_seed(1, 2, 3) in drawn
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attention_of_a_slice_goes_by_runs(case, monkeypatch):
+    """In every stack, and with the result of whole rows; here one slice of one has all of them."""
+    asked, model, batch = [], model_of(case).double(), data(case)
+    expected = model(batch).logits
+    monkeypatch.setattr(stack, "runs_of", lambda *given: asked.append(given) or runs_of(*given))
+    gather_keys(model, ALONE)
+    slices = sliced(batch, 0, 1)
+    largest = (model(slices).logits - expected).abs().max()
+    assert len(asked) == len(stacks(model))
+    assert [query.pieces for _, _, query, _, _ in asked][-1] == slices.where().pieces
+    assert largest <= EXACT * expected.abs().max()
 
 
 def test_a_copy_of_a_model_that_gathers_computes_whole_rows():

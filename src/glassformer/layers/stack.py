@@ -97,12 +97,11 @@ class Stack(nn.Module):
         if isinstance(cache, BranchedCache):
             return self.branched(positions, cache, dtype)
         crossed = source_positions and source_context(positions, source_positions)
-        if cache is None and not self.watched():
-            if positions.lengths is not None:
-                return self.joined(positions.lengths, positions, dtype), crossed
-            query = in_pieces(self.mask, positions)
-            if query.pieces:
-                return self.sliced(x, query, positions, dtype), crossed
+        if cache is None and positions.lengths is not None and not self.watched():
+            return self.joined(positions.lengths, positions, dtype), crossed
+        query = in_pieces(self.mask, positions) if cache is None else positions
+        if query.pieces and not self.watched():
+            return self.sliced(x, query, _keys(positions, cache), dtype), crossed
         return self.context(positions, _keys(positions, cache), dtype), crossed
 
     def context(
