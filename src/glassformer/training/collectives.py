@@ -141,7 +141,8 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
 def _summed(
     block: nn.Module, part: Part, queries: int, read: int, d: int, number: int
 ) -> Iterator[int]:
-    """The bytes of each sum of a block that reads so many vectors of d numbers."""
+    """The bytes of each all-reduce of a block among the processes of `tensor`: `read` vectors of d
+    numbers go in, `queries` of them come out; `number`: bytes of a number of a gradient."""
     for module in block.children():
         if isinstance(module, Attention):
             crossed = module is block.cross

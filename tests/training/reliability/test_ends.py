@@ -224,7 +224,8 @@ def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table):
 @pytest.mark.timeout(600)
 def test_a_machine_that_is_lost_is_replaced(tmp_path, table):
     """F3: two agents of torchrun stand for two machines. One process is lost, then each of the
-    agents with its process, and another agent takes its place."""
+    agents with its process, and another agent takes its place; quick, of a repeated start:
+    tests/training/test_job.py."""
     recipe, pids = recipe_file(tmp_path, 60), dict[int, int]()
     with training(recipe, tmp_path / "whole") as (process, lines):
         assert [line for line in lines if line == ["step", "60"]]
@@ -291,7 +292,7 @@ def test_a_loss_that_is_not_finite_stops_or_skips_in_all_processes(tmp_path, tab
 @pytest.mark.timeout(3000)
 def test_processes_end_without_an_error(tmp_path, table):
     """F5: two steps of a whole or of a divided model, with a loading process and a save in the
-    background; nobody leaves before all are done."""
+    background; nobody leaves before all are done; quick: tests/test_processes.py."""
     for number in range(200):
         divided = {"distributed.shard": 1 + number % 2}
         made = recipe(tmp_path, train=divided | {"steps": 2, "workers": 1, "save.background": True})
