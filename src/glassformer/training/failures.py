@@ -80,8 +80,6 @@ def simulated_share(
     for _ in range(failures):
         until = draw.expovariate(1 / mtbf)
         total += until
-        time, durable = restart, 0
-        while (time := time + interval + saving.stall) + saving.background <= until:
-            durable += 1
-        useful += durable * interval
+        durable = (until - restart - saving.background) // (interval + saving.stall)
+        useful += max(0.0, durable) * interval
     return 1 - useful / total
