@@ -24,6 +24,9 @@ browser:
 demo: setup
 	$(BIN)/glassformer demo lm
 
+# Some tests compute with two threads while another one runs: a thread that waits leaves its core to others.
+test test-slow test-oldest test-newest: export OMP_WAIT_POLICY := passive
+
 test: setup lint
 	$(BIN)/$(PYTEST) -m "not slow"
 

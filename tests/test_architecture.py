@@ -6,6 +6,7 @@ import builtins
 import re
 import symtable
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -23,9 +24,13 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 PATHS = {module_name(path): path for path in FILES}
-every_module = pytest.mark.parametrize("name", TREES)
+every_module = pytest.mark.parametrize("name", PATHS)
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(PATHS[name].read_text(encoding="utf-8"))
 
 
 def floors(text: str) -> dict[str, tuple[int, int]]:
@@ -84,7 +89,7 @@ def may_import(name: str, other: str) -> bool:
 
 
 def test_every_room_is_in_the_picture_and_nothing_else():
-    rooms = {room(name) for name in TREES if name not in FRONT_DOOR}
+    rooms = {room(name) for name in PATHS if name not in FRONT_DOOR}
     assert rooms <= set(FLOORS), f"not in docs/architecture.md: {rooms - set(FLOORS)}"
     missing = set(FLOORS) - rooms
     assert not missing, f"in docs/architecture.md but not in the package: {missing}"
@@ -96,7 +101,7 @@ def test_every_room_is_in_the_picture_and_nothing_else():
 def test_imports_go_down(name):
     if name not in FRONT_DOOR:
         wrong = {
-            other for other in imports(TREES[name], name, TREES) if not may_import(name, other)
+            other for other in imports(tree_of(name), name, PATHS) if not may_import(name, other)
         }
         assert not wrong, (
             f"{name} (floor {FLOORS[room(name)][0]}) imports {', '.join(sorted(wrong))}"
@@ -105,8 +110,8 @@ def test_imports_go_down(name):
 
 def test_no_file_imports_itself_by_a_detour():
     graph = {
-        name: {other for other in imports(tree, name, TREES) if other in TREES}
-        for name, tree in TREES.items()
+        name: {other for other in imports(tree_of(name), name, PATHS) if other in PATHS}
+        for name in PATHS
         if name not in FRONT_DOOR
     }
     try:
@@ -117,12 +122,12 @@ def test_no_file_imports_itself_by_a_detour():
 
 @every_module
 def test_a_module_has_a_docstring(name):
-    assert ast.get_docstring(TREES[name]), f"{name} has no docstring"
+    assert ast.get_docstring(tree_of(name)), f"{name} has no docstring"
 
 
 @every_module
 def test_house_rules(name):
-    tree, path = TREES[name], PATHS[name]
+    tree, path = tree_of(name), PATHS[name]
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 400, "too long"
     assert [line for line in lines if len(line) > 100] == []
@@ -181,7 +186,7 @@ PLATFORM = {
 @every_module
 def test_what_differs_between_systems_is_in_one_place(name):
     """Imports, and text that would be read or written in the system's own encoding or newlines."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         where = f"{PATHS[name].relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             own = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -299,7 +304,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_the_rule_sees_what_it_forbids(case):
     name, source, expected = WRONG[case]
-    found = list(imports(ast.parse(source), name, TREES))
+    found = list(imports(ast.parse(source), name, PATHS))
     if expected is None:  # the public name of a room is that room
         assert found == ["glassformer.models"]
         assert may_import(name, found[0])
