@@ -124,8 +124,10 @@ def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     assert shared(in_order, 2).train.micro_batches == 2
 
 
-def test_two_processes_end_in_the_bits_of_one(tmp_path):
-    """The quick version of A3 (`reliability/test_processes.py`)."""
+def test_two_processes_end_in_the_bits_of_one_whatever_stops_them(tmp_path):
+    """The quick version of A3 (`reliability/test_processes.py`), A8 and F2 (`test_ends.py` there):
+    a process is killed in the first run, and all are started again; the second is stopped by a
+    signal."""
     own = {
         "train": {"distributed.deterministic": True, "micro_batches": 2, "threads": 1, "steps": 4}
     }
@@ -135,9 +137,9 @@ def test_two_processes_end_in_the_bits_of_one(tmp_path):
     }
     for name, one in made.items():
         go(one, tmp_path / f"{name} 1")
-    train_together(
-        2, [(tmp_path / f"{name} 2", one, False, None) for name, one in made.items()], tmp_path
-    )
+    text, masked = (tmp_path / f"{name} 2" for name in made)
+    stopped, resumed = (masked, made["masked"], False, 1), (masked, made["masked"], True, None)
+    train_together(2, [(text, made["text"], False, None), stopped, resumed], tmp_path, killed=3)
     for name in made:
         assert hashes(tmp_path / f"{name} 2") == hashes(tmp_path / f"{name} 1")
         assert losses(tmp_path / f"{name} 2") == losses(tmp_path / f"{name} 1")

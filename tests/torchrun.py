@@ -21,23 +21,33 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.training import train
 from glassformer.training.progress import Progress
 
-for run, values, resume, stop in json.loads(Path(sys.argv[1]).read_text()):
+runs, killed = json.loads(Path(sys.argv[1]).read_text())
+again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+for run, values, resume, stop in runs:
     def listen(line):
         if line["step"] == stop and "train_loss" in line:
             os.kill(os.getpid(), signal.SIGTERM)
-    train(Recipe.parse(values), Path(run), resume, Progress(quiet=True), [listen])
+        if line["step"] == killed and not again:
+            os.kill(os.getpid(), signal.SIGKILL)
+    ended = train(Recipe.parse(values), Path(run), resume, Progress(quiet=True), [listen])
+    assert (ended.steps, ended.interrupted) == (stop or ended.steps, stop and signal.SIGTERM)
+assert killed is None or again
 """
-"""Trains each of the runs in a file; at the step `stop`, the first process gets SIGTERM."""
+"""Trains each of the runs in a file; at the step `stop`, the first process gets SIGTERM; at the step
+`killed`, once, SIGKILL."""
 MESHES = {2: [[1, 1], [2, 1], [1, 2]], 4: [[4, 1], [2, 1], [2, 2], [1, 2]]}
 """Numbers for "shard" and "tensor", by the number of processes."""
 Run = tuple[Path, Recipe, bool, int | None]
 """A run folder, its recipe, whether it is resumed, and the step at which it is stopped."""
 
 
-def torchrun(count: int, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def torchrun(
+    count: int, *command: str, restarts: int = 0, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a command of Python in so many processes, each with one thread."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
-    launcher += [f"--nproc-per-node={count}", "--", sys.executable, *command]
+    launcher += [f"--nproc-per-node={count}", f"--max-restarts={restarts}"]
+    launcher += ["--", sys.executable, *command]
     return subprocess.run(
         launcher, capture_output=True, text=True, timeout=600, env=_environment(), **options
     )
@@ -49,9 +59,13 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
-def train_together(count: int, runs: Sequence[Run], folder: Path) -> None:
-    """Train runs, one after the other, in `count` processes."""
-    done = torchrun(count, "-c", TRAINING, str(_runs_file(runs, folder)))
+def train_together(
+    count: int, runs: Sequence[Run], folder: Path, killed: int | None = None
+) -> None:
+    """Train runs, one after the other, in `count` processes; at the step `killed` of the first run,
+    one is killed, and all are started again."""
+    file = str(_runs_file(runs, folder, killed))
+    done = torchrun(count, "-c", TRAINING, file, restarts=int(killed is not None))
     assert done.returncode == 0, done.stderr
 
 
@@ -74,10 +88,10 @@ def train_without_an_agent(count: int, runs: Sequence[Run], folder: Path) -> Non
     assert codes == [0] * count, [(folder / f"errors-{rank}").read_text() for rank in range(count)]
 
 
-def _runs_file(runs: Sequence[Run], folder: Path) -> Path:
+def _runs_file(runs: Sequence[Run], folder: Path, killed: int | None = None) -> Path:
     listed = [(str(run), made.values(), resume, stop) for run, made, resume, stop in runs]
     file = folder / "runs.json"
-    file.write_text(json.dumps(listed))
+    file.write_text(json.dumps([listed, killed]))
     return file
 
 
