@@ -85,8 +85,9 @@ def test_no_proposal_changes_a_bit(wrongs, seed):
 @needs_one_dnn
 @named
 def test_no_draft_changes_a_bit(changes):
-    """The text itself, a smaller model with another context, the model; alone and together."""
-    model, wanted = model_of(changes), requests(10, new=(5, 30))
+    """Drafts by n-grams of the text, by a smaller model and by the same one, both with a shorter
+    context; alone and together."""
+    model, wanted = model_of(changes), requests(10, new=(5, 40))
     texts = [alone(model, one) for one in wanted]
     for small in (None, SMALL, {}):
         of = None if small is None else model_of({**changes, **small, "max_length": CONTEXT - 30})
