@@ -12,7 +12,6 @@ from glassformer.generate import GenerateConfig, decode
 from glassformer.generate import engine as module
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import Request
-from glassformer.layers import cpu_kernels
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.segments import PAGE
 from glassformer.models import ModelConfig, Transformer
@@ -115,15 +114,11 @@ def test_it_is_the_same_beside_texts_of_its_length(threads):
 
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
 @pytest.mark.parametrize("bits", ["fp32", *FORMATS])
-def test_it_is_the_same_with_packed_matrices(bits, monkeypatch):
-    """In float32 by copies in the kernel's order, which larger matrices have."""
+def test_it_is_the_same_with_packed_matrices(bits):
     torch.set_num_threads(2)
-    monkeypatch.setattr(cpu_kernels, "LARGE_WEIGHT", 0)
     model, wanted = model_of(KINDS[1]).eval(), requests(6, new=(1, 9))
-    if bits != "fp32":
-        pack(model, bits)
+    pack(model, bits)
     expected = [alone(model, one) for one in wanted]
-    assert (cpu_kernels.ordered(model.head.weight) is not None) == (bits == "fp32")
     assert together(model, wanted, free=torch.nan) == expected
 
 

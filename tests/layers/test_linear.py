@@ -1,14 +1,9 @@
 """The linear map of every projection, whichever kernel computes it."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 
-import tiny
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
 from glassformer.layers import cpu_kernels
 from glassformer.layers.cpu_kernels import (
     LARGE_PRODUCT,
@@ -17,11 +12,7 @@ from glassformer.layers.cpu_kernels import (
     ONE_DNN,
     batch_invariant,
     linear,
-    order,
-    ordered,
 )
-from glassformer.layers.linear import Linear
-from glassformer.models import packing
 
 SHAPES = {
     "small": (2, 3, 8, 16),
@@ -95,43 +86,3 @@ def test_the_bits_of_a_row_do_not_depend_on_the_others(shape, threads):
             assert torch.equal(linear(x[-n:].contiguous(), weight, bias), whole[-n:])
         # the law says something: one row alone has other bits
         assert not torch.equal(linear(x[:1].contiguous(), weight, bias), whole[:1])
-        cpu_kernels.order(weight)  # and in oneDNN's order every number of rows has the same
-        for n in (1, 2, 3, 4, 31, 130):
-            assert torch.equal(linear(x[:n].contiguous(), weight, bias), whole[:n])
-            assert torch.equal(linear(x[None, -n:], weight, bias)[0], whole[-n:])
-
-
-@pytest.mark.skipif(ONE_DNN is None, reason="copies are oneDNN's")
-def test_a_copy_is_of_the_weight_as_it_is():
-    """Changed in place, replaced, moved there and back: the copy is not used."""
-    changes = {
-        "step": lambda w: w.add_(1),
-        "replaced": lambda w: setattr(w, "data", w.data + 1),
-        "converted": lambda w: setattr(w, "data", w.data.bfloat16().float()),
-        "deep copy": copy.deepcopy,
-    }
-    x = torch.randn(1, 512)
-    for change in changes.values():
-        weight = torch.nn.Parameter(torch.randn(512, 512))
-        order(weight)
-        assert ordered(weight) is not None
-        with torch.no_grad():
-            weight = changed if (changed := change(weight)) is not None else weight
-            assert ordered(weight) is None
-            exact = x.double() @ weight.double().T
-            torch.testing.assert_close(linear(x, weight, None).double(), exact, atol=1e-3, rtol=0)
-
-
-@pytest.mark.skipif(ONE_DNN is None, reason="copies are oneDNN's")
-def test_decoding_makes_copies_of_a_model_that_is_not_too_large(monkeypatch):
-    changes = {"d_model": 64, "d_ff": 96, "vocab_size": 64, "tied": True}
-    model = copy.deepcopy(tiny.model(**changes)).float()
-    monkeypatch.setattr(cpu_kernels, "LARGE_WEIGHT", 64 * 64)
-    weights = [one.weight for one in model.modules() if isinstance(one, Linear)]
-    large = sum(one.nbytes for one in [*weights, model.head.weight] if one.numel() >= 64 * 64)
-    greedy, weight = GenerateConfig(temperature=0.0, max_new_tokens=5), model.head.weight
-    for room in (large - 1, large):
-        monkeypatch.setattr(packing, "COPIES", room)
-        assert len(list(decode(model, [[1, 2, 3]], greedy))) == 5
-        assert (ordered(weight) is not None) == (room == large)
-    assert weight is model.embed.element.weight

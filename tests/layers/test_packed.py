@@ -140,5 +140,5 @@ def test_a_quantized_model_decodes_and_lets_gradients_pass(bits, tied):
     torch.testing.assert_close(logits.std(), quick.std(), rtol=0.1, atol=0)
     logits.sum().backward()
     assert model.embed.element.weight.grad is not None
-    with pytest.raises(ConfigError, match="is quantized; load it anew"):
+    with pytest.raises(ConfigError, match="is quantized or compiled; load it again"):
         pack(model, bits)

@@ -17,7 +17,6 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate.config import GenerateConfig
 from glassformer.layers.cache import Cache
 from glassformer.losses import at_least_float32
-from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Features, Memory, Transformer
 
 Prompt = Sequence[int] | Example
@@ -180,7 +179,6 @@ def encoded(source: Batch | None, model: Transformer) -> Memory | None:
 
 def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cache) -> Features:
     """Run the rows into an empty cache; rows of one length need no padding and no mask table."""
-    order_weights(model)
     batch = padded(examples_of(rows), "left").to(next(model.parameters()).device)
     return model.features(batch, memory, cache)
 

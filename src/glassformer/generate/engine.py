@@ -37,7 +37,6 @@ from glassformer.layers.tap import recorded
 from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.config import ModelConfig
-from glassformer.models.packing import order_weights
 from glassformer.models.transformer import Transformer, evaluating
 
 CHUNK = PAGE // 2
@@ -54,10 +53,11 @@ class Engine:
     """Requests on one model, stepped by its caller; see the module.
 
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
-    1 GiB. `max_rows`: texts at the same time. `prefill`: elements of prompts in a step while others
-    decode; all of `max_rows` chunks otherwise. `together`: no text gets a token before all others
-    have as many. `invariant`: no bit of a text depends on others. `watch`: what is told of each
-    choice. Not for use by several threads.
+    1 GiB. `n_pages`: number of its pages, instead of its size. `max_rows`: texts at the same time.
+    `prefill`: elements of prompts in a step while others decode; all of `max_rows` chunks
+    otherwise. `together`: no text gets a token before all others have as many. `invariant`: no bit
+    of a text depends on others. `watch`: what is reported of each choice. The weights must not
+    change while an engine has texts or prefixes. Not for use by several threads.
 
     ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
     """
@@ -68,20 +68,18 @@ class Engine:
         *,
         max_rows: int = 16,
         cache_bytes: int | None = None,
+        n_pages: int | None = None,
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
         together: bool = False,
         invariant: bool = True,
         watch: Watch | None = None,
     ):
-        weight = next(model.parameters())
-        n_pages = pages(model, max_rows, cache_bytes, watch)
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.program = _program(model, watch)
-        if self.program is None:
-            order_weights(model)
-        dtype = weight.dtype if self.program is None else self.program.keys
-        self.pool = Pool(*_shape(model.config), n_pages, dtype, weight.device)
+        dtype, device = _dtype(model, self.program), next(model.parameters()).device
+        n_pages = n_pages or _n_pages(model, dtype, max_rows, cache_bytes)
+        self.pool = Pool(*_shape(model.config), n_pages, dtype, device)
         self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
@@ -107,7 +105,7 @@ class Engine:
         engine = cls(
             model,
             max_rows=len(requests),
-            cache_bytes=(1 + (own + sources) * len(texts)) * _page_bytes(model, watch),
+            n_pages=1 + (own + sources) * len(texts),
             shares_prefixes=False,
             together=not drafted,
             invariant=drafted,
@@ -322,14 +320,13 @@ def checked(model: Transformer, request: Request) -> Running:
     return one
 
 
-def pages(
-    model: Transformer,
-    max_rows: int = 16,
-    cache_bytes: int | None = None,
-    watch: Watch | None = None,
-) -> int:
+def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None) -> int:
     """Pages of a model's pool, as `Engine` has them. ConfigError: a cache without room."""
-    page = _page_bytes(model, watch)
+    return _n_pages(model, _dtype(model, _program(model, None)), max_rows, cache_bytes)
+
+
+def _n_pages(model: Transformer, dtype: torch.dtype, max_rows: int, cache_bytes: int | None) -> int:
+    page = Pool.page_bytes(*_shape(model.config), dtype)
     wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-model.config.max_length // PAGE)))
     n_pages = (wanted if cache_bytes is None else cache_bytes) // page
     if n_pages < 2:
@@ -340,10 +337,9 @@ def pages(
     return n_pages
 
 
-def _page_bytes(model: Transformer, watch: Watch | None) -> int:
-    program = _program(model, watch)
-    dtype = next(model.parameters()).dtype if program is None else program.keys
-    return Pool.page_bytes(*_shape(model.config), dtype)
+def _dtype(model: Transformer, program: CompiledStep | None) -> torch.dtype:
+    """The type of keys and values."""
+    return next(model.parameters()).dtype if program is None else program.keys
 
 
 def _program(model: Transformer, watch: Watch | None) -> CompiledStep | None:

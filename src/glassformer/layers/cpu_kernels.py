@@ -9,7 +9,6 @@ import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -31,8 +30,6 @@ MIN_ROWS = 2
 kernel of its own)."""
 BEST_ROWS = 4
 """Rows of a weight in oneDNN's order that are computed in less time than one or two."""
-EXPECTED_ROWS = 16
-"""Rows that oneDNN is told to order a weight for; any from 4 to 64 gives the same speed."""
 
 
 def _one_dnn() -> Callable[..., Tensor] | None:
@@ -44,46 +41,6 @@ def _one_dnn() -> Callable[..., Tensor] | None:
 
 
 ONE_DNN = _one_dnn()
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """A copy of a weight in the order in which oneDNN reads it; `source` and `version` tell whether
-    the weight is still the same, as they do for autograd (writing to `weight.data` hides from
-    both)."""
-
-    source: Tensor
-    version: int
-    numbers: Tensor
-
-
-def can_order(weight: Tensor) -> bool:
-    """Whether products with this weight gain by a copy in oneDNN's order."""
-    large = weight.numel() >= LARGE_WEIGHT and weight.dtype == torch.float32
-    usable = large and weight.device.type == "cpu" and not weight.is_inference()
-    return usable and ONE_DNN is not None and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-
-
-def order(weight: Tensor) -> None:
-    """Keep a copy of this weight in oneDNN's order beside it for `linear`, until it is changed.
-
-    A product gives the same bits by either (of at least MIN_ROWS rows).
-    """
-    if ordered(weight) is None:
-        source = weight.detach()
-        numbers = torch.ops.mkldnn._reorder_linear_weight(source, EXPECTED_ROWS)
-        cast(Any, weight).ordered = Ordered(source, weight._version, numbers)
-
-
-def ordered(weight: Tensor) -> Tensor | None:
-    """The copy in oneDNN's order; None: there is none, or the weight was changed since."""
-    own: Ordered | None = getattr(weight, "ordered", None)
-    if own is None:
-        return None
-    if own.version == weight._version and own.source.data_ptr() == weight.data_ptr():
-        return own.numbers
-    del cast(Any, weight).ordered
-    return None
 
 
 def on_cpu(x: Tensor) -> bool:
@@ -130,8 +87,7 @@ def linear(
     """x Wᵀ + b; without gradients by oneDNN, where the weight is large.
 
     On AMD's processors torch's own, MKL's, is slower: half as fast with many rows, and at 768 x
-    50257 with one (bench/LOG.md). It has no gradient and no autocast. With few
-    rows a weight that was `order`ed before is twice as fast.
+    50257 with one (bench/LOG.md). It has no gradient and no autocast.
     """
     large = weight.numel() >= LARGE_WEIGHT or x.numel() * len(weight) >= LARGE_PRODUCT
     large = large or getattr(_OWN, "invariant", False)
@@ -139,11 +95,7 @@ def linear(
     plain = plain and type(x) is Tensor  # oneDNN's map is none of a divided tensor's operations
     single = x.dtype == weight.dtype == torch.float32
     if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
-        if (quick := ordered(weight)) is None:
-            return ONE_DNN(x, weight, bias, "none", [], "")
-        rows = x.reshape(-1, x.shape[-1])
-        y = ONE_DNN(filled(rows), quick, bias, "none", [], "")[: len(rows)]
-        return y.view(*x.shape[:-1], len(weight))
+        return ONE_DNN(x, weight, bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 

@@ -1,6 +1,7 @@
 """Matrices in 16, 8 or 4 bits for inference on a CPU, where a step of decoding takes the time of
 reading every weight once.
 
+    fp32   a copy of W that no optimizer and no file can change
     fp16   W in half precision; x and all sums in single precision
     bf16   W and x in bfloat16, summed in single precision; the fastest for many rows
     int8   W as `quantized`, and each row of x as 8-bit integers with a scale of its own
@@ -22,15 +23,20 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.cpu_kernels import EXPECTED_ROWS, batch_invariant, filled, linear
+from glassformer.layers.cpu_kernels import batch_invariant, filled, linear
 from glassformer.layers.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 
-Bits = Literal["fp16", "bf16", "int8", "int4"]
+Bits = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 Product = Callable[[Tensor, Tensor | None], Tensor]
 """x Wᵀ + b in float32, for contiguous float32 rows x, N x D with N > 0, without gradients."""
-OF_LOGITS: dict[Bits, Bits] = {"fp16": "fp16", "bf16": "fp16", "int8": "int8", "int4": "int8"}
+OF_LOGITS: dict[Bits, Bits] = {
+    **{"fp32": "fp32", "fp16": "fp16", "bf16": "fp16"},
+    **{"int8": "int8", "int4": "int8"},
+}
 """Format of a head's matrix: its kernel must give float32, since a logit of -100 in bfloat16 is
 rounded to 1/4."""
+EXPECTED_ROWS = 16
+"""Rows that oneDNN is told to order a weight for; any from 4 to 64 gives the same speed."""
 LARGEST_HALF = 65504.0
 """Of float16."""
 
@@ -46,11 +52,17 @@ class PackedMatrix:
         if bits == "fp16" and float(weight.abs().amax()) > LARGEST_HALF:
             bits = "bf16"
         self.bits: Bits = bits
-        self._product = _kernel(weight, bits) or _plain(weight, bits)
+        self._copy = copy = weight.clone() if bits == "fp32" else None
+        if copy is None:
+            self._product = _kernel(weight, bits) or _plain(weight, bits)
+        else:
+            self._product: Product = lambda x, bias: linear(x, copy, bias)
 
     @property
     def matrix(self) -> Float[Tensor, "F D"]:
         """What the bits stand for, float32: the product with the identity."""
+        if self._copy is not None:
+            return self._copy
         with torch.no_grad():
             return self._product(torch.eye(self.columns), None).mT
 

@@ -5,12 +5,13 @@ logits = program.logits(batch, pool, texts, sources, asked)
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import local
 from typing import get_args
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
@@ -26,6 +27,7 @@ from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
 from glassformer.layers.quantized import GROUP, grouped, quantized
 from glassformer.layers.segments import Pool, Segment
 from glassformer.models.compiled_step import Table
+from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
 
@@ -45,8 +47,10 @@ class Program:
     they are packed, or in float32, in the order in which they are read.
 
     It computes what the model does, in other orders of summation; with matrices of 8 and 4 bits the
-    inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Changes of the
-    weights are told by `current`. ConfigError: another kind of model, or no C compiler.
+    inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Matrices that are
+    parameters are converted (see `models.packing`); whether anything else that was copied has
+    changed is found by comparing it, in `current`. ConfigError: another kind of model, adapters
+    beside the weights, or no C compiler.
     """
 
     def __init__(self, model: Transformer):
@@ -61,9 +65,12 @@ class Program:
         assert stack is not None
         assert isinstance(head, LanguageModelHead)
         self._run = library.decoder_step()
+        if not is_packed(model):
+            pack(model, "fp32")
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
         self._scratch = local()
-        self._weights = [(one, one.data_ptr(), _version(one)) for one in model.parameters()]
+        self._checks: list[Callable[[], bool]] = []
+        """Whether each thing that was copied is what it was."""
         blocks = [one for one in stack.blocks if isinstance(one, Block)]
         self._blocks = (library.Block * len(blocks))(*map(self._block, blocks))
         self._decoder = library.Decoder(
@@ -89,11 +96,8 @@ class Program:
 
     @property
     def current(self) -> bool:
-        """Whether the model has the weights that it had (writing to `weight.data` hides from
-        this)."""
-        return all(
-            one.data_ptr() == at and _version(one) == version for one, at, version in self._weights
-        )
+        """Whether all that was copied of the model equals what it was."""
+        return all(check() for check in self._checks)
 
     @property
     def keys(self) -> torch.dtype:
@@ -270,24 +274,46 @@ class Program:
         if norm is None:
             return library.Norm()
         centred = isinstance(norm, LayerNorm)
-        bias = self._at(norm.bias) if isinstance(norm, LayerNorm) else None
-        return library.Norm(self._at(norm.weight), bias, norm.epsilon, centred)
+        bias = self._copy(norm, "bias") if centred else None
+        return library.Norm(
+            self._at(self._copy(norm, "weight")), self._at(bias), norm.epsilon, centred
+        )
 
     def _matrix(self, *layers: Linear) -> library.Matrix:
         """Linear maps of one input, their rows below each other."""
-        bits = {"fp32" if one.packed is None else _packed(one.packed).bits for one in layers}
-        whole, bias = layers[0].matrix, layers[0].bias
-        if len(layers) > 1:
-            whole = torch.cat([one.matrix for one in layers])
-            own: list[Tensor | None] = [one.bias for one in layers]
-            biases = [one for one in own if one is not None]
-            bias = torch.cat(biases) if biases else None
-        return self._packed(whole, bits.pop() if len(bits) == 1 else "fp32", bias)
+        bits, rows = set[str](), list[Tensor]()
+        for layer in layers:
+            packed = layer.packed
+            assert packed is not None
+            bits.add(_packed(packed).bits)
+            rows.append(packed.matrix)
+            self._checks.append(lambda layer=layer, packed=packed: layer.packed is packed)
+        biases = [own for layer in layers if (own := self._copy(layer, "bias")) is not None]
+        return self._packed(
+            torch.cat(rows) if len(rows) > 1 else rows[0],
+            bits.pop() if len(bits) == 1 else "fp32",
+            torch.cat(biases) if biases else None,
+        )
 
     def _head(self, head: LanguageModelHead) -> library.Matrix:
-        if head.packed is None:
-            return self._packed(head.weight, "fp32", head.bias)
-        return self._packed(head.packed.matrix, OF_LOGITS[head.packed.bits], head.bias)
+        bias, packed = self._copy(head, "bias"), head.packed
+        self._checks.append(lambda: head.packed is packed)
+        if packed is not None:
+            return self._packed(packed.matrix, OF_LOGITS[packed.bits], bias)
+        made = self._packed(head.weight, "fp32", bias)
+        numbers = self._kept[-1]
+        self._checks.append(lambda: _holds(numbers, head.weight))
+        return made
+
+    def _copy(self, module: nn.Module, name: str) -> Tensor | None:
+        """A copy of a vector of a module, with which it is compared from now on."""
+        numbers: Tensor | None = getattr(module, name)
+        if numbers is None:
+            self._checks.append(lambda: getattr(module, name) is None)
+            return None
+        copy = numbers.detach().clone()
+        self._checks.append(lambda: torch.equal(getattr(module, name), copy))
+        return copy
 
     def _packed(self, weight: Tensor, bits: str, bias: Tensor | None) -> library.Matrix:
         """A matrix in a format, in the order that `product.h` reads."""
@@ -357,9 +383,14 @@ def _units(numbers: Tensor, together: int) -> Tensor:
     return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
 
 
+def _holds(numbers: Tensor, weight: Float[Tensor, "F D"]) -> bool:
+    """Whether units of rows of a float32 matrix hold this weight."""
+    units = numbers[..., 0].transpose(1, 2)[..., : weight.shape[1]]
+    whole = len(weight) // UNIT
+    first, rest = weight[: whole * UNIT].view(whole, UNIT, weight.shape[1]), weight[whole * UNIT :]
+    last = units[whole:].flatten(0, 1)[: len(rest)]
+    return torch.equal(units[:whole], first) and torch.equal(last, rest)
+
+
 def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:
     return packed.whole if isinstance(packed, PackedRows) else packed
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version

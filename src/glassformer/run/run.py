@@ -37,7 +37,7 @@ from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
 from glassformer.manifest import NAME, digest
-from glassformer.models.packing import pack
+from glassformer.models.packing import quantize
 from glassformer.models.transformer import Transformer
 from glassformer.native import Program
 from glassformer.processors.processor import EncodedInput
@@ -111,12 +111,13 @@ class Run:
 
         ConfigError: an unknown format, another device, adapters beside the weights.
         """
-        pack(self.model, bits)
-        return replace(self, bits=bits).compiled(self.model.compiled_step is not None)
+        quantize(self.model, bits)
+        return replace(self, bits=bits)
 
     def compiled(self, whether: bool = True) -> Self:
         """The same run with a step of decoding compiled for this processor by the system's C
-        compiler (see `native`); the model is changed, not copied.
+        compiler (see `native`); the model is changed, not copied: its matrices are no parameters
+        any more (see `models.packing`).
 
         ConfigError: a model that does not predict the next token or is not in float32 on a CPU, no
         C compiler.
