@@ -199,7 +199,7 @@ def test_adapters_learn_what_a_frozen_trunk_cannot(tmp_path, decoder):
     sentences = [words(draw) for _ in range(200)]
     tags = [["LOW" if w in "abcd" else "HIGH" for w in ("a", *s[:-1])] for s in sentences]
     (tmp_path / "before.txt").write_text("".join(map(slash, sentences, tags)))
-    train = LEARNING | {"optimizer.learning_rate": 0.03}
+    train = LEARNING | {"steps": 120, "optimizer.learning_rate": 0.015}
     data = {"data.train.path": str(tmp_path / "before.txt"), "model": {"architecture": "decoder"}}
     accuracy = {}
     for how in (LORA | {"finetune.targets": ["all"], "finetune.rank": 4}, FROZEN):

@@ -52,8 +52,8 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
     modules = ("head" if name.startswith("head.") else name.rpartition(".")[0] for name in whole)
     tensors = {f"{PREFIX}{name}": p.detach() for name, p in whole.items()}
     for name, one in own.items():
-        tensors[f"{PREFIX}{name}.lora_A.weight"] = one.lora_a.detach()
-        tensors[f"{PREFIX}{name}.lora_B.weight"] = one.lora_b.detach()
+        for letter, factor in zip("AB", one.factors, strict=True):
+            tensors[f"{PREFIX}{name}.lora_{letter}.weight"] = factor.detach()
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors, folder / WEIGHTS)
     values = {
@@ -107,8 +107,8 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
 
 @torch.no_grad()
 def _copy(adapted: LoRALinear, own: dict[str, Tensor]) -> None:
-    adapted.lora_a.copy_(own["A"])
-    adapted.lora_b.copy_(own["B"])
+    for letter, factor in zip("AB", adapted.factors, strict=True):
+        factor.copy_(own[letter])
 
 
 def _config(path: Path) -> dict[str, Any]:
