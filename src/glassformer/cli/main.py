@@ -16,6 +16,7 @@ import typer
 from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
+from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
@@ -36,7 +37,7 @@ from glassformer.cli.tag import tag
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
-from glassformer.cli.use import evaluate, generate
+from glassformer.cli.use import generate
 from glassformer.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.files import WINDOWS
 from glassformer.headway import LEARNING

@@ -137,6 +137,9 @@ Draft = Annotated[
 DraftTokens = Annotated[
     int | None, Option("--draft-tokens", help="Tokens that are proposed at once (4).", min=1)
 ]
+AtStep = Annotated[
+    int | None, Option("--checkpoint", help="Use the model as it was at this training step.", min=1)
+]
 ComparedOn = Annotated[
     str | None,
     Option("--data", help="Text for --quantize to compare on (default: the validation split)."),

@@ -330,6 +330,7 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     """The equations on a run's own weights; its files are recorded if they are to be accepted."""
     from glassformer import verify as checks
     from glassformer.run import load
+    from glassformer.run.checkpoints import check_report
     from glassformer.training.model_files import accept_changed as record
 
     opened = load(run, accept_changed=accept_changed)
@@ -341,4 +342,7 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     batch = opened.task.batch_to_check(opened.model, text)
     if accept_changed:
         record(run)
-    return list(checks.model_rows(opened.model, batch))
+    rows = list(checks.model_rows(opened.model, batch))
+    if (found := check_report(opened)) is not None:
+        rows.append(checks.report_row(found.difference, found.rounding, run, found.best_step))
+    return rows

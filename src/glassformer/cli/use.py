@@ -1,4 +1,4 @@
-"""`glassformer evaluate` and `glassformer generate`."""
+"""`glassformer generate`."""
 
 import math
 import sys
@@ -11,6 +11,7 @@ from glassformer.cli.lines import one_line
 from glassformer.cli.options import (
     AboutAudio,
     AboutImage,
+    AtStep,
     ComparedOn,
     Compile,
     Device,
@@ -21,7 +22,6 @@ from glassformer.cli.options import (
     MinNewTokens,
     MinP,
     NoRepeat,
-    OptionalCount,
     Penalty,
     Prompts,
     Quantize,
@@ -39,15 +39,12 @@ from glassformer.cli.options import (
     refuse,
 )
 from glassformer.cli.outputs import Force, check_output
-from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.run import Run
 
-MOST_ROWS = 30
-"""Classes in a table; --json has them all."""
 DRAWN = "--to-image draws what a text says, always in the same size"
 CHOOSES = "--shots chooses among labels"
 CONTINUES = "Without --shots no label is chosen"
@@ -58,58 +55,6 @@ OF_TEXT = (
 """Options that an image has no use for."""
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
-
-
-def evaluate(
-    run: RunFolder,
-    data: str | None = None,
-    split: str = "validation",
-    targets: str | None = None,
-    beams: OptionalCount = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
-    """Score a model on a whole split.
-
-    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of generated text;
-    accuracy and F1 of classes and tags, in all and for each, beside simple baselines.
-
-    data: Other data in the run's format, scored as a whole (file, folder, glob, -).
-    split: Split of the run's own data: train, validation, test.
-    targets: Targets of --data's sources, line by line.
-    beams: Beam width for encoder-decoders; 1: greedy.
-    """
-    from glassformer.run import load
-
-    opened, how = load(run, device), {} if beams is None else {"beams": beams}
-    if how:
-        opened.task.check_search()
-    scores = opened.evaluate(split, data, targets, **how)
-    if json:
-        print_json(scores)
-        return
-    of = scores["data"] or f"{scores['split']} split"
-    noun = "examples" if "tokens" not in scores else "tokens"
-    n, what = scores[noun], noun.replace("tokens", "predicted tokens")
-    print(f"{scores['run']}, {of}: {n:,} {what}")
-    print_scores(scores)
-    _print_table(scores.get("table", []))
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    """Print scores by group of pairs, or by class, the most frequent classes first."""
-    if not rows or "class" not in rows[0]:
-        for row in rows:
-            print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
-        return
-    shown = sorted(rows, key=lambda row: -row["n"])[:MOST_ROWS]
-    width = max(5, *(len(one_line(row["class"])) for row in shown))
-    print(f"    {'class':{width}} precision   recall       f1        n")
-    for row in shown:
-        ratios = f"{row['precision']:9.4f} {row['recall']:8.4f} {row['f1']:8.4f}"
-        print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
-    if len(rows) > MOST_ROWS:
-        print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
 
 
 def generate(
@@ -138,6 +83,7 @@ def generate(
     quantize: Quantize = None,
     data: ComparedOn = None,
     compile: Compile = False,
+    checkpoint: AtStep = None,
     draft: Draft = None,
     n_drafted: DraftTokens = None,
     force: Force = False,
@@ -147,36 +93,42 @@ def generate(
     """Continue a prompt: of --prompt, else of piped standard input, else an empty line; answer it
     about an --image or --audio; with --shots, label texts."""
     files = given({"image": image, "audio": audio})
-    packing = {"quantize": quantize, "data": data, "compile": compile}
+    opening: Any = {"quantize": quantize, "data": data, "compile": compile}
+    opening["checkpoint"] = checkpoint
     shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
     options |= {"no_repeat_ngram_size": no_repeat_ngram_size, "min_new_tokens": min_new_tokens}
     options |= guided | {"seed": seed, "stop": stop, "overflow": "window" if window else None}
     if shots is not None:
-        unused = {**options, **files, **shown, **packing, "seed": None}
+        unused = {**options, **files, **shown, **opening, "seed": None}
         refuse({**unused, "to_image": to_image, "force": force}, CHOOSES)
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        opened = lambda: _opened(run, device, quantize, data, compile)
+        opened = lambda: _opened(run, device, **opening)
         return _write(opened, prompt, files, given(options), stream, score, json)
-    return _draw(run, prompt or [], to_image, force, options, files | shown | packing, device, json)
+    return _draw(run, prompt or [], to_image, force, options, files | shown | opening, device, json)
 
 
 def _opened(
-    folder: Path, device: str, quantize: str | None, data: str | None, compile: bool
+    folder: Path,
+    device: str,
+    quantize: str | None,
+    data: str | None,
+    compile: bool,
+    checkpoint: int | None,
 ) -> "Run":
     """The run; quantized if asked to, with a table of its loss and speed on standard error."""
     from glassformer.run import load
 
-    run = load(folder, device, quantize=quantize, compile=compile)
+    run = load(folder, device, checkpoint, quantize=quantize, compile=compile)
     if quantize is None:
         refuse({"data": data}, "Without --quantize no loss is printed")
         return run
     from glassformer.run.quantizing import compared
 
-    costs = compared(load(folder, device, compile=compile), run, data)
+    costs = compared(load(folder, device, checkpoint, compile=compile), run, data)
     whole = costs[0].bits_per_byte is None
     sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")
     for name, cost in zip(("float32", quantize), costs, strict=True):

@@ -8,7 +8,7 @@
 
 The pass uses fused attention unless an edit needs it written out. Queries, keys, values and the
 stream are kept; scores and patterns are computed from them by `Attention.scores`, head by head; any
-other point is fetched by another pass.
+other point is fetched by another pass, which must give the same logits.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +99,11 @@ def look(
     learned = prefix_elements(model.config.class_token, model.config.n_registers)
     own = tuple(elements) or (*learned, *_numbered(batch))
     source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
-    return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
+    found = Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
+    for side, stack in ("encoder", model.encoder), ("decoder", model.decoder):
+        if stack is not None and stack.bias is not None:  # a weight, which may change later
+            found.context(side)
+    return found
 
 
 def precise(logits: Tensor) -> Tensor:
@@ -290,7 +294,10 @@ class Look:
         return {}
 
     def _tensor(self, name: str) -> Tensor:
-        """Tensor of a point; if it was not kept, all points of its kind are fetched."""
+        """Tensor of a point; if it was not kept, all points of its kind are fetched.
+
+        ConfigError: no such point, or the weights have changed since.
+        """
         if name in self.tape.kept:
             return self.tape.kept[name]
         if name not in self.tape.axes:
@@ -298,9 +305,20 @@ class Look:
             if not hint.startswith("did you mean"):
                 hint = "points() lists those that there are."
             raise ConfigError(f"There is no point {name!r} in this model; {hint}")
-        _, tape = run(self.model, self.batch, (f"*.{kind_of(name)}",), self.edits)
+        output, tape = run(self.model, self.batch, (f"*.{kind_of(name)}",), self.edits)
+        if not _agree(output.logits, self.output.logits):
+            raise ConfigError(
+                f"The model's weights have changed since this look, so {name} can't be computed "
+                "for it any more; look again."
+            )
         self.tape.kept.update(tape.kept)
         return self.tape.kept[name]
+
+
+def _agree(found: Tensor, before: Tensor) -> bool:
+    """Whether two passes differ by rounding only, as with another number of threads."""
+    rounding = torch.finfo(before.dtype).eps ** 0.5 * float(before.nan_to_num().abs().amax())
+    return torch.allclose(found, before, rtol=0, atol=rounding, equal_nan=True)
 
 
 def fires(edits: Sequence[Change], *points: str) -> bool:

@@ -23,8 +23,8 @@ class LoRALinear(Linear):
     """A `Linear` with an adapter; it shares the weight and bias of `base`, by the same names.
 
     `merge` adds the product to the weight and keeps the weight as it was; `unmerge` puts that back
-    bit for bit. In between A and B are no parameters, since a change of them would not be seen. They
-    are unset until they are initialized or loaded.
+    bit for bit. In between A and B are no parameters, since a change of them would not be seen. A
+    and B are unset until they are initialized or loaded.
     """
 
     base: Tensor | None

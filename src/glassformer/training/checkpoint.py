@@ -35,12 +35,15 @@ from glassformer.files import (
     writing,
 )
 from glassformer.manifest import (
+    NAME,
     Entry,
     begin_folder,
     difference,
+    digest,
     drop_folder,
     end_folder,
     entries,
+    replacing_files,
     temporary_of,
 )
 from glassformer.models.transformer import Transformer
@@ -102,6 +105,11 @@ class Checkpoints:
         """
         self._check_there(step)
         return self.checked(step, WEIGHTS)
+
+    def seal(self, step: int) -> str:
+        """SHA-256 of the manifest of a step. ConfigError: there is no such step."""
+        self._check_there(step)
+        return digest(self.path(step) / NAME)
 
     def _check_there(self, step: int) -> None:
         if step not in (steps := self.steps()):
@@ -256,6 +264,11 @@ class Checkpoints:
         if state.step != step:
             raise CheckpointError(f"{path} is of step {state.step}; the folder was renamed.")
         return state
+
+    def amend(self, state: State) -> None:
+        """Replace the state of a checkpoint; CheckpointError: it cannot be written."""
+        with replacing_files(self.path(state.step)) as new:
+            write_json(new / STATE, asdict(state))
 
     def load(self, step: int, model: Transformer, optimizer: Optimizer | None = None) -> None:
         """Fill this process's part of what is trained of a model, and of its optimizer, from a

@@ -10,6 +10,8 @@ from typing import Any
 
 from glassformer.files import write_text, writing
 
+VALIDATION = "validation_"
+"""Prefix of the scores of an evaluation."""
 Listener = Callable[[Mapping[str, Any]], None]
 """Called with every line of `metrics.jsonl`: {"step": 100, "validation_loss": 1.25, ...}."""
 
@@ -65,23 +67,49 @@ class History:
     def scores(self, step: int | None = None) -> dict[str, float]:
         """The validation scores of a step, or the last ones; {} if there are none, and never of a
         mean not taken."""
-        for line in reversed(self.lines):
-            if (
-                "validation_loss" in line
-                and step in (None, line["step"])
-                and line.get("averaged_taken", True)
-            ):
-                return {
-                    name.removeprefix("validation_"): value
-                    for name, value in line.items()
-                    if name.startswith("validation_")
-                }
-        return {}
+        return scores_at(self.lines, step)
+
+    def correct(self, found: Mapping[tuple[int, bool], Mapping[str, Any]], withdraw: bool) -> None:
+        """Replace the validation scores at each (step, whether of a mean of checkpoints).
+
+        `withdraw`: those of other lines get the prefix `reported_`, so that no curve has them.
+        """
+        for line in self.lines:
+            new = found.get((line["step"], "averaged" in line))
+            if "validation_loss" not in line or (new is None and not withdraw):
+                continue
+            old = {name: line.pop(name) for name in [*line] if name.startswith(VALIDATION)}
+            if new is None:
+                line.update({f"reported_{name}": value for name, value in old.items()})
+            else:
+                line.update({f"{VALIDATION}{name}": value for name, value in new.items()})
+        self.close()
+        self._write()
 
     def close(self) -> None:
         """Close the files."""
         with suppress(OSError):  # a line that a full disk refused is tried again here
             self._file.close()
+
+
+def scores_at(
+    lines: Sequence[Mapping[str, Any]], step: int | None = None, mean: bool | None = None
+) -> dict[str, Any]:
+    """The last validation scores, or those of a step; {} if there are none.
+
+    `mean`: those of a mean of checkpoints, or of none; None: of either, but never of a mean that
+    was not taken.
+    """
+    for line in reversed(lines):
+        of_mean = "averaged" in line
+        fits = line.get("averaged_taken", True) if mean is None else of_mean == mean
+        if "validation_loss" in line and step in (None, line["step"]) and fits:
+            return {
+                name.removeprefix(VALIDATION): value
+                for name, value in line.items()
+                if name.startswith(VALIDATION)
+            }
+    return {}
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

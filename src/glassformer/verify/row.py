@@ -123,6 +123,20 @@ def at_least(claim: str, value: float, limit: float) -> Row:
     return measured(claim, missing, f"{value:.3g}", f"{limit:.3g}")
 
 
+def report_row(difference: float, rounding: float, run: Path, best_step: int | None) -> Row:
+    """The row of the losses that training reported of a run; `best_step`: the best by a new
+    evaluation, if they are not those of its weights."""
+    place = (
+        ""
+        if best_step is None
+        else (
+            f"training reported scores of other weights; by a new evaluation step {best_step:,} is "
+            f"the best: choose it by `glassformer evaluate {run} --all-checkpoints --choose`"
+        )
+    )
+    return measured("report", difference, scale=rounding, place=place)
+
+
 def worst(
     claim: str, gaps: Iterable[Gap], function: Callable[..., Any] | None = None
 ) -> Iterable[Row]:

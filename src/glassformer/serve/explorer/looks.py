@@ -42,11 +42,11 @@ class Looks:
         self._sizes: dict[str, int] = {}
         self._used: deque[str] = deque(maxlen=2 * NESTED)
         """Looks that may have grown since they were measured: they fetch points on demand."""
-        self._at = lru_cache(MODELS)(run.at)
+        self._at = lru_cache(MODELS)(lambda step, seal: run.at(step))
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
-        name = content_of(request)
+        name = self._name(request)
         if name in self._kept:
             self._kept.move_to_end(name)
             self._evict(name)
@@ -54,10 +54,11 @@ class Looks:
         edits = [self._edit(edit, nested) for edit in request.edits]
         # Encode an input once: looks with other edits reuse it.
         plain = request.model_copy(update={"edits": []})
-        base = self._kept.get(content_of(plain)) if edits else None
+        base = self._kept.get(self._name(plain)) if edits else None
         if base is None:
             step, given = request.checkpoint, self.inputs.decode(request.input)
-            self._kept[name] = (self.run if step is None else self._at(step)).look(given, edits)
+            run = self.run if step is None else self._at(step, self.run.seal(step))
+            self._kept[name] = run.look(given, edits)
         else:
             self._kept[name] = base.edited(edits)
         self._evict(name)
@@ -74,8 +75,13 @@ class Looks:
                 f"flatten it."
             )
         request = LookRequest.parse(source)
-        name = content_of(request)
+        name = self._name(request)
         return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
+
+    def _name(self, request: LookRequest) -> str:
+        """Key of a look: a digest of its request, and of the checkpoint as it is now."""
+        step = request.checkpoint
+        return content_of(request) + ("" if step is None else self.run.seal(step))
 
     def _evict(self, name: str) -> None:
         """Forget the oldest looks until the others fit, but not the one of this name.

@@ -67,10 +67,11 @@ def view(
 
     `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head,
     query, key, side, site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a
-    cell keeps the copy alone: for a notebook that is read without being run. ConfigError: an
-    unknown page, head or name, and the errors of `gf.look`.
+    cell keeps the copy alone: for a notebook that is read without being run. A view has a copy of
+    the run's weights: what is trained later is shown by another view. ConfigError: an unknown page,
+    head or name, and the errors of `gf.look`.
     """
-    explorer = Explorer(what if isinstance(what, Run) else load(what), ROOM)
+    explorer = Explorer(what.copy() if isinstance(what, Run) else load(what), ROOM)
     return View(explorer, given, page, edits, height, selected, live)
 
 

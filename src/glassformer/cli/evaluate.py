@@ -1,0 +1,133 @@
+"""`glassformer evaluate`: scores of a model, of one of its checkpoints, or of all of them."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.cli.lines import one_line
+from glassformer.cli.options import (
+    AtStep,
+    Device,
+    Json,
+    OptionalCount,
+    RunFolder,
+    refuse,
+)
+from glassformer.cli.scores import print_scores
+from glassformer.cli.terminal import print_json
+
+if TYPE_CHECKING:
+    from glassformer.run.checkpoints import CheckpointScores
+
+MOST_ROWS = 30
+"""Classes in a table; --json has them all."""
+COLUMN = 14
+"""Characters of a column of scores."""
+
+
+def evaluate(
+    run: RunFolder,
+    data: str | None = None,
+    split: str = "validation",
+    targets: str | None = None,
+    beams: OptionalCount = None,
+    checkpoint: AtStep = None,
+    all_checkpoints: bool = False,
+    choose: bool = False,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Score a model on a whole split.
+
+    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of generated text;
+    accuracy and F1 of classes and tags, in all and for each, beside simple baselines.
+
+    data: Other data in the run's format, scored as a whole (file, folder, glob, -).
+    split: Split of the run's own data: train, validation, test.
+    targets: Targets of --data's sources, line by line.
+    beams: Beam width for encoder-decoders; 1: greedy.
+    all_checkpoints: Score every checkpoint as training did, beside what it reported.
+    choose: With --all-checkpoints, make the best of them the run's model.
+    """
+    from glassformer.run import load
+
+    if all_checkpoints:
+        own = {"data": data, "targets": targets, "beams": beams, "checkpoint": checkpoint}
+        own["split"] = None if split == "validation" else split
+        refuse(own, "--all-checkpoints measures as training does")
+        _score_checkpoints(run, device, choose, json)
+        return
+    refuse({"choose": choose}, "Without --all-checkpoints nothing is compared")
+    opened = load(run, device, checkpoint=checkpoint)
+    how = {} if beams is None else {"beams": beams}
+    if how:
+        opened.task.check_search()
+    scores = opened.evaluate(split, data, targets, **how)
+    if checkpoint is not None:
+        scores = {"checkpoint": checkpoint, **scores}
+    if json:
+        print_json(scores)
+        return
+    of = scores["data"] or f"{scores['split']} split"
+    noun = "examples" if "tokens" not in scores else "tokens"
+    n, what = scores[noun], noun.replace("tokens", "predicted tokens")
+    step = "" if checkpoint is None else f" at step {checkpoint:,}"
+    print(f"{scores['run']}{step}, {of}: {n:,} {what}")
+    print_scores(scores)
+    table: Any = scores.get("table", [])
+    _print_table(table)
+
+
+def _score_checkpoints(folder: Path, device: str, choose: bool, as_json: bool) -> None:
+    """Print the scores of each checkpoint, and choose the best if asked to."""
+    from glassformer.run import checkpoints, load
+
+    run = load(folder, device)
+    rows: list[CheckpointScores] = []
+    for row in checkpoints.checkpoint_scores(run):
+        if not as_json:
+            _print_checkpoint(row, first=not rows)
+        rows.append(row)
+    assert run.recipe is not None
+    metric = run.recipe.train.evaluate.best
+    found = checkpoints.best(rows, metric)
+    if choose:
+        checkpoints.choose(run, rows, lambda text: print(text, file=sys.stderr))
+    if as_json:
+        about = [
+            {"step": row.step, "mean": row.mean, "scores": row.scores, "reported": row.reported}
+            for row in rows
+        ]
+        print_json({"checkpoints": about, "metric": metric, "best": found.step, "chosen": choose})
+        return
+    what = f"the mean at step {found.step:,}" if found.mean else f"step {found.step:,}"
+    print(f"best by {metric.replace('_', ' ')}: {what}")
+    if choose:
+        print(f"{folder} has its model, and the corrected scores in metrics.jsonl and report.html")
+
+
+def _print_checkpoint(row: "CheckpointScores", first: bool) -> None:
+    """Print a line of numbers, and of the loss that training reported."""
+    scores = {name: value for name, value in row.scores.items() if isinstance(value, float)}
+    scores["reported loss"] = row.reported.get("loss", float("nan"))
+    if first:
+        names = (f"{name.replace('_', ' '):>{COLUMN}}" for name in scores)
+        print(f"{'step':>8}{''.join(names)}")
+    numbers = (f"{value:{COLUMN}.4f}" for value in scores.values())
+    print(f"{row.step:8,}{''.join(numbers)}{'  (mean)' if row.mean else ''}", flush=True)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    """Print scores by group of pairs, or by class, the most frequent classes first."""
+    if not rows or "class" not in rows[0]:
+        for row in rows:
+            print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
+        return
+    shown = sorted(rows, key=lambda row: -row["n"])[:MOST_ROWS]
+    width = max(5, *(len(one_line(row["class"])) for row in shown))
+    print(f"    {'class':{width}} precision   recall       f1        n")
+    for row in shown:
+        ratios = f"{row['precision']:9.4f} {row['recall']:8.4f} {row['f1']:8.4f}"
+        print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
+    if len(rows) > MOST_ROWS:
+        print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
