@@ -559,3 +559,18 @@ def test_generation_defaults_come_along(folder, tmp_path, cli):
     assert "not taken over from the generation settings: typical_p" in said.out
     assert gf.load(folder("gpt2")).options().temperature == 0
     assert gf.load(folder("bart")).options().beams == 1
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-3", "run"])
+def test_files_that_are_overwritten_change_no_opened_model(name, folder, tmp_path):
+    """Also where a tensor of the file could be the parameter as it lies there."""
+    place = tmp_path / name
+    if name == "run":
+        import_published(folder("gpt2"), place)
+    else:
+        shutil.copytree(folder(name), place)
+    model, file = gf.load(place).model, place / "model.safetensors"
+    before = {name: one.detach().clone() for name, one in model.named_parameters()}
+    with file.open("r+b") as stream:
+        stream.write(bytes(file.stat().st_size))
+    assert all(torch.equal(one, before[name]) for name, one in model.named_parameters())

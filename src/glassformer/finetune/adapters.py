@@ -10,6 +10,7 @@ from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import FACTORS, LoRALinear, adapters, is_factor
+from glassformer.models.packing import is_packed
 from glassformer.models.transformer import Transformer
 
 ALL = "all"
@@ -28,8 +29,12 @@ def add_adapters(
     A target is a map's own name, a pattern of its path, or `all`: every map of the blocks. The
     adapters change no output; their A is a function of (seed, name). They alone need a gradient
     then: set `requires_grad` of what else is to be trained. ConfigError: a target that chooses
-    nothing.
+    nothing, or a model that is quantized for inference or compiled.
     """
+    if is_packed(model):
+        raise ConfigError(
+            "The model is quantized or compiled, and its matrices can't be adapted; load it again."
+        )
     config = FinetuneConfig.parse(
         {"method": "lora", "rank": rank, "alpha": alpha, "dropout": dropout}
         | {"targets": list(targets)}

@@ -144,7 +144,8 @@ def _value(
         raise CheckpointError(
             f"{tensors.folder}: {theirs} holds values that are not finite; download it again."
         )
-    return value
+    mapped = value.untyped_storage().data_ptr() == raw.untyped_storage().data_ptr()
+    return value.clone() if mapped else value  # the file may be replaced later
 
 
 def _set(model: nn.Module, name: str, value: Tensor) -> None:

@@ -66,7 +66,7 @@ class Linear(nn.Linear):
 
     def quantize(self) -> None:
         """Keep the weight as integers (see `layers.quantized`) and no longer as a parameter."""
-        if self.levels is None:
+        if self.holds_weight:
             self.levels, self.scale = quantized(self.weight)
             self.register_parameter("weight", None)
 

@@ -231,7 +231,7 @@ class Program:
         shared, inputs, own = (-(-size // VECTOR) * VECTOR for size in (shared, n * inputs, own))
         return shared, inputs, own
 
-    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "N H S"]]:
+    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "_ H _"]]:
         """The bias of the scores of each text's new elements, if the model has one."""
         if (bias := self._stack.bias) is None:
             return []
@@ -242,7 +242,7 @@ class Program:
             for query, key in both
         ]
 
-    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "1 H S"]]:
+    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "1 H _"]]:
         """The same of rows that have so many keys; equal ones share theirs."""
         if self._stack.bias is None:
             return []
@@ -364,7 +364,7 @@ def _places(texts: Sequence[Segment], sources: Sequence[Segment]) -> np.ndarray:
     return np.array(table, np.int64).T.copy()
 
 
-def _rows(biases: Sequence[Float[Tensor, "N H S"]]) -> np.ndarray:
+def _rows(biases: Sequence[Float[Tensor, "_ H _"]]) -> np.ndarray:
     """The address of the bias of each new element, and its S; int64 [2, N]."""
     table = [(own.data_ptr(), own.shape[1]) for bias in biases for own in bias]
     return np.array(table, np.int64).reshape(-1, 2).T.copy()
