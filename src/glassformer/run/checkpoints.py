@@ -13,11 +13,12 @@ from typing import Any
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
 from glassformer.metrics.scores import SCORES
+from glassformer.models.transformer import Transformer
 from glassformer.run.evaluating import own_data
 from glassformer.run.run import Run
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import BEST, Checkpoints, State
-from glassformer.training.history import History, read_metrics, scores_at
+from glassformer.training.history import VALIDATION, History, read_metrics, scores_at
 from glassformer.training.machine import candidates, choose_machine, environment
 from glassformer.training.model_card import Origin
 from glassformer.training.report import write_report
@@ -31,7 +32,8 @@ and sizes of batches add in other orders: some 1e-6 in float32, as far as seen."
 
 @dataclass(frozen=True)
 class CheckpointScores:
-    """Scores of the validation split at a step, and those that training `reported` of it, {}: none.
+    """Scores of the validation split at a step, those that training `reported` of it, {}: none, and
+    sample output as training shows it.
 
     `mean`: of the mean of checkpoints that is the run's model, instead of a checkpoint's weights.
     """
@@ -39,7 +41,13 @@ class CheckpointScores:
     step: int
     scores: dict[str, Any]
     reported: dict[str, Any]
+    sample: dict[str, Any]
     mean: bool = False
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """What `metrics.jsonl` says of this step."""
+        return {f"{VALIDATION}{name}": value for name, value in self.scores.items()} | self.sample
 
     @property
     def difference(self) -> float:
@@ -68,20 +76,19 @@ def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[Checkpoin
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
 
-        def score(model: Any) -> dict[str, Any]:
-            found = task.scores(model, precision)
-            if found is None:
+        def scored(step: int, model: Transformer, mean: bool) -> CheckpointScores:
+            scores = task.scores(model, precision)
+            if scores is None:
                 raise ConfigError(f"{run.folder} has no validation split to choose by.")
-            return found
+            sample = None if mean else task.sample(model)
+            own = {} if sample is None else sample.values
+            return CheckpointScores(step, scores, scores_at(lines, step, mean), own, mean)
 
         for step in steps:
-            found = score(replace(run, bits=None).at(step).model)
-            yield CheckpointScores(step, found, scores_at(lines, step, mean=False))
+            yield scored(step, replace(run, bits=None).at(step).model, mean=False)
         for line in lines:
             if line.get("averaged_taken"):
-                step = line["step"]
-                reported = scores_at(lines, step, mean=True)
-                yield CheckpointScores(step, score(run.model), reported, mean=True)
+                yield scored(line["step"], run.model, mean=True)
 
 
 def best(rows: Sequence[CheckpointScores], metric: str) -> CheckpointScores:
@@ -126,8 +133,8 @@ def choose(
     """Make the best of all checkpoints the run's model, and correct what the run reported of each;
     returns its row.
 
-    What training reported of steps that have no checkpoint can't be measured again: those scores
-    get the prefix `reported_` in `metrics.jsonl`, and leave the curves, if any other was wrong.
+    What training reported of steps that have no checkpoint can't be measured again: if any score
+    was wrong, those values get the prefix `reported_` in `metrics.jsonl` and leave the curves.
     Errors: as of `glassformer train --resume`.
     """
     assert run.recipe is not None
@@ -140,7 +147,7 @@ def choose(
         history = History(folder, max(line["step"] for line in read_metrics(folder)))
         for line in () if chosen.mean else history.since(0, "averaged_taken"):
             line["averaged_taken"] = False
-        history.correct({(row.step, row.mean): row.scores for row in rows}, withdraw=wrong)
+        history.correct({(row.step, row.mean): row.line for row in rows}, withdraw=wrong)
         for at, row in enumerate(of_steps, 1):
             leader = best(of_steps[:at], metric)
             state = replace(

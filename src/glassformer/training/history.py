@@ -70,19 +70,17 @@ class History:
         return scores_at(self.lines, step)
 
     def correct(self, found: Mapping[tuple[int, bool], Mapping[str, Any]], withdraw: bool) -> None:
-        """Replace the validation scores at each (step, whether of a mean of checkpoints).
-
-        `withdraw`: those of other lines get the prefix `reported_`, so that no curve has them.
-        """
+        """Replace what a line says by what was found at its (step, whether of a mean of
+        checkpoints); `withdraw`: such values of other lines get the prefix `reported_`, so that no
+        curve has them."""
+        names = {name for values in found.values() for name in values}
         for line in self.lines:
             new = found.get((line["step"], "averaged" in line))
-            if "validation_loss" not in line or (new is None and not withdraw):
-                continue
-            old = {name: line.pop(name) for name in [*line] if name.startswith(VALIDATION)}
-            if new is None:
-                line.update({f"reported_{name}": value for name, value in old.items()})
-            else:
-                line.update({f"{VALIDATION}{name}": value for name, value in new.items()})
+            for name in [name for name in line if name in names]:
+                if new is not None:
+                    line[name] = new.get(name, line[name])
+                elif withdraw:
+                    line[f"reported_{name}"] = line.pop(name)
         self.close()
         self._write()
 
