@@ -79,7 +79,7 @@ def evaluate(
 
 
 def _score_checkpoints(folder: Path, device: str, choose: bool, as_json: bool) -> None:
-    """Print the scores of each checkpoint, and choose the best if asked to."""
+    """Print the scores of each checkpoint; with `choose`, make the best the run's model."""
     from glassformer.run import checkpoints, load
 
     run = load(folder, device)

@@ -36,7 +36,7 @@ OF_LOGITS: dict[Bits, Bits] = {
 """Format of a head's matrix: its kernel must give float32, since a logit of -100 in bfloat16 is
 rounded to 1/4."""
 EXPECTED_ROWS = 16
-"""Rows that oneDNN is told to order a weight for; any from 4 to 64 gives the same speed."""
+"""Number of rows for which oneDNN orders a weight; any from 4 to 64 gives the same speed."""
 LARGEST_HALF = 65504.0
 """Of float16."""
 

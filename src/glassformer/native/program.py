@@ -285,7 +285,7 @@ class Program:
         for layer in layers:
             packed = layer.packed
             assert packed is not None
-            bits.add(_packed(packed).bits)
+            bits.add(_joint_matrix(packed).bits)
             rows.append(packed.matrix)
             self._checks.append(lambda layer=layer, packed=packed: layer.packed is packed)
         biases = [own for layer in layers if (own := self._copy(layer, "bias")) is not None]
@@ -392,5 +392,5 @@ def _holds(numbers: Tensor, weight: Float[Tensor, "F D"]) -> bool:
     return torch.equal(units[:whole], first) and torch.equal(last, rest)
 
 
-def _packed(packed: PackedMatrix | PackedRows) -> PackedMatrix:
+def _joint_matrix(packed: PackedMatrix | PackedRows) -> PackedMatrix:
     return packed.whole if isinstance(packed, PackedRows) else packed

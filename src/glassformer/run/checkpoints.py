@@ -46,7 +46,7 @@ class CheckpointScores:
 
     @property
     def line(self) -> dict[str, Any]:
-        """What `metrics.jsonl` says of this step."""
+        """Values of this step in `metrics.jsonl`."""
         return {f"{VALIDATION}{name}": value for name, value in self.scores.items()} | self.sample
 
     @property
@@ -76,7 +76,7 @@ def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[Checkpoin
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
 
-        def scored(step: int, model: Transformer, mean: bool) -> CheckpointScores:
+        def score(step: int, model: Transformer, mean: bool) -> CheckpointScores:
             scores = task.scores(model, precision)
             if scores is None:
                 raise ConfigError(f"{run.folder} has no validation split to choose by.")
@@ -85,10 +85,10 @@ def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[Checkpoin
             return CheckpointScores(step, scores, scores_at(lines, step, mean), own, mean)
 
         for step in steps:
-            yield scored(step, replace(run, bits=None).at(step).model, mean=False)
+            yield score(step, replace(run, bits=None).at(step).model, mean=False)
         for line in lines:
             if line.get("averaged_taken"):
-                yield scored(line["step"], run.model, mean=True)
+                yield score(line["step"], run.model, mean=True)
 
 
 def best(rows: Sequence[CheckpointScores], metric: str) -> CheckpointScores:

@@ -108,11 +108,12 @@ class Run:
         return at if self.bits is None else at.quantized(self.bits)
 
     def seal(self, checkpoint: int) -> str:
-        """What changes if a training step is trained again. ConfigError: as `at`."""
+        """Return a digest that changes if a training step is trained again. ConfigError: as
+        `at`."""
         return Checkpoints(self.folder).seal(checkpoint)
 
     def copy(self) -> Self:
-        """The same run with the weights that it has now, which no change of this one reaches."""
+        """Return the run with a copy of its weights, which no change of this run reaches."""
         return replace(self, model=copy.deepcopy(self.model))
 
     def quantized(self, bits: str) -> Self:

@@ -79,7 +79,7 @@ class Looks:
         return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
 
     def _name(self, request: LookRequest) -> str:
-        """Key of a look: a digest of its request, and of the checkpoint as it is now."""
+        """Key of a look: digests of its request and of its checkpoint."""
         step = request.checkpoint
         return content_of(request) + ("" if step is None else self.run.seal(step))
 
