@@ -58,8 +58,7 @@ def evaluate(
         _score_checkpoints(run, device, choose, json)
         return
     refuse({"choose": choose}, "Without --all-checkpoints nothing is compared")
-    opened = load(run, device, checkpoint=checkpoint)
-    how = {} if beams is None else {"beams": beams}
+    opened, how = load(run, device, checkpoint), {} if beams is None else {"beams": beams}
     if how:
         opened.task.check_search()
     scores = opened.evaluate(split, data, targets, **how)

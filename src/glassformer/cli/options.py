@@ -62,7 +62,13 @@ Index = Annotated[int, Option(min=0)]
 OptionalIndex = Annotated[int | None, Option(min=0)]
 Share = Annotated[float | None, Option(min=0, max=1)]
 
-Prompts = Annotated[list[str] | None, Option("--prompt", help="Text to continue; may be repeated.")]
+Prompts = Annotated[
+    list[str] | None,
+    Option(
+        "--prompt",
+        help="Text to continue; default: standard input, or an empty line; may be repeated.",
+    ),
+]
 Temperature = Annotated[
     float | None, Option("--temperature", help="Sampling temperature; 0: the likeliest token.")
 ]

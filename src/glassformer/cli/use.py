@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,11 +91,9 @@ def generate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Continue a prompt: of --prompt, else of piped standard input, else an empty line; answer it
-    about an --image or --audio; with --shots, label texts."""
+    """Continue a prompt; answer it about an --image or --audio; with --shots, label texts."""
     files = given({"image": image, "audio": audio})
-    opening: Any = {"quantize": quantize, "data": data, "compile": compile}
-    opening["checkpoint"] = checkpoint
+    opening = {"quantize": quantize, "data": data, "compile": compile, "checkpoint": checkpoint}
     shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
@@ -106,29 +105,24 @@ def generate(
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        opened = lambda: _opened(run, device, **opening)
+        opened = lambda: _opened(run, device, opening)
         return _write(opened, prompt, files, given(options), stream, score, json)
     return _draw(run, prompt or [], to_image, force, options, files | shown | opening, device, json)
 
 
-def _opened(
-    folder: Path,
-    device: str,
-    quantize: str | None,
-    data: str | None,
-    compile: bool,
-    checkpoint: int | None,
-) -> "Run":
-    """The run; quantized if asked to, with a table of its loss and speed on standard error."""
+def _opened(folder: Path, device: str, how: dict[str, Any]) -> "Run":
+    """Open the run; print the loss and speed of quantized matrices on standard error."""
     from glassformer.run import load
 
-    run = load(folder, device, checkpoint, quantize=quantize, compile=compile)
+    quantize, data = how["quantize"], how["data"]
+    opened = partial(load, folder, device, how["checkpoint"], compile=how["compile"])
+    run = opened(quantize=quantize)
     if quantize is None:
         refuse({"data": data}, "Without --quantize no loss is printed")
         return run
     from glassformer.run.quantizing import compared
 
-    costs = compared(load(folder, device, checkpoint, compile=compile), run, data)
+    costs = compared(opened(), run, data)
     whole = costs[0].bits_per_byte is None
     sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")
     for name, cost in zip(("float32", quantize), costs, strict=True):
