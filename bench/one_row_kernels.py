@@ -3,9 +3,8 @@
     python bench/one_row_kernels.py [--threads 2] [--rows 1,2,4,16,64,128]
 
 Prints one JSON object: microseconds of a product, the best of rounds in turn, by shape, number of
-rows and kernel: torch's own (`torch`), oneDNN with the weight as it lies (`plain`) and in its own
-order (`ordered`), and the formats. Each round walks over as many matrices as a model of twelve
-layers has, so that no weight is in a cache.
+rows and kernel: torch's own (`torch`), oneDNN's (`plain`), and the formats. Each round walks over
+as many matrices as a model of twelve layers has, so that no weight is in a cache.
 """
 
 import argparse
@@ -30,13 +29,9 @@ Kernel = Callable[[Tensor], object]
 def kernels(shape: tuple[int, int], number: int) -> dict[str, list[Kernel]]:
     """The products of each kind, one for each matrix."""
     weights = [torch.randn(shape) for _ in range(number)]
-    apart = [weight.clone() for weight in weights]
-    for weight in apart:
-        cpu_kernels.order(weight)
     found: dict[str, list[Kernel]] = {
         "torch": [lambda x, w=w: F.linear(x, w) for w in weights],
         "plain": [lambda x, w=w: cpu_kernels.linear(x, w, None) for w in weights],
-        "ordered": [lambda x, w=w: cpu_kernels.linear(x, w, None) for w in apart],
     }
     for bits in FORMATS:
         own = OF_LOGITS[bits] if shape[0] > 10_000 else bits
