@@ -312,6 +312,27 @@ def test_wrong_options_of_evaluate(refused, trained, recipe, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--checkpoint", 4], "There is no checkpoint of step 4 in"),
+        (["--choose"], "so --choose has no use"),
+        (["--all-checkpoints", "--beams", 2], "so --beams has no use"),
+        (["--all-checkpoints", "--checkpoint", 3], "so --checkpoint has no use"),
+        (["--all-checkpoints", "--split", "test"], "so --split has no use"),
+    ],
+)
+def test_wrong_checkpoints_of_evaluate(refused, trained, options, sentence):
+    assert sentence in refused("evaluate", trained, *options, code=2, keep=trained)
+
+
+def test_a_run_without_checkpoints_has_none_to_compare(refused, cli, copied):
+    shutil.rmtree(copied / "checkpoints")
+    sentence = refused("evaluate", copied, "--all-checkpoints", code=2, keep=copied)
+    assert "has no checkpoints; score its model without --all-checkpoints" in sentence
+    assert cli("verify", copied).code == 0
+
+
 def test_a_run_without_a_recipe_has_no_data_of_its_own(refused, cli, copied, text):
     (copied / "recipe.yaml").unlink()
     assert "recipe.yaml is missing" in refused("evaluate", copied, code=1, keep=copied)

@@ -1,10 +1,12 @@
 """Every command from its arguments to what it prints: results on stdout, progress on stderr, strict
 JSON."""
 
+import json
 import math
 
 import pytest
 
+import glassformer as gf
 from glassformer.training.checkpoint import Checkpoints
 from small_runs import go
 from small_senses import picture_recipe
@@ -88,10 +90,65 @@ def test_evaluate_the_runs_own_splits_and_another_text(cli, trained, text):
     assert f"loss           {validation['loss']:.4f}" in shown
 
 
+def test_evaluate_a_checkpoint_and_all_of_them(cli, trained):
+    found = cli("evaluate", trained, "--checkpoint", 3, "--json").json
+    newest = cli("evaluate", trained, "--checkpoint", 6, "--json").json
+    assert (found["checkpoint"], newest["checkpoint"]) == (3, 6)
+    assert (
+        f"{trained} at step 3, validation split" in cli("evaluate", trained, "--checkpoint", 3).out
+    )
+    said = cli("evaluate", trained, "--all-checkpoints", "--json").json
+    rows = {row["step"]: row for row in said["checkpoints"]}
+    for own in (found, newest):
+        row = rows[own["checkpoint"]]
+        assert row["scores"]["loss"] == pytest.approx(own["loss"], rel=1e-5)
+        assert row["reported"]["loss"] == pytest.approx(own["loss"], rel=1e-5)
+    better = min(found, newest, key=lambda own: own["loss"])["checkpoint"]
+    assert (said["best"], said["metric"], said["chosen"]) == (better, "loss", False)
+    header, *lines, last = cli("evaluate", trained, "--all-checkpoints").out.splitlines()
+    assert header.split()[:2] == ["step", "loss"]
+    assert header.endswith("reported loss")
+    assert [int(line.split()[0]) for line in lines] == [3, 6]
+    assert last == f"best by loss: step {better}"
+
+
+def test_a_run_with_scores_of_other_weights_is_found_and_mended(cli, copied):
+    path = copied / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    [wrong] = [line for line in lines if line["step"] == 6 and "validation_loss" in line]
+    right, wrong["validation_loss"] = wrong["validation_loss"], 9.0
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = cli("verify", copied)
+    assert said.code == 1
+    assert "training reported scores of other weights; by a new evaluation step" in said.out
+    assert f"glassformer evaluate {copied} --all-checkpoints --choose" in said.out
+    assert "9.0000" in cli("evaluate", copied, "--all-checkpoints").out
+    assert cli("evaluate", copied, "--all-checkpoints", "--choose").code == 0
+    assert cli("verify", copied).code == 0
+    [line] = [
+        line
+        for line in map(json.loads, path.read_text().splitlines())
+        if line["step"] == 6 and "validation_loss" in line
+    ]
+    assert line["validation_loss"] == pytest.approx(right, rel=1e-5)
+
+
+def test_generate_as_the_model_was_at_a_step(cli, trained):
+    def text(*step):
+        how = ("--prompt", "the ", "--temperature", 0, "--max-new-tokens", 12)
+        return cli("generate", trained, *how, *step).out
+
+    run = gf.load(trained, checkpoint=3)
+    assert text("--checkpoint", 3) == "the " + run.generate("the ", temperature=0) + "\n"
+    assert text("--checkpoint", 6) == text() or text("--checkpoint", 3) == text()
+
+
 def test_evaluating_writes_nothing_into_the_run(cli, copied, text):
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("*")}
     cli("evaluate", copied)
     cli("evaluate", copied, "--data", text)
+    cli("evaluate", copied, "--checkpoint", 3)
+    cli("evaluate", copied, "--all-checkpoints")
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("*")} == before
 
 

@@ -71,7 +71,7 @@ def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[Checkpoin
     steps, lines = steps or Checkpoints(run.folder).steps(), read_metrics(run.folder)
     if not steps:
         raise ConfigError(
-            f"{run.folder} has no checkpoints; `glassformer evaluate` scores its model."
+            f"{run.folder} has no checkpoints; score its model without --all-checkpoints."
         )
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
