@@ -57,9 +57,11 @@ class CheckpointScores:
         return abs(self.scores["loss"] / self.reported["loss"] - 1)
 
 
-def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[CheckpointScores]:
+def checkpoint_scores(
+    run: Run, steps: Sequence[int] = (), decode: bool = True
+) -> Iterator[CheckpointScores]:
     """Score the checkpoints of a run (or of some `steps`), measured as training measures; then its
-    model, if it is a mean of them.
+    model, if it is a mean of them. Without `decode`, nothing is generated or sampled.
 
     ConfigError: a run without recipe, checkpoints or validation split; CheckpointError: a damaged
     checkpoint; DataError: data that are not there any more.
@@ -75,12 +77,14 @@ def checkpoint_scores(run: Run, steps: Sequence[int] = ()) -> Iterator[Checkpoin
         )
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
+        if not task.validated:
+            raise ConfigError(f"{run.folder} has no validation split to choose by.")
+        how = task.validation(precision)
+        how = how if decode else replace(how, lines=0)
 
         def score(step: int, model: Transformer, mean: bool) -> CheckpointScores:
-            scores = task.scores(model, precision)
-            if scores is None:
-                raise ConfigError(f"{run.folder} has no validation split to choose by.")
-            sample = None if mean else task.sample(model)
+            scores = task.evaluate(model, "validation", how)
+            sample = task.sample(model) if decode and not mean else None
             own = {} if sample is None else sample.values
             return CheckpointScores(step, scores, scores_at(lines, step, mean), own, mean)
 
@@ -120,7 +124,7 @@ def check_report(run: Run) -> ReportCheck | None:
     if not compared:
         return None
     rounding = ROUNDING[run.recipe.train.precision]
-    difference = max(row.difference for row in checkpoint_scores(run, compared))
+    difference = max(row.difference for row in checkpoint_scores(run, compared, decode=False))
     if difference <= rounding:
         return ReportCheck(difference, rounding, None)
     found = best([*checkpoint_scores(run)], run.recipe.train.evaluate.best)
