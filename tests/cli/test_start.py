@@ -130,7 +130,7 @@ def test_what_several_processes_cannot_do_is_told_once(
 
 
 def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):
-    def broken(*arguments):
+    def broken(*arguments, **options):
         raise ZeroDivisionError("by\nzero")
 
     monkeypatch.setattr("glassformer.run.load", broken)

@@ -18,6 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
+from glassformer.layers.packed import PackedMatrix
 from glassformer.layers.segments import PAGE, Pool, Segment
 from glassformer.models.packing import FORMATS, pack
 from glassformer.models.transformer import Memory
@@ -232,13 +233,29 @@ def test_what_is_no_number_stays_none():
         assert found[1, :7].isfinite().all()
 
 
-def test_changed_weights_are_noticed():
-    model, _ = model_of("learned")
+@pytest.mark.parametrize("tied", [True, False])
+def test_whatever_it_copied_is_compared(tied):
+    """A change of any parameter that stays, or of a packed matrix, and the change back."""
+    model = copy.deepcopy(tiny.model(tied=tied, qk_norm=True, vocab_size=40)).float()
     program = Program(model)
     assert program.current
-    with torch.no_grad():
-        model.decoder.blocks[0].attention.out_proj.weight.mul_(2)
+    copied = [
+        (name, one)
+        for name, one in model.named_parameters()
+        if not name.startswith("embed") or (tied and one is model.head.weight)
+    ]
+    assert len(copied) == 26 + tied
+    for name, one in copied:
+        before, last = one.data.clone(), one.data.flatten()[-1:]
+        last += 1
+        assert not program.current, name
+        one.data.copy_(before)
+        assert program.current
+    layer = model.decoder.blocks[1].feedforward.up_proj
+    packed, layer.packed = layer.packed, PackedMatrix(layer.matrix, "fp32")
     assert not program.current
+    layer.packed = packed
+    assert program.current
 
 
 @pytest.mark.parametrize("machine", ["x86-64", "haswell"])

@@ -22,7 +22,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.verify import Row
@@ -343,6 +343,11 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     if accept_changed:
         record(run)
     rows = list(checks.model_rows(opened.model, batch))
-    if (found := check_report(opened)) is not None:
+    try:
+        found = check_report(opened)
+    except GlassformerError as error:  # data that are gone, a damaged checkpoint
+        sys.stderr.write(f"what training reported was not compared with the weights: {error}\n")
+        return rows
+    if found is not None:
         rows.append(checks.report_row(found.difference, found.rounding, run, found.best_step))
     return rows

@@ -95,6 +95,12 @@ def checkpoint_scores(
                 yield score(line["step"], run.model, mean=True)
 
 
+def seal(run: Run, step: int) -> str:
+    """Return a digest that changes if a step is trained again. ConfigError: there is no such
+    checkpoint."""
+    return Checkpoints(run.folder).seal(step)
+
+
 def best(rows: Sequence[CheckpointScores], metric: str) -> CheckpointScores:
     """The best row by a score; of equals the earliest."""
     sign = 1 if SCORES[metric].higher_is_better else -1

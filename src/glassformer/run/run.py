@@ -12,7 +12,6 @@ run.fill("The ___ sat.")                        masked language model
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,7 +47,6 @@ from glassformer.run.evaluating import on_other_data, on_own_data
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.start import model_at
 
 
@@ -106,15 +104,6 @@ class Run:
         model = model_at(self.folder, checkpoint, self.recipe, self.model.config, device)
         at = replace(self, model=model, bits=None)
         return at if self.bits is None else at.quantized(self.bits)
-
-    def seal(self, checkpoint: int) -> str:
-        """Return a digest that changes if a training step is trained again. ConfigError: as
-        `at`."""
-        return Checkpoints(self.folder).seal(checkpoint)
-
-    def copy(self) -> Self:
-        """Return the run with a copy of its weights, which no change of this run reaches."""
-        return replace(self, model=copy.deepcopy(self.model))
 
     def quantized(self, bits: str) -> Self:
         """The same run with the large matrices of its model as fp16, bf16, int8 or int4 (see

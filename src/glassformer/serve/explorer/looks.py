@@ -18,6 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
+from glassformer.run.checkpoints import seal
 from glassformer.serve.explorer.inputs import RunInputs
 from glassformer.serve.explorer.schema import LookRequest, brief
 from glassformer.serve.explorer.wire import text
@@ -42,7 +43,7 @@ class Looks:
         self._sizes: dict[str, int] = {}
         self._used: deque[str] = deque(maxlen=2 * NESTED)
         """Looks that may have grown since they were measured: they fetch points on demand."""
-        self._at = lru_cache(MODELS)(lambda step, seal: run.at(step))
+        self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
@@ -57,7 +58,7 @@ class Looks:
         base = self._kept.get(self._name(plain)) if edits else None
         if base is None:
             step, given = request.checkpoint, self.inputs.decode(request.input)
-            run = self.run if step is None else self._at(step, self.run.seal(step))
+            run = self.run if step is None else self._at(step, seal(self.run, step))
             self._kept[name] = run.look(given, edits)
         else:
             self._kept[name] = base.edited(edits)
@@ -81,7 +82,7 @@ class Looks:
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoint."""
         step = request.checkpoint
-        return content_of(request) + ("" if step is None else self.run.seal(step))
+        return content_of(request) + ("" if step is None else seal(self.run, step))
 
     def _evict(self, name: str) -> None:
         """Forget the oldest looks until the others fit, but not the one of this name.

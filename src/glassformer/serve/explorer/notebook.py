@@ -16,6 +16,8 @@ import csv
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,8 @@ def view(
     the run's weights: what is trained later is shown by another view. ConfigError: an unknown page,
     head or name, and the errors of `gf.look`.
     """
-    explorer = Explorer(what.copy() if isinstance(what, Run) else load(what), ROOM)
+    run = replace(what, model=deepcopy(what.model)) if isinstance(what, Run) else load(what)
+    explorer = Explorer(run, ROOM)
     return View(explorer, given, page, edits, height, selected, live)
 
 
