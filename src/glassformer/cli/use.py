@@ -105,12 +105,12 @@ def generate(
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        opened = lambda: _opened(run, device, opening)
+        opened = lambda: _open(run, device, opening)
         return _write(opened, prompt, files, given(options), stream, score, json)
     return _draw(run, prompt or [], to_image, force, options, files | shown | opening, device, json)
 
 
-def _opened(folder: Path, device: str, how: dict[str, Any]) -> "Run":
+def _open(folder: Path, device: str, how: dict[str, Any]) -> "Run":
     """Open the run; print the loss and speed of quantized matrices on standard error."""
     from glassformer.run import load
 
