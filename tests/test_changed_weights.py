@@ -18,10 +18,12 @@ from glassformer.generate.beam import beam_search
 from glassformer.generate.drafts import Drafts
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import Request
+from glassformer.inspect.lens import lens
 from glassformer.inspect.look import look
 from glassformer.layers import cpu_kernels
 from glassformer.layers.lora import adapters, plain_parameters
 from glassformer.models.transformer import Transformer
+from glassformer.models.weights import load_weights, save_weights
 from glassformer.native import Program, compiler
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.serve.explorer.handler import Explorer
@@ -224,8 +226,10 @@ def test_a_look_is_of_one_set_of_weights(position):
     seen, same = (look(model, Batch(torch.tensor([PROMPT]))) for _ in range(2))
     data(model)
     assert torch.equal(seen.pattern(1, 2), look(fresh_of(seen), seen.batch).pattern(1, 2))
-    with pytest.raises(ConfigError, match="weights have changed since this look, so decoder"):
+    with pytest.raises(ConfigError, match="weights have changed since this look"):
         seen["decoder.blocks.0.feedforward.post"]
+    with pytest.raises(ConfigError, match="weights have changed since this look"):
+        lens(seen)
     for one in model.parameters():
         one.data.div_(1.1)  # the same but for rounding
     assert same["decoder.blocks.0.feedforward.post"].tensor.shape == (3, 12)
@@ -242,16 +246,20 @@ def test_factors_of_merged_adapters_are_no_parameters():
     one = next(iter(adapters(model).values()))
     factors = [id(own) for own in one.factors]
     assert not [name for name, _ in model.named_parameters() if "lora" in name]
+    before = logits(model)
+    model.double()  # they go where the model goes
     finetune.unmerge(model)
     assert [id(one.lora_a), id(one.lora_b)] == factors
+    assert logits(model) == pytest.approx(before, abs=CLOSE)
     assert {id(own) for own in model.parameters()} >= {*factors}
 
 
-def test_nothing_made_of_weights_outlives_its_use():
-    """After each use there are the tensors that were there before."""
+def test_nothing_made_of_weights_outlives_its_use(monkeypatch):
+    """After each use there are the tensors that were there before; another model warms up."""
     model = model_of()
+    monkeypatch.setattr(cpu_kernels, "LARGE_WEIGHT", 0)
     for use in (logits, decoded, drafted, searched, served):
-        use(model)
+        use(copy.deepcopy(model))
         before = tensors()
         use(model)
         assert tensors() == before, use.__name__
@@ -271,6 +279,18 @@ def tensors() -> int:
     return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
 
 
+def test_a_compiled_model_is_saved_whole(tmp_path):
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    for tied in (True, False):
+        model, same = model_of(tied), model_of(tied)
+        compiled(model)
+        save_weights(model, tmp_path / "model.safetensors")
+        loaded = Transformer(model.config, seed=None)
+        load_weights(loaded, tmp_path / "model.safetensors")
+        assert logits(loaded.eval()) == logits(same)
+
+
 def test_a_view_is_of_the_weights_that_it_was_made_with(lm):
     run = gf.load(lm)
     before, view = run.look("the cat sat").logits, gf.view(run, "a dog ran")
@@ -287,8 +307,13 @@ def test_the_explorer_sees_that_a_step_was_trained_again(tmp_path):
     looks, request = Explorer(gf.load(run)).looks, LookRequest(input="the cat", checkpoint=4)
     first, _ = looks.find(request)
     assert looks.find(request) == (first, True)
+    point = "decoder.blocks.0.resid_post"
+    patch = {"edit": "Patch", "point": point, "source": {"input": "a mat r", "checkpoint": 4}}
+    patched = LookRequest(input="the cat", edits=[patch])
+    looks.find(patched)
     changed = recipe(tmp_path, train=train | {"optimizer.learning_rate": 0.05})
     go(changed, run, resume=True, checkpoint=2)
+    assert not looks.find(patched)[1]
     again, kept = looks.find(request)
     assert not kept
     assert not torch.equal(again.logits, first.logits)

@@ -120,7 +120,10 @@ def test_a_run_with_scores_of_other_weights_is_found_and_mended(cli, copied):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     said = cli("verify", copied)
     assert said.code == 1
-    assert "training reported scores of other weights; by a new evaluation step" in said.out
+    assert (
+        "training reported other scores than these weights have; by a new evaluation step"
+        in said.out
+    )
     assert f"glassformer evaluate {copied} --all-checkpoints --choose" in said.out
     assert "9.0000" in cli("evaluate", copied, "--all-checkpoints").out
     assert cli("evaluate", copied, "--all-checkpoints", "--choose").code == 0

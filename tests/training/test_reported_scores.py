@@ -10,9 +10,20 @@ import torch
 
 import glassformer as gf
 import small_chat
+from command_line import tree
+from glassformer.errors import ConfigError
 from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
-from glassformer.run.checkpoints import best, check_report, checkpoint_scores, choose
+from glassformer.run import checkpoints as checkpoints_module
+from glassformer.run.checkpoints import (
+    CheckpointScores,
+    ReportCheck,
+    best,
+    check_report,
+    checkpoint_scores,
+    choose,
+    taken_mean,
+)
 from glassformer.run.evaluating import own_data
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.tasks.text_to_text import PairsToText
@@ -20,7 +31,7 @@ from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import read_metrics, scores_at
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
-from small_runs import go, laid, pair_recipe, recipe
+from small_runs import Killed, go, laid, pair_recipe, recipe
 from small_senses import sound_recipe
 from small_tasks import class_recipe, masked_recipe, tag_recipe
 from torchrun import train_together
@@ -132,13 +143,14 @@ def test_training_reports_what_its_checkpoints_do(kind, tmp_path):
     assert trained_files(tmp_path / "quiet") == trained_files(tmp_path / "run")
 
 
-def copies_beside_weights(patch: pytest.MonkeyPatch) -> None:
+def copies_beside_weights(patch: pytest.MonkeyPatch, in_autocast: bool = True) -> None:
     """The fault that the law is for: a copy of each weight, which is believed until the weight's
     version counter is raised; torch's fused AdamW does not raise it."""
     real, copies = cpu_kernels.linear, {}
 
     def linear(x, weight, bias):
-        if torch.is_grad_enabled():
+        mixed = torch.is_autocast_enabled("cpu") and not in_autocast
+        if torch.is_grad_enabled() or mixed:
             return real(x, weight, bias)
         now = 0 if weight.is_inference() else weight._version
         of, version, copy = copies.get(id(weight), (None, None, None))
@@ -186,16 +198,33 @@ def misreported(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
+def rows_of(folder: Path) -> list[CheckpointScores]:
+    return list(checkpoint_scores(gf.load(folder), print))
+
+
+def chosen(folder: Path) -> CheckpointScores:
+    return choose(gf.load(folder), print, lambda row: None)
+
+
+def report_of(folder: Path) -> ReportCheck:
+    return check_report(gf.load(folder), print)
+
+
 def test_the_best_checkpoint_is_found_and_chosen(misreported, tmp_path):
-    run = gf.load(misreported)
-    rows = list(checkpoint_scores(run))
+    rows = rows_of(misreported)
     assert [row.step for row in rows] == [*STEPS]
     right = best(rows, "loss")
-    assert check_report(run).best_step == right.step
-    assert choose(run, rows, print) == right
+    found = report_of(misreported)
+    assert found.misfit > 1
+    assert found.best_step == right.step
+    assert chosen(misreported) == right
     check_reports(misreported)
-    assert check_report(gf.load(misreported)).best_step is None
-    assert [row.difference for row in checkpoint_scores(gf.load(misreported))] == [0.0] * 3
+    assert report_of(misreported) == ReportCheck(0.0)
+    assert [row.misfit("float32") for row in rows_of(misreported)] == [0.0] * 3
+    card = (misreported / "README.md").read_text()
+    assert f"| loss | {right.scores['loss']:.4f} |" in card
+    assert f"step {right.step} of 6" in card
+    assert ", cpu, 1 thread, float32" in card
     made = recipe_of("text, muon, tied", tmp_path, steps=8, **{"save.keep_last": 9})
     go(made, misreported, resume=True)
     went_on = Checkpoints(misreported).state(8)
@@ -205,30 +234,101 @@ def test_the_best_checkpoint_is_found_and_chosen(misreported, tmp_path):
 
 
 def test_scores_that_cannot_be_measured_again_leave_the_curves(misreported):
-    run, lines = gf.load(misreported), read_metrics(misreported)
-    reported = scores_at(lines, 4)["loss"]
+    reported = scores_at(read_metrics(misreported), 4)["loss"]
     shutil.rmtree(Checkpoints(misreported).path(4))
-    choose(run, list(checkpoint_scores(run)), print)
+    chosen(misreported)
     lines = read_metrics(misreported)
     assert not scores_at(lines, 4)
-    assert [
-        one["reported_validation_loss"] for one in lines if "reported_validation_loss" in one
-    ] == [reported]
+    old = "reported_validation_loss"
+    assert [line[old] for line in lines if old in line] == [reported]
     assert all(scores_at(lines, step) for step in (2, 6))
 
 
-def test_a_mean_of_checkpoints_is_compared_too(tmp_path):
-    made = recipe_of("text, muon, tied", tmp_path, **{"save.average_checkpoints": 2})
+@pytest.mark.parametrize("place", ["the model", "a state"])
+def test_a_choice_that_is_killed_is_made_again(place, misreported, monkeypatch):
+    """The log is corrected last."""
+    where = (checkpoints_module, "export") if place == "the model" else (Checkpoints, "amend")
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, killed)
+        with pytest.raises(Killed):
+            chosen(misreported)
+    assert report_of(misreported).misfit > 1
+    (Checkpoints(misreported).path(STEPS[0]) / ".tmp-manifest.json").mkdir()  # as a kill leaves it
+    chosen(misreported)
+    check_reports(misreported)
+    Checkpoints(misreported).check(STEPS[0])
+
+
+def killed(*arguments, **options):
+    raise Killed
+
+
+def test_a_damaged_checkpoint_is_left_out(misreported, capsys):
+    file = Checkpoints(misreported).path(4) / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert chosen(misreported).step == best(rows_of(misreported), "loss").step
+    assert "left out" in capsys.readouterr().out
+    assert not scores_at(read_metrics(misreported), 4)
+
+
+def test_changed_data_change_nothing(misreported, tmp_path):
+    before = tree(misreported)
+    (tmp_path / "text.txt").write_text("another text altogether\n" * 50)
+    with pytest.raises(ConfigError, match="is not what"):
+        chosen(misreported)
+    after = tree(misreported)
+    assert {name: own for name, own in after.items() if name in before} == before
+
+
+@pytest.fixture
+def averaged(tmp_path) -> Path:
+    """A run whose model is the mean of its checkpoints."""
+    own = {"steps": 20, "optimizer.learning_rate": 0.3, "save.keep_last": 12}
+    made = recipe_of("text, adamw, own head", tmp_path, **own, **{"save.average_checkpoints": 6})
     go(made, tmp_path / "run")
-    run = gf.load(tmp_path / "run")
-    mean = dataclasses.replace([*checkpoint_scores(run)][-1], mean=True)
-    lines = read_metrics(tmp_path / "run")
-    taken = [one["averaged_taken"] for one in lines if "averaged" in one]
-    assert [row.mean for row in checkpoint_scores(run)] == [False] * 3 + [True] * sum(taken)
-    bad = dataclasses.replace(mean, scores=mean.scores | {"loss": 99.0})
-    rows = [row for row in checkpoint_scores(run) if not row.mean]
-    choose(run, [*rows, bad], print)
-    assert not any(one.get("averaged_taken") for one in read_metrics(tmp_path / "run"))
-    chosen = run.at(best(rows, "loss").step).model.state_dict()
-    now = gf.load(tmp_path / "run").model.state_dict()
-    assert all(torch.equal(one, chosen[name]) for name, one in now.items())
+    assert [
+        one["averaged_taken"] for one in read_metrics(tmp_path / "run") if "averaged" in one
+    ] == [True]
+    return tmp_path / "run"
+
+
+def test_a_mean_of_checkpoints_is_compared_too(averaged):
+    rows, model = rows_of(averaged), gf.load(averaged).model.state_dict()
+    assert [row.mean for row in rows] == [False] * 10 + [True]
+    assert max(row.misfit("float32") for row in rows) < 0.1
+    assert best(rows, "loss").mean
+    assert chosen(averaged).mean
+    now = gf.load(averaged).model.state_dict()
+    assert all(torch.equal(one, model[name]) for name, one in now.items())
+    assert "mean of the weights of steps" in (averaged / "README.md").read_text()
+
+
+def test_a_mean_that_is_no_longer_the_model_is_not_compared(averaged):
+    lines = read_metrics(averaged)
+    mean = next(line for line in lines if line.get("averaged_taken"))
+    state = dataclasses.replace(Checkpoints(averaged).state(20), best_step=20)
+    assert taken_mean(lines, state) is mean
+    assert taken_mean(lines, dataclasses.replace(state, best_step=22)) is None
+
+
+def test_small_losses_differ_by_less_than_rounding():
+    def row(loss, was, **others):
+        return CheckpointScores(1, {"loss": loss}, {"loss": was}, {})
+
+    assert row(1e-6, 0.0).misfit("float32") < 1
+    assert row(1.0e-6, 1.01e-6).misfit("float32") < 1
+    assert row(0.5, 0.502).misfit("float32") > 1
+    assert row(0.5, 0.502).misfit("bfloat16") < 1
+    decoded = CheckpointScores(1, {"loss": 1.0, "bleu": 0.0}, {"loss": 1.0, "bleu": 24.0}, {})
+    assert decoded.misfit("bfloat16") > 1
+
+
+def test_short_numbers_and_old_copies_are_seen_by_what_is_decoded(tmp_path, monkeypatch):
+    """In bfloat16 losses are computed from the weights themselves, and texts in float32."""
+    kind, own = "pairs, muon, tied", {"precision": "bfloat16", "optimizer.learning_rate": 0.3}
+    with monkeypatch.context() as patch:
+        copies_beside_weights(patch, in_autocast=False)
+        go(recipe_of(kind, tmp_path, **own), tmp_path / "run")
+    rows = {row.step: row for row in rows_of(tmp_path / "run")}
+    assert rows[6].scores["loss"] == pytest.approx(rows[6].reported["loss"], rel=0.03)
+    assert report_of(tmp_path / "run").misfit > 1

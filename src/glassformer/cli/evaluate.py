@@ -15,6 +15,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
+from glassformer.errors import CheckpointError
 
 if TYPE_CHECKING:
     from glassformer.run.checkpoints import CheckpointScores
@@ -83,15 +84,22 @@ def _score_checkpoints(folder: Path, device: str, choose: bool, as_json: bool) -
 
     run = load(folder, device)
     rows: list[CheckpointScores] = []
-    for row in checkpoints.checkpoint_scores(run):
+
+    def show(row: "CheckpointScores") -> None:
         if not as_json:
             _print_checkpoint(row, first=not rows)
         rows.append(row)
-    assert run.recipe is not None
+
+    say = lambda text: print(text, file=sys.stderr)
+    if choose:
+        checkpoints.choose(run, say, show)
+    else:
+        for row in checkpoints.checkpoint_scores(run, say):
+            show(row)
+    if run.recipe is None or not rows:
+        raise CheckpointError(f"{folder} has no whole checkpoint; train it again.")
     metric = run.recipe.train.evaluate.best
     found = checkpoints.best(rows, metric)
-    if choose:
-        checkpoints.choose(run, rows, lambda text: print(text, file=sys.stderr))
     if as_json:
         about = [
             {"step": row.step, "mean": row.mean, "scores": row.scores, "reported": row.reported}

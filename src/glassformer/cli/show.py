@@ -343,11 +343,10 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     if accept_changed:
         record(run)
     rows = list(checks.model_rows(opened.model, batch))
+    say = lambda text: print(text, file=sys.stderr)
     try:
-        found = check_report(opened)
-    except GlassformerError as error:  # data that are gone, a damaged checkpoint
-        sys.stderr.write(f"what training reported was not compared with the weights: {error}\n")
+        found = check_report(opened, say)
+    except GlassformerError as error:  # data that are gone, for example
+        say(f"what training reported was not compared with the weights: {error}")
         return rows
-    if found is not None:
-        rows.append(checks.report_row(found.difference, found.rounding, run, found.best_step))
-    return rows
+    return rows if found is None else [*rows, checks.report_row(found.misfit, run, found.best_step)]

@@ -56,9 +56,10 @@ def lens(
     """Answers after `layers` (0 .. L; None: all) at `positions` (None: all) of the answering stack.
 
     `target`: an outcome, or one for each position. ConfigError: no such layer, position or outcome,
-    or a head without probabilities.
+    a head without probabilities, or weights that have changed since the look.
     """
     layers, positions = _layers(look, layers), _positions(look, positions)
+    look.check_weights()  # whose norm and head read the stream
     shape = len(layers), max(1, len(positions))
     targets = [target or 0] * shape[1] if target is None or isinstance(target, int) else target
     for outcome in targets:

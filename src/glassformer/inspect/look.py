@@ -293,10 +293,24 @@ class Look:
     def _contexts(self) -> dict[tuple[str, str], AttentionContext]:
         return {}
 
+    def check_weights(self) -> None:
+        """Raise ConfigError if the model's weights have changed since this look."""
+        self._again()
+
+    def _again(self, *keep: str) -> Tape:
+        """Run the model again on this input; ConfigError: it gives other logits."""
+        output, tape = run(self.model, self.batch, keep, self.edits)
+        if not _agree(output.logits, self.output.logits):
+            raise ConfigError(
+                "The model's weights have changed since this look, so nothing more can be computed "
+                "for it; look again."
+            )
+        return tape
+
     def _tensor(self, name: str) -> Tensor:
         """Tensor of a point; if it was not kept, all points of its kind are fetched.
 
-        ConfigError: no such point, or the weights have changed since.
+        ConfigError: no such point, and that of `check_weights`.
         """
         if name in self.tape.kept:
             return self.tape.kept[name]
@@ -305,19 +319,15 @@ class Look:
             if not hint.startswith("did you mean"):
                 hint = "points() lists those that there are."
             raise ConfigError(f"There is no point {name!r} in this model; {hint}")
-        output, tape = run(self.model, self.batch, (f"*.{kind_of(name)}",), self.edits)
-        if not _agree(output.logits, self.output.logits):
-            raise ConfigError(
-                f"The model's weights have changed since this look, so {name} can't be computed "
-                "for it any more; look again."
-            )
-        self.tape.kept.update(tape.kept)
+        self.tape.kept.update(self._again(f"*.{kind_of(name)}").kept)
         return self.tape.kept[name]
 
 
 def _agree(found: Tensor, before: Tensor) -> bool:
-    """Whether two passes differ by rounding only, as with another number of threads."""
-    rounding = torch.finfo(before.dtype).eps ** 0.5 * float(before.nan_to_num().abs().amax())
+    """Whether two passes differ by rounding only, as with another number of threads: by less than
+    512 units in the last place of the largest logit, or half of the digits of a short type."""
+    unit = torch.finfo(before.dtype).eps
+    rounding = min(512 * unit, unit**0.5) * float(before.nan_to_num().abs().amax())
     return torch.allclose(found, before, rtol=0, atol=rounding, equal_nan=True)
 
 

@@ -5,7 +5,8 @@
 B is 0 at first, so an adapter changes nothing until it is trained. Source: Hu et al. 2021, LoRA.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers.dropout import Dropout
+from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 
 FACTORS = ("lora_a", "lora_b")
@@ -73,6 +75,12 @@ class LoRALinear(Linear):
         flat, low = y.flatten(0, -2), low.flatten(0, -2)
         return torch.addmm(flat, low, b.mT, alpha=self.factor).view_as(y)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        for one in self._merged or ():
+            one.data = fn(one.data)
+        return self
+
     @torch.no_grad()
     def merge(self) -> None:
         """Add the product to the weight, which is kept beside it, in floating point."""
@@ -116,3 +124,6 @@ def plain_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, parameter.detach()
     for name, one in changed.items():
         yield name, one.matrix.detach()
+    for name, one in model.named_modules():
+        if isinstance(one, LanguageModelHead) and one.packed is not None and not one.tied:
+            yield f"{name}.weight", one.packed.matrix.detach()

@@ -1,33 +1,47 @@
 """Scores of the checkpoints of a run by a new evaluation, beside those that training reported, and
 the choice of the best.
 
-rows = list(checkpoint_scores(run))
-best(rows, "loss").step
-choose(run, rows, print)
+    for row in checkpoint_scores(run, print): ...
+    best(rows, "loss").step
+    choose(run, print, rows.append)
+
+A choice corrects, in this order, the states of the checkpoints, the run's model and the log: a
+choice that was killed is still seen by `check_report`, and can be made again.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.files import write_json
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import DECODED
 from glassformer.run.evaluating import own_data
 from glassformer.run.run import Run
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import BEST, Checkpoints, State
 from glassformer.training.history import VALIDATION, History, read_metrics, scores_at
-from glassformer.training.machine import candidates, choose_machine, environment
+from glassformer.training.machine import candidates
 from glassformer.training.model_card import Origin
+from glassformer.training.model_files import CARD, export
 from glassformer.training.report import write_report
-from glassformer.training.run_folder import held, prepare
-from glassformer.training.saving import Saving
+from glassformer.training.run_folder import held, prepare, unchanged
+from glassformer.training.start import model_to_fill
 
+Say = Callable[[str], None]
 ROUNDING = {"float32": 1e-3, "bfloat16": 3e-2}
 """Relative difference of two losses of the same weights, by precision. Other processors, threads
 and sizes of batches add in other orders: some 1e-6 in float32, as far as seen."""
+DECODING = 0.1
+"""The same of scores of decoded text, in which one rounding may change a whole line."""
+LEAST = {"bleu": 1.0, "chrf": 1.0}
+"""Scores below this, or 0.1, are compared as if they were as large."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +63,35 @@ class CheckpointScores:
         """Values of this step in `metrics.jsonl`."""
         return {f"{VALIDATION}{name}": value for name, value in self.scores.items()} | self.sample
 
-    @property
-    def difference(self) -> float:
-        """Relative difference of the losses; 0 if none was reported."""
-        if "loss" not in self.reported:
-            return 0.0
-        return abs(self.scores["loss"] / self.reported["loss"] - 1)
+    def misfit(self, precision: str) -> float:
+        """Largest difference between a loss or a score of decoded text and the reported one, as a
+        multiple of what rounding explains; 0 if none was reported."""
+        allowed = {"loss": ROUNDING[precision]} | dict.fromkeys(DECODED, DECODING)
+        return max(
+            (
+                abs(self.scores[name] - was) / max(abs(was), LEAST.get(name, 0.1)) / allowed[name]
+                for name, was in self.reported.items()
+                if name in allowed and name in self.scores
+            ),
+            default=0.0,
+        )
 
 
 def checkpoint_scores(
-    run: Run, steps: Sequence[int] = (), decode: bool = True
+    run: Run, say: Say, steps: Sequence[int] = (), decode: bool = True
 ) -> Iterator[CheckpointScores]:
-    """Score the checkpoints of a run (or of some `steps`), measured as training measures; then its
-    model, if it is a mean of them. Without `decode`, nothing is generated or sampled.
+    """Score the checkpoints of a run (or of some `steps`), measured as training measures, then its
+    model, if it is a mean of them; a damaged checkpoint is reported by `say` and left out.
 
-    ConfigError: a run without recipe, checkpoints or validation split; CheckpointError: a damaged
-    checkpoint; DataError: data that are not there any more.
+    Without `decode`, nothing is generated or sampled. ConfigError: a run without recipe,
+    checkpoints or validation split; DataError: data that are not there any more.
     """
     if run.recipe is None:
         raise ConfigError(
             f"{run.folder} has no recipe.yaml, so training left no checkpoints in it."
         )
-    steps, lines = steps or Checkpoints(run.folder).steps(), read_metrics(run.folder)
-    if not steps:
+    checkpoints, lines = Checkpoints(run.folder), read_metrics(run.folder)
+    if not (there := checkpoints.steps()):
         raise ConfigError(
             f"{run.folder} has no checkpoints; score its model without --all-checkpoints."
         )
@@ -83,16 +103,28 @@ def checkpoint_scores(
         how = how if decode else replace(how, lines=0)
 
         def score(step: int, model: Transformer, mean: bool) -> CheckpointScores:
-            scores = task.evaluate(model, "validation", how)
-            sample = task.sample(model) if decode and not mean else None
+            scores, sample = task.evaluate(model, "validation", how), None
+            with suppress(GlassformerError):  # a sample is not worth an evaluation
+                sample = task.sample(model) if decode and not mean else None
             own = {} if sample is None else sample.values
             return CheckpointScores(step, scores, scores_at(lines, step, mean), own, mean)
 
-        for step in steps:
-            yield score(step, replace(run, bits=None).at(step).model, mean=False)
-        for line in lines:
-            if line.get("averaged_taken"):
-                yield score(line["step"], run.model, mean=True)
+        for step in steps or there:
+            try:
+                model = replace(run, bits=None).at(step).model
+            except CheckpointError as error:
+                say(f"left out: {error}")
+            else:
+                yield score(step, model, mean=False)
+        if not steps and (line := taken_mean(lines, checkpoints.state(there[-1]))):
+            yield score(line["step"], run.model, mean=True)
+
+
+def taken_mean(lines: Sequence[dict[str, Any]], state: State) -> dict[str, Any] | None:
+    """Return the line of the mean of checkpoints that is a run's model; None: it is none."""
+    since = state.best_step or 0
+    means = [line for line in lines if line["step"] >= since and line.get("averaged_taken")]
+    return means[-1] if means else None
 
 
 def seal(run: Run, step: int) -> str:
@@ -109,79 +141,111 @@ def best(rows: Sequence[CheckpointScores], metric: str) -> CheckpointScores:
 
 @dataclass(frozen=True)
 class ReportCheck:
-    """Largest relative difference between the losses that training reported and those of the
-    weights, the rounding that is allowed, and, if it is larger, the best step by a new
-    evaluation."""
+    """The misfit of the newest scores that training reported, and, if it is above 1, the best step
+    by a new evaluation (None: it can't be told)."""
 
-    difference: float
-    rounding: float
-    best_step: int | None
+    misfit: float
+    best_step: int | None = None
 
 
-def check_report(run: Run) -> ReportCheck | None:
-    """Compare what training reported of the best and of the newest checkpoint with their weights;
-    None: there is nothing to compare. Errors of `checkpoint_scores`."""
-    checkpoints = Checkpoints(run.folder)
-    if run.recipe is None or not (steps := checkpoints.steps()):
+def check_report(run: Run, say: Say) -> ReportCheck | None:
+    """Compare the newest scores that training reported with the weights of their checkpoint; None:
+    there is nothing to compare. Older ones may be of other settings of a run that was resumed.
+
+    Errors of `checkpoint_scores`.
+    """
+    lines = read_metrics(run.folder)
+    steps = [step for step in Checkpoints(run.folder).steps() if scores_at(lines, step, mean=False)]
+    if run.recipe is None or not steps:
         return None
-    best_step, lines = checkpoints.state(steps[-1]).best_step, read_metrics(run.folder)
-    compared = [step for step in steps if step in (steps[-1], best_step)]
-    compared = [step for step in compared if scores_at(lines, step, mean=False)]
-    if not compared:
+    train = run.recipe.train
+    decode = train.evaluate.best in DECODED
+    rows = [*checkpoint_scores(run, say, steps[-1:], decode)]
+    if not rows:
         return None
-    rounding = ROUNDING[run.recipe.train.precision]
-    difference = max(row.difference for row in checkpoint_scores(run, compared, decode=False))
-    if difference <= rounding:
-        return ReportCheck(difference, rounding, None)
-    found = best([*checkpoint_scores(run)], run.recipe.train.evaluate.best)
-    return ReportCheck(difference, rounding, found.step)
+    misfit = rows[0].misfit(train.precision)
+    if misfit <= 1:
+        return ReportCheck(misfit)
+    found = None
+    with suppress(GlassformerError):
+        found = best([*checkpoint_scores(run, say, decode=decode)], train.evaluate.best).step
+    return ReportCheck(misfit, found)
 
 
-def choose(
-    run: Run, rows: Sequence[CheckpointScores], say: Callable[[str], None]
-) -> CheckpointScores:
+def choose(run: Run, say: Say, show: Callable[[CheckpointScores], None]) -> CheckpointScores:
     """Make the best of all checkpoints the run's model, and correct what the run reported of each;
-    returns its row.
+    returns its row. Each row is also given to `show` when it is measured.
 
     What training reported of steps that have no checkpoint can't be measured again: if any score
     was wrong, those values get the prefix `reported_` in `metrics.jsonl` and leave the curves.
-    Errors: as of `glassformer train --resume`.
+    ConfigError: the run is being trained, or its data have changed; errors of `checkpoint_scores`.
     """
-    assert run.recipe is not None
-    metric, folder = run.recipe.train.evaluate.best, run.folder
-    of_steps, chosen = [row for row in rows if not row.mean], best(rows, metric)
-    wrong = any(row.difference > ROUNDING[run.recipe.train.precision] for row in rows)
-    with held(folder, resume=True):
-        task = prepare(run.recipe, folder, True, say).task()
-        checkpoints = Checkpoints(folder, run.recipe.train.save)
-        history = History(folder, max(line["step"] for line in read_metrics(folder)))
-        for line in () if chosen.mean else history.since(0, "averaged_taken"):
-            line["averaged_taken"] = False
-        history.correct({(row.step, row.mean): row.line for row in rows}, withdraw=wrong)
-        for at, row in enumerate(of_steps, 1):
-            leader = best(of_steps[:at], metric)
-            state = replace(
-                checkpoints.state(row.step),
-                best_step=leader.step,
-                best_score=leader.scores[metric],
-            )
-            checkpoints.amend(state)
-        if not chosen.mean:
-            _export(run, task, history, checkpoints.state(of_steps[-1].step), say)
-        history.sync()
-        history.close()
-        write_report(folder, task, history.lines, task.recipe.yaml())
+    folder, recipe = run.folder, run.recipe
+    if recipe is None:
+        raise ConfigError(f"{folder} has no recipe.yaml, so training left no checkpoints in it.")
+    metric, rows = recipe.train.evaluate.best, list[CheckpointScores]()
+    with held(folder, resume=True), unchanged(folder):
+        checkpoints = Checkpoints(folder, recipe.train.save)
+        checkpoints.sweep()
+        for row in checkpoint_scores(run, say):
+            show(row)
+            rows.append(row)
+        of_steps = [row for row in rows if not row.mean]
+        if not of_steps:
+            raise CheckpointError(f"{folder} has no whole checkpoint to choose.")
+        chosen, task = best(rows, metric), _task(recipe, checkpoints, of_steps[-1].step, say)
+        lines = read_metrics(folder)
+        with closing(History(folder, max((one["step"] for one in lines), default=0))) as history:
+            mean = taken_mean(history.lines, checkpoints.state(of_steps[-1].step))
+            for at, row in enumerate(of_steps, 1):
+                leader = best(of_steps[:at], metric)
+                own = {"best_step": leader.step, "best_score": leader.scores[metric]}
+                checkpoints.amend(replace(checkpoints.state(row.step), **own))
+            _export(run, task, chosen, history, mean)
+            wrong = any(row.misfit(recipe.train.precision) > 1 for row in rows)
+            if mean is not None and not chosen.mean:
+                mean["averaged_taken"] = False
+            history.correct({(row.step, row.mean): row.line for row in rows}, withdraw=wrong)
+            history.sync()
+            write_report(folder, task, history.lines, recipe.yaml())
     return chosen
 
 
+def _task(recipe: Recipe, checkpoints: Checkpoints, step: int, say: Say) -> Task:
+    """The task with the data that a checkpoint was trained on; ConfigError: they have changed."""
+    here = replace(recipe, train=recipe.train.model_copy(update={"device": "cpu"}))
+    folder = checkpoints.folder.parent
+    task = prepare(here, folder, True, say).task()
+    if task.fingerprint != checkpoints.state(step).data:
+        raise ConfigError(
+            f"The content of data.train.path is not what {folder} was trained on; restore it."
+        )
+    return task
+
+
 def _export(
-    run: Run, task: Task, history: History, state: State, say: Callable[[str], None]
+    run: Run,
+    task: Task,
+    chosen: CheckpointScores,
+    history: History,
+    mean: dict[str, Any] | None,
 ) -> None:
-    """Make the best checkpoint of a state the run's model."""
-    assert run.recipe is not None
-    checkpoints = Checkpoints(run.folder, run.recipe.train.save)
-    write_json(checkpoints.folder / BEST, {"step": state.best_step, "score": state.best_score})
-    machine = choose_machine("cpu", run.recipe.train.precision)
+    """Write the chosen model and its card, which keeps the machine that it was trained on."""
+    checkpoints, card = Checkpoints(run.folder), run.folder / CARD
+    state = checkpoints.state(chosen.step)
+    found = re.search(r"\*\*Environment\*\*: glassformer \S+, (.*)", _text(card))
     baselines = [line["baselines"] for line in history.lines if "baselines" in line]
-    origin = Origin(state.data, environment(machine), baselines[-1] if baselines else {})
-    Saving(task, checkpoints, history, state, say).export_best(state, origin)
+    origin = Origin(state.data, found[1] if found else "", baselines[-1] if baselines else {})
+    model = run.model
+    if chosen.mean and mean is not None:
+        origin = replace(origin, averaged=tuple(mean["averaged"]))
+    else:
+        model = model_to_fill(task.recipe, run.folder, state.base)
+        checkpoints.load(chosen.step, model)
+        value = chosen.scores[task.recipe.train.evaluate.best]
+        write_json(checkpoints.folder / BEST, {"step": chosen.step, "score": value})
+    export(model, task, run.folder, chosen.step, chosen.scores, origin)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

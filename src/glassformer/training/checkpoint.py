@@ -191,6 +191,8 @@ class Checkpoints:
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""
         sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
+        for step in self.steps():
+            sweep(self.path(step), lambda name: True)  # of `amend`
 
     def first(
         self, resume: bool, data: str, say: Callable[[str], None], named: int | None = None

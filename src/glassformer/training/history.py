@@ -81,6 +81,11 @@ class History:
                     line[name] = new.get(name, line[name])
                 elif withdraw:
                     line[f"reported_{name}"] = line.pop(name)
+        for (step, of_mean), new in found.items():
+            if not scores_at(self.lines, step, of_mean):
+                own = {name: value for name, value in new.items() if name.startswith(VALIDATION)}
+                self.lines.append({"step": step, **own})
+        self.lines.sort(key=lambda line: line["step"])
         self.close()
         self._write()
 

@@ -123,18 +123,17 @@ def at_least(claim: str, value: float, limit: float) -> Row:
     return measured(claim, missing, f"{value:.3g}", f"{limit:.3g}")
 
 
-def report_row(difference: float, rounding: float, run: Path, best_step: int | None) -> Row:
-    """The row of the losses that training reported of a run; `best_step`: the best by a new
-    evaluation, if they are not those of its weights."""
-    place = (
-        ""
-        if best_step is None
-        else (
-            f"training reported scores of other weights; by a new evaluation step {best_step:,} is "
-            f"the best: choose it by `glassformer evaluate {run} --all-checkpoints --choose`"
+def report_row(misfit: float, run: Path, best_step: int | None) -> Row:
+    """The row of the scores that training reported of a run, as a multiple of what rounding
+    explains; `best_step`: the best by a new evaluation."""
+    place = ""
+    if misfit > 1:
+        found = "" if best_step is None else f"; by a new evaluation step {best_step:,} is the best"
+        place = (
+            f"training reported other scores than these weights have{found}: choose the best "
+            f"checkpoint by `glassformer evaluate {run} --all-checkpoints --choose`"
         )
-    )
-    return measured("report", difference, scale=rounding, place=place)
+    return measured("report", misfit, place=place)
 
 
 def worst(

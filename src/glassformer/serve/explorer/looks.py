@@ -8,7 +8,7 @@ the model: two computations at the same time would be slower than one after the 
 import hashlib
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
@@ -80,9 +80,9 @@ class Looks:
         return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
 
     def _name(self, request: LookRequest) -> str:
-        """Key of a look: digests of its request and of its checkpoint."""
-        step = request.checkpoint
-        return content_of(request) + ("" if step is None else seal(self.run, step))
+        """Key of a look: digests of its request and of its checkpoints."""
+        steps = _checkpoints(request.model_dump())
+        return content_of(request) + "".join(seal(self.run, step) for step in steps)
 
     def _evict(self, name: str) -> None:
         """Forget the oldest looks until the others fit, but not the one of this name.
@@ -130,6 +130,17 @@ class OpContext:
         """Raise `ClientDisconnected` if nobody waits for the answer."""
         if self.gone():
             raise ClientDisconnected
+
+
+def _checkpoints(value: Any) -> Iterator[int]:
+    """The checkpoints of a request and of the looks that its edits take values from."""
+    if isinstance(value, dict):
+        if isinstance(step := value.get("checkpoint"), int):
+            yield step
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _checkpoints(one)
 
 
 def content_of(request: LookRequest) -> str:
