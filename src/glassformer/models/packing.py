@@ -1,8 +1,8 @@
 """A model's large matrices converted for inference, in 32, 16, 8 or 4 bits.
 
 A step of decoding takes the time of reading every weight once. A converted matrix is no parameter
-any more, so that nothing that was made from it can differ from it later. A head that is tied to the
-embedding becomes a matrix of its own in 16, 8 or 4 bits, and the embedding stays what it is.
+any more: nothing derived from it can differ from it later. In 16, 8 or 4 bits, a tied head becomes
+a separate matrix, and the embedding is not converted.
 """
 
 from glassformer.errors import ConfigError

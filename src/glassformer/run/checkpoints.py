@@ -1,5 +1,4 @@
-"""Scores of the checkpoints of a run by a new evaluation, beside those that training reported, and
-the choice of the best.
+"""Scores of the checkpoints of a run, measured again, and the choice of the best.
 
     for row in checkpoint_scores(run, print): ...
     best(rows, "loss").step
@@ -142,7 +141,7 @@ def best(rows: Sequence[CheckpointScores], metric: str) -> CheckpointScores:
 @dataclass(frozen=True)
 class ReportCheck:
     """The misfit of the newest scores that training reported, and, if it is above 1, the best step
-    by a new evaluation (None: it can't be told)."""
+    by a new evaluation (None: unknown)."""
 
     misfit: float
     best_step: int | None = None
