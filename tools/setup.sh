@@ -14,4 +14,5 @@ PY
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${pinned[@]}")
 "${pip[@]}" torch
-"${pip[@]}" --editable ".[dev,all]"
+# Without this, the pip of Debian 12 runs the setup.py of a source package with what it finds in the environment.
+"${pip[@]}" --use-pep517 --editable ".[dev,all]"
