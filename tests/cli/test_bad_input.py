@@ -97,6 +97,9 @@ def test_a_recipe_that_is_missing(refused, tmp_path, command):
 def test_nothing_to_train_by(refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "There is nothing to train by" in refused("train", code=2, keep=tmp_path)
+    assert f"`glassformer train --resume --run {tmp_path}`" in refused(
+        "train", "--resume", tmp_path, code=2, keep=tmp_path
+    )
     assert "holds no run to resume; name its folder" in refused(
         "train", "--resume", code=2, keep=tmp_path
     )

@@ -106,6 +106,11 @@ def _named(recipe: str | None, changes: list[str], folder: Path, resume: bool) -
             "There is nothing to train by; give a recipe (see `glassformer recipe list`) or "
             "overrides like data.train.path=FILE."
         )
+    if recipe is not None and Path(recipe).is_dir():
+        raise ConfigError(
+            f"{recipe} is a folder, not a recipe; give a YAML file, or resume the run in it with "
+            f"`glassformer train --resume --run {recipe}`."
+        )
     return recipe
 
 
