@@ -18,6 +18,7 @@ from glassformer.generate.beam import beam_search
 from glassformer.generate.drafts import Drafts
 from glassformer.generate.engine import Engine
 from glassformer.generate.request import Request
+from glassformer.inspect.ledger import ledger
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import look
 from glassformer.layers import cpu_kernels
@@ -230,6 +231,8 @@ def test_a_look_is_of_one_set_of_weights(position):
         seen["decoder.blocks.0.feedforward.post"]
     with pytest.raises(ConfigError, match="weights have changed since this look"):
         lens(seen)
+    with pytest.raises(ConfigError, match="weights have changed since this look"):
+        ledger(seen, 1)
     for one in model.parameters():
         one.data.div_(1.1)  # the same but for rounding
     assert same["decoder.blocks.0.feedforward.post"].tensor.shape == (3, 12)

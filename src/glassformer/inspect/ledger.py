@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Tensor
-from glassformer.inspect.look import Look, fires, run
+from glassformer.inspect.look import Look, fires
 from glassformer.inspect.target import Target, reading
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
@@ -84,7 +84,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
 
     Of a head that pools, the answer to the whole sequence, and `position` is not read. Of an
     encoder-decoder, the decoder's stream: the share of `cross` came from the source.
-    ConfigError: no such outcome or position.
+    ConfigError: no such outcome or position; other weights than those of the look.
     """
     asked = Target.of(look, target, position, against)
     logit = float(asked.value(on_cpu(asked.logits(look))))
@@ -121,7 +121,7 @@ class _Walk:
         weights = reading(look, target)
         self.rows = weights.nonzero()[:, 0]
         self.weights = weights[self.rows]
-        self.kept = run(look.model, look.batch, self._points(), look.edits)[1].kept
+        self.kept = look.rerun(*self._points()).kept
 
     def _points(self) -> list[str]:
         """Every point of the stream, and every point at which something joins it."""

@@ -295,10 +295,10 @@ class Look:
 
     def check_weights(self) -> None:
         """Raise ConfigError if the model's weights have changed since this look."""
-        self._again()
+        self.rerun()
 
-    def _again(self, *keep: str) -> Tape:
-        """Run the model again on this input; ConfigError: it gives other logits."""
+    def rerun(self, *keep: str) -> Tape:
+        """Run the model again on this input, keeping these points; ConfigError: other logits."""
         output, tape = run(self.model, self.batch, keep, self.edits)
         if not _agree(output.logits, self.output.logits):
             raise ConfigError(
@@ -319,7 +319,7 @@ class Look:
             if not hint.startswith("did you mean"):
                 hint = "points() lists those that there are."
             raise ConfigError(f"There is no point {name!r} in this model; {hint}")
-        self.tape.kept.update(self._again(f"*.{kind_of(name)}").kept)
+        self.tape.kept.update(self.rerun(f"*.{kind_of(name)}").kept)
         return self.tape.kept[name]
 
 
