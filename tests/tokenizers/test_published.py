@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 import tokenizers
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.tokenizers.decoding import Beginning, Spelling
+from glassformer.tokenizers.definition import bpe_definition, word_definition
 from glassformer.tokenizers.published import published_tokenizer
+from glassformer.tokenizers.roles import ROLES
 from glassformer.tokenizers.sentencepiece import read_sentencepiece
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
@@ -263,6 +265,70 @@ def test_roles_that_names_do_not_tell_survive_saving(ours, tmp_path):
     assert Tokenizer.load(tmp_path / "bart").specials == bare.specials
 
 
+NEW = (
+    "<eos>",
+    "<bos>",
+    "<unk>",
+    "</s>",
+    "<|endoftext|>",
+    "[CLS]",
+    "[SEP]",
+    "<pad>",
+    "<mask>",
+    "<x>",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+def test_no_operation_changes_a_role(family, data, ours, tmp_path_factory):
+    """New symbols, some with the name of a role, another frame, files: roles keep their symbols."""
+    old = made = ours[family]
+    known = {old.symbol(index) for index in old._spelling}
+    roles = {role: old.symbol(i) for role, i in old.specials.items() if role in ROLES}
+    for _ in range(3):
+        match data.draw(st.sampled_from(["symbols", "frame", "files"])):
+            case "symbols":
+                new = data.draw(st.sets(st.sampled_from(NEW)).map(sorted))
+                made = made.with_symbols(own := [one for one in new if one not in known])
+                known.update(own)
+            case "frame":
+                made = made.framed(made.frame_or("bos", "eos"))
+            case "files":
+                place = tmp_path_factory.mktemp("saved") / "tokenizer.json"
+                made.save(place)
+                made, before = Tokenizer.load(place), made
+                assert made.fingerprint == before.fingerprint
+        found = {role: made.symbol(made.specials[role]) for role in roles}
+        assert found == roles
+
+
+def test_the_settings_beside_a_file_name_its_roles(folders, tmp_path):
+    """Where a folder has no special_tokens_map.json, as new ones are published."""
+    qwen = published_tokenizer(folders["qwen2"], "qwen2")
+    qwen.save(tmp_path / "tokenizer.json")
+    (tmp_path / "special_tokens_map.json").unlink()
+    write(tmp_path, "tokenizer_config.json", {"eos_token": {"content": "<|im_end|>"}})
+    assert Tokenizer.load(tmp_path).specials["eos"] == qwen.specials["eos"]
+    assert Tokenizer.load(tmp_path).symbol(qwen.specials["eos"]) == "<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("definition", "symbol"),
+    [
+        (word_definition(["pad", "the"], False), "pad"),
+        (bpe_definition([("p", "a"), ("pa", "d")]), "pad"),
+        (bpe_definition([("p", "a"), ("pa", "d")]) | {"normalizer": {"type": "NFC"}}, "pad"),
+    ],
+)
+def test_a_symbol_among_the_pieces_of_a_model_is_not_read_from_text(definition, symbol):
+    made = Tokenizer(definition, roles={"eos": symbol})
+    assert made.symbol(made.specials["eos"]) == symbol
+    ids = made.encode(f"the {symbol} the{symbol}").tolist()
+    assert ids
+    assert not any(map(made.skipped, ids))
+
+
 def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_others(ours):
     assert ours["bert"].specials["bos"] == ours["bert"].specials["cls"]
     assert ours["bert"].specials["eos"] == ours["bert"].specials["sep"]
@@ -271,7 +337,8 @@ def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_other
     assert "unk" not in ours["gpt2"].specials  # its <|endoftext|> is left out of a text
     assert ours["gpt2"].decode([0]) == ""
     own = Tokenizer(ours["gpt2"]._definition, roles={"eos": "!", "mask": "no such piece"})
-    assert own.specials["eos"] == own.encode("!")[0]
+    assert own.specials["eos"] == ours["gpt2"].encode("!")[0]
+    assert own.encode("!").tolist() == []
     assert "mask" not in own.specials
 
 
