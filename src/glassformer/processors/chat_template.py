@@ -192,18 +192,18 @@ class ChatTemplate:
         firsts = {symbol[:1] for symbol in self._symbols}
         if changed or any(firsts & {*one.content} for one in messages):
             blind = self._hiding(BLACK, messages, prompt, asked)
-            if self._written(blind) != self._written(found):
+            if self._own_symbols(blind) != self._own_symbols(found):
                 return blind
         return found
 
-    def _written(self, marked: Marked) -> list[str]:
+    def _own_symbols(self, marked: Marked) -> list[str]:
         return [marked.text[begin:end] for begin, end in self._symbol_spans(marked)]
 
     def _hiding(
         self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool
     ) -> Marked:
-        """Rendered messages, a private character in place of each part of this pattern; then the
-        parts, quoted."""
+        """Render messages with a private character in place of each part of this pattern, and put
+        the parts back, quoted."""
         said = "".join(message.content for message in messages)
         parts = dict.fromkeys(what.findall(said))
         free = (chr(code) for code in PRIVATE if chr(code) not in said)

@@ -77,8 +77,8 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles that
-        stand beside it; DataError: damaged."""
+        """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
+        `roles_beside`; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
         tokenizer = cls(read_definition(file), str(file), roles_beside(file))
         tokenizer.check()
@@ -200,8 +200,8 @@ class Tokenizer:
     def encode_symbols(
         self, text: str, written: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same of a text in which the special symbols at the `written` spans of characters, in
-        their order, count, and no others; of kind library."""
+        """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
+        characters, in their order; of kind library."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
         which, begins = np.isin(ids, self._unwritten), [begin for begin, _ in written]
