@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import tokenizers
 from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.processors.chat_template import SYMBOLS, ChatTemplate
+from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import Beginning, Spelling
 from glassformer.tokenizers.definition import bpe_definition, word_definition
 from glassformer.tokenizers.published import published_tokenizer
@@ -21,6 +23,7 @@ from glassformer.tokenizers.roles import ROLES
 from glassformer.tokenizers.sentencepiece import read_sentencepiece
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 from published_folders import (
     FAMILIES,
     FIXTURE,
@@ -311,6 +314,13 @@ def test_the_settings_beside_a_file_name_its_roles(folders, tmp_path):
     write(tmp_path, "tokenizer_config.json", {"eos_token": {"content": "<|im_end|>"}})
     assert Tokenizer.load(tmp_path).specials["eos"] == qwen.specials["eos"]
     assert Tokenizer.load(tmp_path).symbol(qwen.specials["eos"]) == "<|im_end|>"
+
+
+def test_a_chat_learned_with_the_tokenizer_of_a_folder_has_its_end(folders, tmp_path):
+    published_tokenizer(folders["qwen2"], "qwen2").save(tmp_path / "tokenizer.json")
+    config = TokenizerConfig(path=str(tmp_path), new_tokens=list(SYMBOLS))
+    template = ChatTemplate.own(made := train_tokenizer(config, []))
+    assert [made.symbol(i) for i in template.ends] == ["<|im_end|>"]
 
 
 @pytest.mark.parametrize(
