@@ -7,6 +7,7 @@ import shutil
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 import transformers
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from glassformer.processors.chat_template import SYMBOLS, ChatTemplate
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import Beginning, Spelling
 from glassformer.tokenizers.definition import bpe_definition, word_definition
+from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.roles import ROLES
 from glassformer.tokenizers.sentencepiece import read_sentencepiece
@@ -337,6 +339,16 @@ def test_a_symbol_among_the_pieces_of_a_model_is_not_read_from_text(definition, 
     ids = made.encode(f"the {symbol} the{symbol}").tolist()
     assert ids
     assert not any(map(made.skipped, ids))
+    if made.kind == "bpe":
+        cut = PieceDropout(made, 0.1, 0)
+        for step in range(20):
+            assert not any(map(made.skipped, cut(np.array(ids, np.int32), step, 0).ids))
+
+
+def test_an_ordinary_piece_that_a_decoder_begins_with_is_read_from_text():
+    made = Tokenizer(word_definition(["the"], False), roles={"decoder_start": "the"})
+    assert made.encode("the the").tolist() == [made.specials["decoder_start"]] * 2
+    assert made.decode(made.encode("the")) == "the"
 
 
 def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_others(ours):

@@ -30,7 +30,7 @@ from glassformer.tokenizers.definition import (
 )
 from glassformer.tokenizers.frame import Frame, read_frame, template_of
 from glassformer.tokenizers.roles import ROLES as NAMED
-from glassformer.tokenizers.roles import ids_by_role, roles_beside, roles_file, roles_json
+from glassformer.tokenizers.roles import START, ids_by_role, roles_beside, roles_file, roles_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -68,7 +68,9 @@ class Tokenizer:
         extra symbol is its own role."""
         derived = self.specials == ids_by_role(symbols, {})
         self._roles = {} if derived else {role: (roles or {})[role] for role in given}
-        self._special_ids = frozenset((*symbols.values(), *given.values()))
+        # what a decoder begins with may be an ordinary piece, which a text may hold
+        named = (index for role, index in given.items() if role != START)
+        self._special_ids = frozenset((*symbols.values(), *named))
         self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
@@ -275,9 +277,12 @@ class Tokenizer:
         return self.frame or Frame.of(*ends)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
-        """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""
+        """Of kind bpe: the pairs that are merged to ordinary tokens, best first, and the id of each
+        spelling."""
         model = self._definition["model"]
-        return [tuple(pair) for pair in model["merges"]], model["vocab"]
+        special = {self._known(index) for index in self._special_ids}
+        pairs = [tuple(pair) for pair in model["merges"] if "".join(pair) not in special]
+        return pairs, model["vocab"]
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
         """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `spaced`
