@@ -205,10 +205,11 @@ class Tokenizer:
         characters, in their order; of kind library."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
-        which, begins = np.isin(ids, self._unwritten), [begin for begin, _ in written]
+        which = np.isin(ids, self._unwritten)
+        places, begins = [*written, (len(text), len(text) + 1)], [begin for begin, _ in written]
         for at in np.flatnonzero(which).tolist():
             begin, end = spans[at].tolist()  # may hold spaces around the symbol
-            first, last = (*written, (end, end + 1))[bisect_left(begins, begin)]
+            first, last = places[bisect_left(begins, begin)]
             which[at] = last > end or text[first:last] != self._known(int(ids[at]))
         return self._spelled(ids, spans, which)
 
