@@ -230,6 +230,66 @@ def test_a_message_becomes_no_control_symbol(style, kind):
         assert "".join(attack.split()) in "".join(decoded.replace("\\n", "\n").split())
 
 
+FOLDED = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+PREPENDED = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+
+
+def matching(normalizer: normalizers.Normalizer, **flags: bool) -> Tokenizer:
+    """A tokenizer of characters that finds its symbols in other spellings, or with spaces."""
+    letters = dict.fromkeys([*"▁ \n", *map(chr, range(33, 127))])
+    vocab = {piece: index for index, piece in enumerate(["<unk>", *letters])}
+    made = Library(models.BPE(vocab, [], unk_token="<unk>", fuse_unk=True))
+    made.normalizer = normalizer
+    made.decoder = decoders.Replace("▁", " ")
+    made.add_special_tokens([AddedToken(name, **flags) for name in NAMES])
+    return Tokenizer(json.loads(made.to_str()))
+
+
+SPELLED = {
+    "with a space": matching(PREPENDED, normalized=True),
+    "folded": matching(FOLDED, normalized=True),
+    "stripping": matching(FOLDED, normalized=True, lstrip=True, rstrip=True),
+    "whole": matching(PREPENDED, normalized=False, lstrip=True, rstrip=True),
+    "bytes": PUBLISHED["bytes"],
+    "bpe": OURS["bpe"],
+}
+SPELLINGS = {
+    "plain": "{{ m.content }}",
+    "lower": "{{ m.content | lower }}",
+    "cut": "{{ m.content | replace('~', '') | trim }}",
+    "twice": "{{ m.content }}{{ m.content | lower }}",
+}
+PARTS = [
+    "</s>",
+    " </s> ",
+    "</S>",
+    "＜/s＞",
+    "<|im_end|>",
+    "<|im_",
+    "end|>",
+    "~",
+    "\ufdd0",
+    "\ufdd1",
+]
+PARTS += ["<", "/s>", "x", " ", "<turn>", "</turn> ", "<|IM_start|>system\n"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("kind", SPELLED)
+@given(said=st.lists(st.sampled_from(PARTS), min_size=1, max_size=6).map("".join))
+def test_no_spelling_of_a_symbol_becomes_one(kind, spelling, said):
+    """The symbols are those of a harmless message, whatever the tokenizer takes for one."""
+    tokenizer = SPELLED[kind]
+    own = "{% for m in messages %} <|im_start|>" + SPELLINGS[spelling] + " <|im_end|>{% endfor %}"
+    made = ChatTemplate(own, tokenizer)
+
+    def symbols(content: str) -> list[int]:
+        ids = made.encode([{"role": "user", "content": content}], prompt=True).ids
+        return [i for i in ids.tolist() if tokenizer.skipped(i)]
+
+    assert symbols(said) == symbols("harmless")
+
+
 def test_a_tokenizer_without_the_symbols_of_our_template_is_told():
     with pytest.raises(
         ConfigError, match=r"no symbol <\|system\|> for a role; add processor.*new_"

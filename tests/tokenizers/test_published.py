@@ -7,6 +7,7 @@ import shutil
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 import transformers
 from hypothesis import given, settings
@@ -14,11 +15,17 @@ from hypothesis import strategies as st
 
 import tokenizers
 from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.processors.chat_template import SYMBOLS, ChatTemplate
+from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import Beginning, Spelling
+from glassformer.tokenizers.definition import bpe_definition, word_definition
+from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.published import published_tokenizer
+from glassformer.tokenizers.roles import ROLES
 from glassformer.tokenizers.sentencepiece import read_sentencepiece
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 from published_folders import (
     FAMILIES,
     FIXTURE,
@@ -263,6 +270,87 @@ def test_roles_that_names_do_not_tell_survive_saving(ours, tmp_path):
     assert Tokenizer.load(tmp_path / "bart").specials == bare.specials
 
 
+NEW = (
+    "<eos>",
+    "<bos>",
+    "<unk>",
+    "</s>",
+    "<|endoftext|>",
+    "[CLS]",
+    "[SEP]",
+    "<pad>",
+    "<mask>",
+    "<x>",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+def test_no_operation_changes_a_role(family, data, ours, tmp_path_factory):
+    """New symbols, some with the name of a role, another frame, files: roles keep their symbols."""
+    old = made = ours[family]
+    known = {old.symbol(index) for index in old._spelling}
+    roles = {role: old.symbol(i) for role, i in old.specials.items() if role in ROLES}
+    for _ in range(3):
+        match data.draw(st.sampled_from(["symbols", "frame", "files"])):
+            case "symbols":
+                new = data.draw(st.sets(st.sampled_from(NEW)).map(sorted))
+                made = made.with_symbols(own := [one for one in new if one not in known])
+                known.update(own)
+            case "frame":
+                made = made.framed(made.frame_or("bos", "eos"))
+            case "files":
+                place = tmp_path_factory.mktemp("saved") / "tokenizer.json"
+                made.save(place)
+                made, before = Tokenizer.load(place), made
+                assert made.fingerprint == before.fingerprint
+        found = {role: made.symbol(made.specials[role]) for role in roles}
+        assert found == roles
+
+
+def test_the_settings_beside_a_file_name_its_roles(folders, tmp_path):
+    """Where a folder has no special_tokens_map.json, as new ones are published."""
+    qwen = published_tokenizer(folders["qwen2"], "qwen2")
+    qwen.save(tmp_path / "tokenizer.json")
+    (tmp_path / "special_tokens_map.json").unlink()
+    write(tmp_path, "tokenizer_config.json", {"eos_token": {"content": "<|im_end|>"}})
+    assert Tokenizer.load(tmp_path).specials["eos"] == qwen.specials["eos"]
+    assert Tokenizer.load(tmp_path).symbol(qwen.specials["eos"]) == "<|im_end|>"
+
+
+def test_a_chat_learned_with_the_tokenizer_of_a_folder_has_its_end(folders, tmp_path):
+    published_tokenizer(folders["qwen2"], "qwen2").save(tmp_path / "tokenizer.json")
+    config = TokenizerConfig(path=str(tmp_path), new_tokens=list(SYMBOLS))
+    template = ChatTemplate.own(made := train_tokenizer(config, []))
+    assert [made.symbol(i) for i in template.ends] == ["<|im_end|>"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "symbol"),
+    [
+        (word_definition(["pad", "the"], False), "pad"),
+        (bpe_definition([("p", "a"), ("pa", "d")]), "pad"),
+        (bpe_definition([("p", "a"), ("pa", "d")]) | {"normalizer": {"type": "NFC"}}, "pad"),
+    ],
+)
+def test_a_symbol_among_the_pieces_of_a_model_is_not_read_from_text(definition, symbol):
+    made = Tokenizer(definition, roles={"eos": symbol})
+    assert made.symbol(made.specials["eos"]) == symbol
+    ids = made.encode(f"the {symbol} the{symbol}").tolist()
+    assert ids
+    assert not any(map(made.skipped, ids))
+    if made.kind == "bpe":
+        cut = PieceDropout(made, 0.1, 0)
+        for step in range(20):
+            assert not any(map(made.skipped, cut(np.array(ids, np.int32), step, 0).ids))
+
+
+def test_an_ordinary_piece_that_a_decoder_begins_with_is_read_from_text():
+    made = Tokenizer(word_definition(["the"], False), roles={"decoder_start": "the"})
+    assert made.encode("the the").tolist() == [made.specials["decoder_start"]] * 2
+    assert made.decode(made.encode("the")) == "the"
+
+
 def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_others(ours):
     assert ours["bert"].specials["bos"] == ours["bert"].specials["cls"]
     assert ours["bert"].specials["eos"] == ours["bert"].specials["sep"]
@@ -271,7 +359,8 @@ def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_other
     assert "unk" not in ours["gpt2"].specials  # its <|endoftext|> is left out of a text
     assert ours["gpt2"].decode([0]) == ""
     own = Tokenizer(ours["gpt2"]._definition, roles={"eos": "!", "mask": "no such piece"})
-    assert own.specials["eos"] == own.encode("!")[0]
+    assert own.specials["eos"] == ours["gpt2"].encode("!")[0]
+    assert own.encode("!").tolist() == []
     assert "mask" not in own.specials
 
 

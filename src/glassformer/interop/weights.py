@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.configuration import Published
 from glassformer.interop.family import Row, rows_of
 from glassformer.interop.tensors import Tensors
@@ -81,10 +81,14 @@ def _sources(
 
 def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, str]:
     """The line of a parameter and the name of its tensor; of several, the first that is there, else
-    the first."""
+    the first. ConfigError: there is no line."""
     rows = of.family.rows_with(of.head)
     found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
-    assert found, f"no line of the table has {name}"
+    if not found:
+        raise ConfigError(
+            f"Models of type {of.family.model_type} have no tensor for the weight {name}, which "
+            "would be lost; add a line to the table of the family, or use a model without it."
+        )
     return next((one for one in found if one[1] in there), found[0])
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from glassformer.layers.stem import REACH, steps_of
+from glassformer.models.account import Account, weights_of
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
@@ -19,8 +20,12 @@ class Matrix:
 
 
 def matrices(config: ModelConfig) -> list[Matrix]:
-    """Every parameter, from a model on the meta device; a tied matrix appears once."""
+    """Every parameter, from a model on the meta device; a tied matrix appears once. ConfigError:
+    one whose operations are not known here."""
     model = Transformer(config, device="meta")
+    account = Account("A plan", weights_of(model))
+    account.take_known()
+    account.finish()
     return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
 
 

@@ -11,6 +11,7 @@ from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import LoRALinear
 from glassformer.layers.packed import Bits
+from glassformer.models.account import Account, weights_of
 from glassformer.models.transformer import Transformer
 
 FORMATS: tuple[Bits, ...] = ("fp16", "bf16", "int8", "int4")
@@ -36,7 +37,8 @@ def pack(model: Transformer, bits: Bits) -> None:
     """Convert the matrices of all blocks and of the language model head (see `layers.packed`); a
     tied head in float32 stays the embedding.
 
-    ConfigError: a model that is converted, another device than a CPU, adapters beside the weights.
+    ConfigError: a model that is converted, another device than a CPU, adapters beside the weights,
+    a weight of which no converted form is known.
     """
     if is_packed(model):
         raise ConfigError(
@@ -52,6 +54,9 @@ def pack(model: Transformer, bits: Bits) -> None:
         raise ConfigError(
             f"quantize={bits} was given for a model with adapters; fold them in first."
         )
+    account = Account("A converted model", weights_of(model))
+    account.take_known()
+    account.finish()
     for name, module in named:  # a module before its own parts
         if (
             (isinstance(module, LanguageModelHead) and not (module.tied and bits == "fp32"))

@@ -24,20 +24,20 @@ from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, Norm
 from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
-from glassformer.layers.quantized import GROUP, grouped, quantized
+from glassformer.layers.quantized import GROUP
 from glassformer.layers.segments import Pool, Segment
+from glassformer.models.account import Account, weights_of
 from glassformer.models.compiled_step import Table
 from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
+from glassformer.native.matrices import UNIT, VECTOR, WHOLE, holds, in_units
 
 PART = 64
 """Rows of a search that a thread computes together."""
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-WHOLE, UNIT, VECTOR = 64, 32, 16
-"""Columns and rows of a matrix are filled with zeros up to multiples."""
 TILE = 8
 """No fewer rows than a tile has, nor than attend together; see `vectors.h`."""
 
@@ -50,7 +50,7 @@ class Program:
     inputs of a product are rounded to 8 bits, with those of bfloat16 to bfloat16. Matrices that are
     parameters are converted (see `models.packing`); whether anything else that was copied has
     changed is found by comparing it, in `current`. ConfigError: another kind of model, adapters
-    beside the weights, or no C compiler.
+    beside the weights, a weight that no equation of `step.c` has, or no C compiler.
     """
 
     def __init__(self, model: Transformer):
@@ -71,6 +71,11 @@ class Program:
         self._scratch = local()
         self._checks: list[Callable[[], bool]] = []
         """Whether each thing that was copied is what it was."""
+        self._account = Account("A compiled step", weights_of(model))
+        # computed by torch with each step, or once for a source
+        self._account.take_known("embed.", "source_embed.", "encoder.", "decoder.bias.")
+        crossed = [f"decoder.blocks.{i}.cross" for i in range(config.n_layers)]
+        self._account.take_known(*(f"{one}.{of}_" for one in crossed for of in "kv"))
         blocks = [one for one in stack.blocks if isinstance(one, Block)]
         self._blocks = (library.Block * len(blocks))(*map(self._block, blocks))
         self._decoder = library.Decoder(
@@ -90,6 +95,8 @@ class Program:
             scale=blocks[0].attention.scale,
             head_factor=head.factor,
         )
+        self._account.finish()
+        del self._account
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
         """None: a copy of the model has no compiled step."""
@@ -287,6 +294,7 @@ class Program:
             assert packed is not None
             bits.add(_joint_matrix(packed).bits)
             rows.append(packed.matrix)
+            self._account.take(packed)
             self._checks.append(lambda layer=layer, packed=packed: layer.packed is packed)
         biases = [own for layer in layers if (own := self._copy(layer, "bias")) is not None]
         return self._packed(
@@ -298,11 +306,12 @@ class Program:
     def _head(self, head: LanguageModelHead) -> library.Matrix:
         bias, packed = self._copy(head, "bias"), head.packed
         self._checks.append(lambda: head.packed is packed)
+        self._account.take(packed, head.weight)
         if packed is not None:
             return self._packed(packed.matrix, OF_LOGITS[packed.bits], bias)
         made = self._packed(head.weight, "fp32", bias)
         numbers = self._kept[-1]
-        self._checks.append(lambda: _holds(numbers, head.weight))
+        self._checks.append(lambda: holds(numbers, head.weight))
         return made
 
     def _copy(self, module: nn.Module, name: str) -> Tensor | None:
@@ -311,6 +320,7 @@ class Program:
         if numbers is None:
             self._checks.append(lambda: getattr(module, name) is None)
             return None
+        self._account.take(numbers)
         copy = numbers.detach().clone()
         self._checks.append(lambda: torch.equal(getattr(module, name), copy))
         return copy
@@ -326,21 +336,8 @@ class Program:
             format=FORMATS.index(bits),
             inputs=inputs,
         )
-        if bits == "int8":
-            levels, scale = quantized(weight)
-            numbers = _units(levels.view(torch.uint8) ^ 128, 4)
-            made.scale = self._at(scale)
-        elif bits == "int4":
-            levels, scale, zero = grouped(weight)
-            low, high = levels.to(torch.uint8).unflatten(1, (-1, 2, GROUP // 2)).unbind(2)
-            pairs = torch.stack([zero - 8 * scale, scale], 2).bfloat16().flatten(1)
-            both = (low | (high << 4)).flatten(1), pairs.view(torch.uint8)
-            groups = scale.shape[1]
-            numbers = torch.cat([_units(one, 4).unflatten(1, (groups, -1)) for one in both], 2)
-        elif bits == "bf16":
-            numbers = _units(weight.bfloat16(), 2)
-        else:
-            numbers = _units(weight.half() if bits == "fp16" else weight, 1)
+        numbers, scale = in_units(weight, bits)
+        made.scale = self._at(scale)
         made.numbers = self._at(numbers)
         return made
 
@@ -376,20 +373,6 @@ def fits(model: Transformer) -> bool:
     weight = next(model.parameters())
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
     return model.config.predicts_next and plain
-
-
-def _units(numbers: Tensor, together: int) -> Tensor:
-    """Units of rows: for some columns at a time, what all rows of the unit have there."""
-    return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)
-
-
-def _holds(numbers: Tensor, weight: Float[Tensor, "F D"]) -> bool:
-    """Whether units of rows of a float32 matrix hold this weight."""
-    units = numbers[..., 0].transpose(1, 2)[..., : weight.shape[1]]
-    whole = len(weight) // UNIT
-    first, rest = weight[: whole * UNIT].view(whole, UNIT, weight.shape[1]), weight[whole * UNIT :]
-    last = units[whole:].flatten(0, 1)[: len(rest)]
-    return torch.equal(units[:whole], first) and torch.equal(last, rest)
 
 
 def _joint_matrix(packed: PackedMatrix | PackedRows) -> PackedMatrix:

@@ -42,6 +42,8 @@ OWN = (
 PRIVATE = range(0xF0000, 0xFFFFE)
 """Code points that stand for a special symbol in a message while it is rendered."""
 PROBE = (Message("user", "a"), Message(ASSISTANT, "b"))
+BLACK, MARKS = re.compile(r"\S"), "\ufdd0\ufdd1"
+"""What is hidden of messages that a template changes; what the sandbox marks answers by."""
 Span = tuple[int, int]
 
 
@@ -79,6 +81,7 @@ class ChatTemplate:
         self._symbols = {tokenizer.symbol(index): index for index in tokenizer.specials.values()}
         longest = sorted(map(re.escape, self._symbols), key=len, reverse=True)
         self._pattern = re.compile("|".join(longest) or r"(?!)")
+        self._hidden = re.compile("|".join([*longest, f"[{MARKS}]"]))
         if self._own:
             self._check_own()
 
@@ -179,38 +182,60 @@ class ChatTemplate:
         return Marked(text, tuple(answers), tuple(contents), tuple(span for span, _ in contents))
 
     def _jinja(self, messages: Messages, prompt: bool, asked: bool) -> Marked:
-        """A published template; symbols in messages are hidden while it is rendered."""
-        hidden, names = self._hidden(messages)
+        """A published template; symbols in messages are hidden while it is rendered.
+
+        It may change a message, and so make a symbol of it. Then it must write the same symbols
+        around messages of which it knows no character.
+        """
+        found = self._hiding(self._hidden, messages, prompt, asked)
+        changed = len(found.contents) < sum(bool(one.content.strip()) for one in messages)
+        firsts = {symbol[:1] for symbol in self._symbols}
+        if changed or any(firsts & {*one.content} for one in messages):
+            blind = self._hiding(BLACK, messages, prompt, asked)
+            if self._own_symbols(blind) != self._own_symbols(found):
+                return blind
+        return found
+
+    def _own_symbols(self, marked: Marked) -> list[str]:
+        return [marked.text[begin:end] for begin, end in self._symbol_spans(marked)]
+
+    def _hiding(
+        self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool
+    ) -> Marked:
+        """Render messages with a private character in place of each part of this pattern, and put
+        the parts back, quoted."""
+        said = "".join(message.content for message in messages)
+        parts = dict.fromkeys(what.findall(said))
+        free = (chr(code) for code in PRIVATE if chr(code) not in said)
+        names = dict(zip(free, parts, strict=False))
+        if len(names) < len(parts):
+            raise DataError(
+                f"the conversation has {len(parts):,} different symbols and characters, more than "
+                "a chat template can be given apart; shorten it"
+            )
+        new = {part: name for name, part in names.items()}
+        hide = lambda text: what.sub(lambda match: new[match[0]], text)
+        hidden = tuple(replace(one, content=hide(one.content)) for one in messages)
         text, answers = self._rendered(hidden, prompt)
         if asked and not answers:
             answers = [*self._by_prefixes(text, hidden)]
         contents = [*_found(text, hidden)]
         if not names:
             return Marked(text, tuple(answers), tuple(contents), ())
-        places, quoted, whole = [0], list[Span](), ""
+        places, quoted, whole = [0], list[Span](), list[str]()
         for character in text:
-            begin = len(whole)
-            whole += names.get(character, character)
+            begin = places[-1]
+            whole.append(names.get(character, character))
+            places.append(begin + len(whole[-1]))
             if character in names:
-                quoted.append((begin, len(whole)))
-            places.append(len(whole))
+                quoted.append((begin, places[-1]))
         moved = lambda span: (places[span[0]], places[span[1]])
         return Marked(
-            whole,
+            "".join(whole),
             tuple(map(moved, answers)),
             tuple((moved(span), role) for span, role in contents),
             tuple(quoted),
         )
-
-    def _hidden(self, messages: Messages) -> tuple[Messages, dict[str, str]]:
-        """Messages with a private character in place of each special symbol; the symbols."""
-        said = "".join(message.content for message in messages)
-        found = dict.fromkeys(self._pattern.findall(said))
-        free = (chr(code) for code in PRIVATE if chr(code) not in said)
-        names = dict(zip(found, free, strict=False))
-        hide = lambda text: self._pattern.sub(lambda match: names[match[0]], text)
-        hidden = tuple(replace(one, content=hide(one.content)) for one in messages)
-        return (hidden if names else messages), {new: old for old, new in names.items()}
 
     def _rendered(self, messages: Messages, prompt: bool) -> tuple[str, list[Span]]:
         specials = self.tokenizer.specials
@@ -244,7 +269,7 @@ class ChatTemplate:
 
     def _whole(self, marked: Marked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, the number of the message of each (-1: none), and its last character."""
-        ids, spans = self.tokenizer.encode_symbols(marked.text, marked.quoted)
+        ids, spans = self.tokenizer.encode_symbols(marked.text, self._symbol_spans(marked))
         places = np.maximum(spans[:, 1] - 1, spans[:, 0])
         owners, middles = np.full(len(ids), -1), (spans[:, 0] + places) // 2
         for number, ((begin, end), _) in enumerate(marked.contents):

@@ -9,9 +9,12 @@ kinds stand in `definitions.json`.
 import json
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import read_bytes
+from glassformer.tokenizers import library
 from glassformer.tokenizers.bytelevel import ALPHABET
 
 Kind = Literal["byte", "character", "word", "bpe", "library"]
@@ -30,6 +33,9 @@ FOREIGN_ROLES = {
 """The symbols of the same roles in published tokenizers."""
 
 LARGEST_ID = 1 << 24
+LARGEST_FILE = 128 << 20
+"""A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
+MB."""
 LOWERCASE = {"type": "Lowercase"}
 _EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
 _KINDS: dict[str, dict[str, Any]] = json.loads(_EMPTY)
@@ -153,6 +159,16 @@ def checked(definition: object, name: str) -> dict[str, Any]:
             f"{name} is damaged: its 'added_tokens' is not a list of tokens; restore the file"
         )
     return definition
+
+
+def read_definition(file: Path) -> dict[str, Any]:
+    """The content of a `tokenizer.json`; DataError: missing or damaged."""
+    raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
+    with library.guarded(f"read {file} as JSON"):
+        definition = json.loads(raw)
+        if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
+            json.dumps(definition, ensure_ascii=False).encode("utf-8")
+    return checked(definition, str(file))
 
 
 def _regular(vocab: object, added: list[dict[str, Any]]) -> bool:

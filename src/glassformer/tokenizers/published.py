@@ -21,7 +21,7 @@ from typing import Literal
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_bytes
-from glassformer.tokenizers.definition import LARGEST_ID
+from glassformer.tokenizers.definition import LARGEST_ID, read_definition
 from glassformer.tokenizers.frame import read_frame
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.llama2c import read_llama2c
@@ -40,7 +40,7 @@ from glassformer.tokenizers.pieces import (
 from glassformer.tokenizers.published_settings import Settings, ids_of, index_in, with_added
 from glassformer.tokenizers.roles import ROLES, START, read_object
 from glassformer.tokenizers.sentencepiece import Type, read_sentencepiece
-from glassformer.tokenizers.text import Tokenizer, read_definition
+from glassformer.tokenizers.text import Tokenizer
 
 LARGEST = 64 << 20
 """Bytes of a vocab.json, merges.txt or vocab.txt."""

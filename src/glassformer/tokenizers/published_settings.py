@@ -11,7 +11,7 @@ from typing import Any
 from glassformer.errors import DataError
 from glassformer.tokenizers.definition import LARGEST_ID
 from glassformer.tokenizers.pieces import Definition, token
-from glassformer.tokenizers.roles import content_of, named_roles, read_object
+from glassformer.tokenizers.roles import content_of, read_object, roles_beside
 
 MOST_SENTINELS = 1 << 12
 """Most sentinels of T5 that a file may ask for."""
@@ -30,9 +30,7 @@ class Settings:
     def read(cls, folder: Path) -> "Settings":
         """The settings of a folder; DataError: a damaged file."""
         config = read_object(folder / "tokenizer_config.json")
-        named = read_object(folder / "special_tokens_map.json")
-        roles = named_roles(named, f"{folder / 'special_tokens_map.json'}")
-        roles |= named_roles(config, f"{folder / 'tokenizer_config.json'}")
+        roles = roles_beside(folder / "tokenizer.json")
         added: dict[int, Mapping[str, Any]] = {}
         for content, index in read_object(folder / "added_tokens.json").items():
             added[index_in(index, content)] = {"content": content, "special": False}

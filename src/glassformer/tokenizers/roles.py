@@ -63,6 +63,16 @@ def named_roles(values: Mapping[str, Any], name: str) -> dict[str, str]:
     }
 
 
+def roles_beside(file: Path) -> dict[str, str]:
+    """The symbol of each role that the files beside a tokenizer name, a `tokenizer_config.json`
+    before the `special_tokens_map.json`. DataError: a damaged file."""
+    files = [roles_file(file)]
+    if file.name == "tokenizer.json":
+        files.append(file.with_name("tokenizer_config.json"))
+    named = [named_roles(read_object(one), str(one)) for one in files]
+    return {role: symbol for one in named for role, symbol in one.items()}
+
+
 def roles_json(roles: Mapping[str, str]) -> str:
     """The text of such a file."""
     named = {key: roles[role] for key, role in KEYS.items() if role in roles}

@@ -7,6 +7,7 @@ it.
 import hashlib
 import json
 import os
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_in, read_bytes, write_text, writing
+from glassformer.files import file_in, write_text, writing
 from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
@@ -24,23 +25,15 @@ from glassformer.tokenizers.definition import (
     Kind,
     checked,
     kind_of,
+    read_definition,
     symbol_entry,
 )
 from glassformer.tokenizers.frame import Frame, read_frame, template_of
-from glassformer.tokenizers.roles import (
-    ids_by_role,
-    named_roles,
-    read_object,
-    roles_file,
-    roles_json,
-)
+from glassformer.tokenizers.roles import ROLES as NAMED
+from glassformer.tokenizers.roles import START, ids_by_role, roles_beside, roles_file, roles_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
-
-LARGEST_FILE = 128 << 20
-"""A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
-MB."""
 
 
 @final
@@ -75,7 +68,9 @@ class Tokenizer:
         extra symbol is its own role."""
         derived = self.specials == ids_by_role(symbols, {})
         self._roles = {} if derived else {role: (roles or {})[role] for role in given}
-        self._special_ids = frozenset((*symbols.values(), *given.values()))
+        # what a decoder begins with may be an ordinary piece, which a text may hold
+        named = (index for role, index in given.items() if role != START)
+        self._special_ids = frozenset((*symbols.values(), *named))
         self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
@@ -85,11 +80,9 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
-        the `special_tokens_map.json` beside it; DataError: damaged."""
+        `roles_beside`; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
-        definition = read_definition(file)
-        roles = named_roles(read_object(beside := roles_file(file)), str(beside))
-        tokenizer = cls(definition, str(file), roles)
+        tokenizer = cls(read_definition(file), str(file), roles_beside(file))
         tokenizer.check()
         return tokenizer
 
@@ -111,8 +104,7 @@ class Tokenizer:
 
     def framed(self, frame: Frame) -> Self:
         """The same tokenizer, whose definition says what stands around a text."""
-        symbols = {index: self._known(index) for index in self._special_ids}
-        own = template_of(frame, symbols) if frame.size + frame.pair_size else None
+        own = template_of(frame, self._spelling) if frame.size + frame.pair_size else None
         return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
 
     def symbol(self, index: int) -> str:
@@ -134,9 +126,11 @@ class Tokenizer:
                 )
             known.add(symbol)
             added.append(symbol_entry(index, symbol))
-        made = type(self)(self._definition | {"added_tokens": added}, self._name)
-        if [made.specials.get(symbol) for symbol in symbols] != [
-            *range(self.vocab_size, made.vocab_size)
+        # all roles, since a new symbol may have the name of one
+        roles = {role: self._known(self.specials[role]) for role in NAMED if role in self.specials}
+        made = type(self)(self._definition | {"added_tokens": added}, self._name, roles)
+        if [made._spelling.get(index) for index in range(self.vocab_size, made.vocab_size)] != [
+            *symbols
         ]:
             raise ConfigError(
                 f"{self._name} numbers its tokens in a way to which processor.tokenizer.new_tokens "
@@ -205,20 +199,25 @@ class Tokenizer:
         return self._spelled(ids, spans, np.isin(ids, self._unwritten))
 
     def encode_symbols(
-        self, text: str, quoted: Sequence[tuple[int, int]]
+        self, text: str, written: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same of a text whose special symbols count, but for those within `quoted` spans of
-        characters; of kind library."""
+        """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
+        characters, in their order; of kind library."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
-        inside = [any(begin <= at < end for begin, end in quoted) for at in spans[:, 0].tolist()]
-        return self._spelled(ids, spans, np.isin(ids, self._unwritten) & np.array(inside, bool))
+        which = np.isin(ids, self._unwritten)
+        places, begins = [*written, (len(text), len(text) + 1)], [begin for begin, _ in written]
+        for at in np.flatnonzero(which).tolist():
+            begin, end = spans[at].tolist()  # may hold spaces around the symbol
+            first, last = places[bisect_left(begins, begin)]
+            which[at] = last > end or text[first:last] != self._known(int(ids[at]))
+        return self._spelled(ids, spans, which)
 
     def _spelled(
         self, ids: np.ndarray, spans: np.ndarray, which: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Ids with `which` of the special symbols as the pieces of their names."""
-        if self.kind != "library" or not which.any():
+        if not which.any():
             return ids, spans
         pairs = zip(ids.tolist(), which, strict=True)
         spelled = [self._spelled_out.get(i, [i]) if own else [i] for i, own in pairs]
@@ -230,7 +229,15 @@ class Tokenizer:
 
     def _has_symbols(self, ids: np.ndarray) -> bool:
         """Whether a text became special symbols, as only foreign tokenizers make of it."""
-        return self.kind == "library" and bool(np.isin(ids, self._unwritten).any())
+        foreign = self.kind == "library" or self._among_pieces
+        return foreign and bool(np.isin(ids, self._unwritten).any())
+
+    @cached_property
+    def _among_pieces(self) -> bool:
+        """Whether the model has special symbols among its own pieces, where a text can reach
+        them."""
+        vocab = self._definition["model"]["vocab"]
+        return any(self._known(index) in vocab for index in self._unwritten.tolist())
 
     @cached_property
     def _unwritten(self) -> np.ndarray:
@@ -270,9 +277,12 @@ class Tokenizer:
         return self.frame or Frame.of(*ends)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
-        """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""
+        """Of kind bpe: the pairs that are merged to ordinary tokens, best first, and the id of each
+        spelling."""
         model = self._definition["model"]
-        return [tuple(pair) for pair in model["merges"]], model["vocab"]
+        special = {self._known(index) for index in self._special_ids}
+        pairs = [tuple(pair) for pair in model["merges"] if "".join(pair) not in special]
+        return pairs, model["vocab"]
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
         """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `spaced`
@@ -387,13 +397,3 @@ class Tokenizer:
     @property
     def _added(self) -> list[dict[str, Any]]:
         return self._definition.get("added_tokens") or []
-
-
-def read_definition(file: Path) -> dict[str, Any]:
-    """The content of a `tokenizer.json`; DataError: missing or damaged."""
-    raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
-    with library.guarded(f"read {file} as JSON"):
-        definition = json.loads(raw)
-        if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
-            json.dumps(definition, ensure_ascii=False).encode("utf-8")
-    return checked(definition, str(file))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.models.account import Account
 from glassformer.verify import reference as ref
 from glassformer.verify.reference import Array
 
@@ -51,12 +52,15 @@ class Source:
 
 class ReferenceModel:
     """The model of `config` (plain values by field name) with `weights` (float64 arrays by
-    parameter name)."""
+    parameter name; of a single module below `it`). ConfigError: a weight of no equation here."""
 
     def __init__(self, weights: Mapping[str, Array], config: Mapping[str, Any]):
         self.weights, self.config = weights, (c := SimpleNamespace(**config))
         shared = c.n_kv_heads or c.n_heads
         self.n_heads = {"q": c.n_heads, "k": shared, "v": shared}
+        account = Account("The reference", {n: w for n, w in weights.items() if n[:3] != "it."})
+        account.take_known()
+        account.finish()
         scales = {"head": c.d_head or c.d_model // c.n_heads, "model": c.d_model, "none": 1}
         self.scale = scales[c.scale] ** -0.5
         learned = (f"embed.element.{name}" for name in ("class_token", "registers"))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
 from glassformer.files import replacing
+from glassformer.models.account import Account, weights_of
 
 OPSET, IR_VERSION = 20, 9
 """Of ONNX 1.15 (2023): the first with GELU; every onnxruntime since 1.17 runs it."""
@@ -46,6 +47,7 @@ class Graph:
         self._paths = {id(one): path for path, one in modules}
         parameters = () if module is None else module.named_parameters()
         self._names = {id(one): name for name, one in parameters}
+        self.account = Account("An ONNX graph", {} if module is None else weights_of(module))
         self._scope = ""
         self._nodes: list[tuple[str, list[Value], list[Value], dict[str, Any]]] = []
         self._weights: dict[Value, np.ndarray] = {}
@@ -97,6 +99,7 @@ class Graph:
 
     def parameter(self, parameter: Tensor) -> Value:
         """A parameter by its name in the model; a shared one is stored once."""
+        self.account.take(parameter)
         return self.weight(self._names[id(parameter)], parameter)
 
     def optional(self, parameter: Tensor | None) -> tuple[Value, ...]:

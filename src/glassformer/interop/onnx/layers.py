@@ -10,6 +10,7 @@ from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
 from glassformer.layers.feedforward import Activation, FeedForward
 from glassformer.layers.linear import Linear
+from glassformer.layers.lora import FACTORS
 from glassformer.layers.norm import LayerNorm, Norm
 from glassformer.layers.stem import REACH, Convolution, Stem
 
@@ -28,6 +29,7 @@ class Context:
 
 def linear(g: Graph, module: Linear, x: Value) -> Value:
     """x Wᵀ + b; with an adapter, its product is in W."""
+    g.account.take(module.weight, *(getattr(module, name, None) for name in FACTORS))
     with g.within(module):
         y = g.op("MatMul", x, g.weight(f"{g.path(module)}.matrix", module.matrix.T))
         bias = g.optional(module.bias)
@@ -178,6 +180,7 @@ def convolved(g: Graph, stem: Stem, last: Convolution, patches: Value) -> Value:
 
 
 def _convolution(g: Graph, module: Convolution, x: Value) -> Value:
+    g.account.take(module.weight)
     kernel = module.matrix.unflatten(1, (-1, REACH, REACH))
     weight = g.weight(f"{g.path(module)}.kernel", kernel)
     with g.within(module):

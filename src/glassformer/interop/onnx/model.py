@@ -40,13 +40,18 @@ SIDES = "key", "value"
 
 
 def graphs(model: Transformer, images: ImageReader | None = None) -> dict[str, Graph]:
-    """The graphs of a model by their names; a model of images reads pixels."""
+    """The graphs of a model by their names; a model of images reads pixels. ConfigError: a weight
+    that no graph has."""
     config = model.config
     if config.architecture == "encoder_decoder":
-        return {"encoder": _encoder(model), "decoder": _decoder(model)}
-    if config.predicts_next:
-        return {"model": _decoder(model)}
-    return {"model": _patches(model, images) if config.reads_patches else _single(model)}
+        made = {"encoder": _encoder(model), "decoder": _decoder(model)}
+    elif config.predicts_next:
+        made = {"model": _decoder(model)}
+    else:
+        made = {"model": _patches(model, images) if config.reads_patches else _single(model)}
+    first, *others = (one.account for one in made.values())
+    first.finish(*others)
+    return made
 
 
 def cached(layer: int, side: str) -> Value:

@@ -77,6 +77,7 @@ def bias(g: Graph, module: ScoreBias, factor: float, distance: Value) -> Value:
         slopes = floats(-alibi_slopes(module.n_heads) * factor)[:, None, None]
         far = g.cast(g.unsqueeze(g.op("Abs", distance), 1), np.float32)
         return g.op("Mul", far, slopes)
+    g.account.take(module.weight)
     most = module.max_distance
     with torch.no_grad():
         device = module.weight.device
@@ -121,6 +122,7 @@ def vectors(g: Graph, module: PositionVectors, position: Value) -> Value:
 
 def patch_context(g: Graph, stack: Stack, positions: Positions) -> Context:
     """Context of self-attention of all patches of an image or clip, as constants."""
+    g.account.take(getattr(stack.bias, "weight", None))
     with torch.no_grad():
         found = stack.context(positions, positions)
     table, own = found.allow.dense, found.bias
@@ -137,5 +139,6 @@ def patch_context(g: Graph, stack: Stack, positions: Positions) -> Context:
 
 def patch_vectors(g: Graph, module: PositionVectors, positions: Positions) -> Value:
     """Position vectors of all patches [1, T, W], a constant."""
+    g.account.take(getattr(module, "weight", None))
     with torch.no_grad():
         return g.constant(floats(module(positions)))

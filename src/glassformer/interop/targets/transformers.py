@@ -23,7 +23,9 @@ from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, compared
 from glassformer.interop.plan import Plan
 from glassformer.interop.weights import row_of
+from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
+from glassformer.models.account import Account
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import save_tensors
@@ -245,12 +247,16 @@ def _preprocessing(reader: ImageReader) -> dict[str, Any]:
 
 @torch.no_grad()
 def widened(model: Transformer, fit: Fit) -> Transformer:
-    """The same model with the biases that the class has and the model lacks, 0."""
+    """The same model with the biases that the class has and the model lacks, 0. ConfigError: a
+    weight that the class does not have."""
     config = model_of(fit.family, fit.head, fit.keys)
     made = Transformer(config, seed=None)
-    own = dict(model.named_parameters())
+    own = dict(plain_parameters(model))
+    account = Account(f"A model as {fit.name}", own)
     for name, parameter in made.named_parameters():
+        account.take(own.get(name))
         parameter.copy_(own[name].cpu()) if name in own else parameter.zero_()
+    account.finish()
     return made.eval()
 
 
