@@ -216,7 +216,8 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         ("llama", {"rope_parameters": {"rope_type": "yarn"}}, "angles scaled as 'yarn'"),
         ("qwen3", {"use_sliding_window": True}, "use_sliding_window=True"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
-        ("bert-classes", {"problem_type": "regression"}, "a number in place of classes"),
+        ("bert-classes", {"problem_type": "regression"}, "problem_type='regression', a number in"),
+        ("bert-classes", {"num_labels": 1, "id2label": None}, "num_labels=1, a number in"),
         ("bart", {"encoder_ffn_dim": 8}, "encoder_ffn_dim=8 and decoder_ffn_dim=12"),
         ("t5-1.1", {"feed_forward_proj": "gated-mish"}, "describes|lacks the key"),
     ],
@@ -372,6 +373,8 @@ def test_files_of_other_programs_are_runs_too(folder, tmp_path, cli):
     for number, (content, sentence) in enumerate(
         [
             (raw[:-4], f"has {len(raw) - 4:,} bytes, and a llama2.c model with its header has"),
+            (b"GGUF" + bytes(252), "is a file of GGUF, and a model of another kind"),
+            (bytes([2, *[0] * 7]) + b"{}", "is a file of safetensors, and a model of another kind"),
             (raw[:20], "is no file of llama2.c in one of the versions 0, 1 and 2"),
             (raw[:4] + bytes([9]) + raw[5:], "is no file of llama2.c in one of the versions"),
             (

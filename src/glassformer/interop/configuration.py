@@ -140,7 +140,8 @@ def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
     else:
         named = [f"LABEL_{index}" for index in range(count)]
     if kind == "regression" or len(named) == 1:
-        raise ValueError("a number in place of classes, which no task here predicts")
+        shown = "problem_type='regression'" if kind == "regression" else "num_labels=1"
+        raise ValueError(f"{shown}, a number in place of classes, which no task here predicts")
     return {
         "classes": named,
         "n_classes": len(named),

@@ -105,7 +105,10 @@ def compared(
             theirs = [int(token) for token in continued(batch, len(own))] if own else []
             ours.append((own, theirs, _gap(model, batch, own, theirs)))
     if not pairs:
-        raise ConfigError("There is no example input to compare; train with a validation split.")
+        raise ConfigError(
+            "There is no example input to compare; train with a validation split, "
+            "or export with --no-check."
+        )
     generated = sum(len(own) for own, _, _ in ours)
     equal = sum(_common(own, theirs) for own, theirs, _ in ours)
     gap = max((gap for *_, gap in ours), default=0.0)
