@@ -21,7 +21,7 @@ USED = {
     "hatchling": ("pyproject.toml", "hatchling.build"),
     "httptools": ("src/glassformer/serve/api/protocol.py", "httptools_impl"),  # by uvicorn
     "llguidance": ("src/glassformer/serve/api/formats.py", 'import_module("llguidance")'),
-    "optuna": ("src/glassformer/sweep/search.py", 'import_module("optuna")'),
+    "optuna": ("src/glassformer/sweep/space.py", 'import_module("optuna")'),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),

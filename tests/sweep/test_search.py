@@ -1,57 +1,55 @@
-"""The next trial of a search: within its ranges, and a function of seed, number and trials."""
+"""The trials of a search: within their ranges, by the scores, the same after a kill."""
 
 import pytest
 import yaml
 
-from glassformer.sweep.search import proposed
-from glassformer.sweep.space import read_space
-from glassformer.sweep.state import Sweep, Trial
+from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.sweep import sweep
 from glassformer.training.progress import Progress
 from small_runs import stopped_after, values
 
 pytest.importorskip("optuna")
-SPACE = read_space(["a.rate=1e-4..1e-2", "a.n=1..6", "a.kind=x,y"])
+QUIET = Progress(quiet=True)
 
 
-def searched(folder, n, higher=False, seed=0):
-    """Trials whose score is best at rate 0.001 with kind y."""
-    made = Sweep(folder, "loss", higher, {})
-    for number in range(n):
-        changes = proposed(SPACE, made, number, seed)
-        away = abs(float(changes["a.rate"]) - 0.001) / 0.001 + 9 * (changes["a.kind"] == "x")
-        status = "stopped" if number % 5 == 4 else "done"
-        made.trials.append(Trial(number, changes, status, -away if higher else away, 10))
-    return made.trials
+@pytest.fixture
+def recipe(tmp_path) -> str:
+    made = values(tmp_path, train={"evaluate.every": 4, "save.every": 2})
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(made))
+    return str(tmp_path / "small.yaml")
 
 
 @pytest.mark.parametrize("higher", [False, True])
-def test_a_search_stays_in_its_ranges_and_follows_the_scores(tmp_path, higher):
-    trials = searched(tmp_path, 30, higher)
-    assert all(1e-4 <= float(trial.changes["a.rate"]) <= 1e-2 for trial in trials)
-    assert {int(trial.changes["a.n"]) for trial in trials} <= {1, 2, 3, 4, 5, 6}
-    late = [trial.changes["a.kind"] for trial in trials[10:]]
-    assert late.count("y") > 1.5 * late.count("x")  # against scores: far fewer
+def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, monkeypatch, higher):
+    """Scores are best at a rate of 0.001 with a width of 16."""
+
+    class Ended:
+        interrupted, steps = None, 4
+
+        def __init__(self, made):
+            rate = made.train.optimizer.learning_rate
+            away = abs(rate - 0.001) / 0.001 + 9 * (made.model.d_model == 8)
+            self.best = -away if higher else away
+
+    monkeypatch.setattr(sweep_module, "train", lambda made, *rest: Ended(made))
+    fields = ["train.optimizer.learning_rate=1e-4..1e-2", "model.d_model=8,16", "train.seed=1..6"]
+    fields += ["train.evaluate.best=accuracy"] * higher
+    done = sweep(recipe, fields, tmp_path / "search", trials=30, progress=QUIET).trials()
+    assert all(1e-4 <= trial.params["train.optimizer.learning_rate"] <= 1e-2 for trial in done)
+    assert {trial.params["train.seed"] for trial in done} <= {1, 2, 3, 4, 5, 6}
+    late = [trial.params["model.d_model"] for trial in done[12:]]
+    assert late.count("16") > 1.5 * late.count("8")  # against scores: far fewer
+    other = sweep(recipe, fields, tmp_path / "other", trials=3, seed=1, progress=QUIET).trials()
+    assert [trial.params for trial in other] != [trial.params for trial in done[:3]]
 
 
-def test_a_trial_is_a_function_of_seed_number_and_those_before(tmp_path):
-    trials = searched(tmp_path, 14)
-    assert searched(tmp_path, 14) == trials
-    assert searched(tmp_path, 14, seed=1) != trials
-    made = Sweep(tmp_path, "loss", False, {}, trials[:12])
-    assert proposed(SPACE, made, 12, 0) == trials[12].changes
-
-
-def test_a_killed_search_goes_on_as_if_it_had_not_been(tmp_path):
-    made = values(tmp_path, train={"evaluate.every": 4, "save.every": 2})
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(made))
-    recipe, quiet = str(tmp_path / "small.yaml"), Progress(quiet=True)
+def test_a_killed_search_continues_as_if_it_had_not_been(recipe, tmp_path):
     fields = ["train.optimizer.learning_rate=1e-4..1e-1", "model.dropout=0.0,0.1"]
-    whole = sweep(recipe, fields, tmp_path / "whole", trials=3, progress=quiet)
-    sweep(recipe, fields, tmp_path / "killed", trials=1, progress=quiet)
+    whole = sweep(recipe, fields, tmp_path / "whole", trials=3, progress=QUIET)
+    sweep(recipe, fields, tmp_path / "killed", trials=1, progress=QUIET)
     with stopped_after(3):
-        sweep(recipe, fields, tmp_path / "killed", trials=3, progress=quiet)
-    done = sweep(recipe, fields, tmp_path / "killed", trials=3, progress=quiet)
-    assert [(t.changes, t.score) for t in done.trials] == [
-        (t.changes, t.score) for t in whole.trials
+        sweep(recipe, fields, tmp_path / "killed", trials=3, progress=QUIET)
+    done = sweep(recipe, fields, tmp_path / "killed", trials=3, progress=QUIET)
+    assert [(t.changes, t.score) for t in done.latest] == [
+        (t.changes, t.score) for t in whole.latest
     ]

@@ -30,22 +30,22 @@ def sweep(
 ) -> None:
     """Train a recipe with different values of some fields. Each trial is a run.
 
-    The same command goes on with a sweep that was stopped.
+    The same command continues a sweep that was stopped.
 
     run: Folder of the sweep; default: runs/sweep- and the recipe's name.
-    trials: Search with so many trials by Optuna; default: all combinations.
+    trials: Number of trials that Optuna proposes; default: all combinations.
     seed: Random seed of a search.
-    keep_all: Train also to their end the trials that fall behind the median of the others.
+    keep_all: Train to their end those trials too that fall behind the median of the others.
     """
     folder = run or Path("runs") / f"sweep-{Path(recipe).stem}"
     sys.stderr.write(f"sweep folder: {folder}\n")  # before PyTorch, which takes two seconds to load
     from glassformer.sweep.report import as_json, as_text
-    from glassformer.sweep.state import PAGE
     from glassformer.sweep.sweep import sweep as train_all
+    from glassformer.sweep.trials import PAGE
 
     made = train_all(recipe, fields, folder, trials, seed, keep_all)
     if made.interrupted is not None:
-        sys.stderr.write("stopped; the same command goes on\n")
+        sys.stderr.write("stopped; the same command continues it\n")
         sys.exit(128 + made.interrupted)
     if json:
         print_json(as_json(made))

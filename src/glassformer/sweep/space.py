@@ -1,4 +1,4 @@
-"""What a sweep varies, as it is written in arguments.
+"""Fields that a sweep varies, as they are written in arguments.
 
 field=a,b,c         choices
 field=1e-4..1e-2    a range, whole if both ends are; by its logarithm from a tenfold on
@@ -6,9 +6,9 @@ field=a             the same in all trials; so are lists and texts in quotes: [a
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 from glassformer.errors import ConfigError
 
@@ -18,75 +18,24 @@ PART = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"|[^,])*")
 """Up to a comma outside of brackets and quotes."""
 TENFOLD = 10
 """Ratio of the ends of a range from which its logarithm is drawn."""
-Changes = dict[str, str]
-"""Fields of a trial and their values, as overrides of a recipe have them."""
+Axes = dict[str, Any]
+"""Fields that vary, each with its distribution of Optuna."""
 
 
-@dataclass(frozen=True)
-class Choices:
-    """A field with a list of values."""
-
-    field: str
-    values: tuple[str, ...]
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """Values with which a recipe is tried before anything is trained."""
-        return self.values
+def optuna() -> Any:
+    """Return Optuna; ConfigError: it is not installed."""
+    try:
+        return import_module("optuna")
+    except ImportError:
+        raise ConfigError("Sweeps need Optuna; run pip install 'glassformer[sweep]'.") from None
 
 
-@dataclass(frozen=True)
-class Range:
-    """A field with all numbers from `low` to `high`."""
+def read_space(arguments: Sequence[str]) -> tuple[list[str], Axes]:
+    """Return the arguments that stay the same, and the fields that vary.
 
-    field: str
-    low: float
-    high: float
-    whole: bool
-
-    @property
-    def log(self) -> bool:
-        """Whether its logarithm is drawn evenly."""
-        return self.low > 0 and self.high >= TENFOLD * self.low
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """See `Choices`."""
-        return self.text(self.low), self.text(self.high)
-
-    def text(self, value: float) -> str:
-        """A value as a trial has it: whole, or of four digits."""
-        return str(round(value)) if self.whole else f"{value:.4g}"
-
-
-Axis = Choices | Range
-
-
-@dataclass(frozen=True)
-class Space:
-    """The fields of a sweep: those that are the same in all trials, and those that vary."""
-
-    fixed: tuple[str, ...]
-    axes: tuple[Axis, ...]
-
-    @property
-    def grid(self) -> Iterator[Changes]:
-        """Every combination of choices."""
-        values = [axis.values for axis in self.axes if isinstance(axis, Choices)]
-        for combination in product(*values):
-            yield {axis.field: value for axis, value in zip(self.axes, combination, strict=True)}
-
-    @property
-    def examples(self) -> Iterator[Changes]:
-        """Each choice and each end of a range once, beside the first of the others."""
-        first = {axis.field: axis.ends[0] for axis in self.axes}
-        for axis in self.axes:
-            yield from (first | {axis.field: value} for value in axis.ends)
-
-
-def read_space(arguments: Sequence[str]) -> Space:
-    """The space of arguments; ConfigError: an empty list, a field twice, nothing that varies."""
-    fixed, axes, seen = list[str](), list[Axis](), set[str]()
+    ConfigError: an empty list, a field twice, nothing that varies.
+    """
+    fixed, axes, seen = list[str](), Axes(), set[str]()
     for argument in arguments:
         field, equals, text = argument.partition("=")
         if not equals or not field:
@@ -95,42 +44,54 @@ def read_space(arguments: Sequence[str]) -> Space:
                 "train.optimizer.learning_rate=0.001,0.003."
             )
         if field in seen:
-            raise ConfigError(f"{field} is given twice; give all its values at once.")
+            raise ConfigError(f"{field} is given twice; give all its values together.")
         seen.add(field)
         if (axis := _axis(field, text)) is None:
             fixed.append(argument)
         else:
-            axes.append(axis)
+            axes[field] = axis
     if not axes:
         raise ConfigError(
             "Nothing varies; give a field a list of values or a range, for example "
             "train.optimizer.learning_rate=0.001,0.003."
         )
-    return Space(tuple(fixed), tuple(axes))
+    return fixed, axes
 
 
-def _axis(field: str, text: str) -> Axis | None:
-    """The values of a field; None: only one."""
+def choices(axis: Any) -> Sequence[Any]:
+    """Return the choices of a field, or the ends of its range."""
+    return getattr(axis, "choices", None) or (axis.low, axis.high)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a recipe has it, a fraction with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _axis(field: str, text: str) -> Any:
+    kinds = optuna().distributions
     if found := RANGE.fullmatch(text):
         low, high = map(float, found.groups())
         if low >= high:
             raise ConfigError(f"{field}={text} is no range from low to high; swap its ends.")
-        whole = all(end.lstrip("+-").isdecimal() for end in found.groups())
-        return Range(field, low, high, whole)
-    values = _divided(text)
+        log = low > 0 and high >= TENFOLD * low
+        if all(end.lstrip("+-").isdecimal() for end in found.groups()):
+            return kinds.IntDistribution(round(low), round(high), log=log)
+        return kinds.FloatDistribution(low, high, log=log)
+    values = _split(text)
     if not all(values):
         raise ConfigError(f"{field}={text} has an empty value; write null for none.")
     if len(set(values)) < len(values):
         raise ConfigError(f"{field}={text} has a value twice; give each once.")
-    return Choices(field, values) if len(values) > 1 else None
+    return kinds.CategoricalDistribution(values) if len(values) > 1 else None
 
 
-def _divided(text: str) -> tuple[str, ...]:
-    """The parts of a text between commas outside of brackets and quotes."""
+def _split(text: str) -> list[str]:
+    """Split a text at commas outside of brackets and quotes."""
     parts, at = list[str](), 0
     while at <= len(text):
         found = PART.match(text, at)
         assert found is not None
         parts.append(found[0].strip())
         at = found.end() + 1
-    return tuple(parts)
+    return parts

@@ -1,26 +1,27 @@
-"""The trials of a sweep, one after the other, each an ordinary run."""
+"""The trials of a sweep, one after the other: all combinations of values, or those that Optuna's
+sampler (a tree-structured Parzen estimator) proposes.
 
+A proposal is a function of the seed and of the trials before it, so a search that was killed
+continues as if it had not been.
+"""
+
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files import LOCK, locked
-from glassformer.metrics.scores import SCORES
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 from glassformer.signals import overheard
 from glassformer.sweep.report import write_report
-from glassformer.sweep.search import library, proposed
-from glassformer.sweep.space import Changes, Range, Space, read_space
-from glassformer.sweep.state import Sweep, Trial
-from glassformer.sweep.stopping import Stopped, stopping
+from glassformer.sweep.space import Axes, as_text, choices, optuna, read_space
+from glassformer.sweep.trials import Sweep, scored
 from glassformer.training.loop import train
 from glassformer.training.progress import Progress
-
-Say = Callable[[str], None]
 
 
 def sweep(
@@ -32,29 +33,24 @@ def sweep(
     keep_all: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Train every trial in `folder`, or those that are not over yet of an earlier start.
+    """Train every trial in `folder`, or those that an earlier start left.
 
-    `arguments` as of `read_space`; `trials`: a search of so many in place of a grid; `keep_all`:
-    train those too that fall behind. ConfigError, before anything is trained: an invalid recipe of
-    a trial, another sweep in the folder, `trials` without Optuna.
+    `arguments` as of `read_space`; `trials`: search with this number of trials instead of a grid;
+    `keep_all`: train to their end those too that fall behind. ConfigError, before anything is
+    trained: an invalid recipe of a trial, another sweep in the folder, no Optuna.
     """
-    space, progress = read_space(arguments), progress or Progress()
-    recipes = _checked(recipe, space, trials)
-    metric = _metric(recipes)
-    identity = {
-        "recipe": read_yaml(recipe_file(recipe)),
-        "fields": sorted(arguments),
-        "search": None if trials is None else seed,
-    }
-    own = Sweep(folder, metric, SCORES[metric].higher_is_better, identity)
+    (fixed, axes), progress = read_space(arguments), progress or Progress()
+    grid = _grid(axes) if trials is None else []
+    recipes = [_recipe(recipe, fixed, params) for params in grid or _examples(axes)]
+    values = read_yaml(recipe_file(recipe)), sorted(arguments), None if trials is None else seed
     with locked(folder), overheard() as signals:
-        own.restore()
-        for number, changes in enumerate(_all_changes(own, space, trials, seed)):
-            known = own.trials[number] if number < len(own.trials) else Trial(number, changes)
-            if known.over:
-                continue
-            progress.message(f"{known.name}")
-            _train(own, known, recipe, space, keep_all, progress)
+        own = Sweep(folder, _metric(recipes), json.dumps(values, default=str))
+        for number, params in _left(own, grid, trials or len(grid)):
+            sampler = optuna().samplers.TPESampler(seed=seed + number)
+            own.study.sampler = sampler
+            if params is not None:
+                own.study.enqueue_trial(params)
+            _train(own, own.study.ask(axes), recipe, fixed, keep_all, progress)
             write_report(own)
             if signals:
                 own.interrupted = signals[0]
@@ -62,39 +58,33 @@ def sweep(
     return own
 
 
-def _all_changes(own: Sweep, space: Space, trials: int | None, seed: int) -> Iterator[Changes]:
-    """The values of every trial, in order: of earlier starts, of the grid, or as they are asked
-    for."""
-    if trials is None:
-        yield from space.grid
-        return
-    yield from (trial.changes for trial in own.trials)
-    for number in range(len(own.trials), trials):
-        yield proposed(space, own, number, seed)
+def _grid(axes: Axes) -> list[dict[str, Any]]:
+    """Return every combination of choices; ConfigError: a range."""
+    for field, axis in axes.items():
+        if not hasattr(axis, "choices"):
+            raise ConfigError(
+                f"{field} has a range, which is searched; add --trials N, or give a list."
+            )
+    combinations = product(*(axis.choices for axis in axes.values()))
+    return [dict(zip(axes, values, strict=True)) for values in combinations]
 
 
-def _checked(recipe: str, space: Space, trials: int | None) -> list[Recipe]:
-    """The recipes of a grid, or examples of those of a search; ConfigError: an invalid one."""
-    if trials is not None:
-        library()
-    elif found := next((axis for axis in space.axes if isinstance(axis, Range)), None):
-        raise ConfigError(
-            f"{found.field} has a range, which is searched; add --trials N, or give a list."
-        )
-    tried = space.grid if trials is None else space.examples
-    return [_recipe(recipe, space, changes) for changes in tried]
+def _examples(axes: Axes) -> list[dict[str, Any]]:
+    """Return each choice and each end of a range once, beside the first of the others."""
+    first = {field: choices(axis)[0] for field, axis in axes.items()}
+    return [first | {field: value} for field, axis in axes.items() for value in choices(axis)]
 
 
-def _recipe(recipe: str, space: Space, changes: Changes) -> Recipe:
-    varied = [f"{field}={value}" for field, value in changes.items()]
+def _recipe(recipe: str, fixed: Sequence[str], params: Mapping[str, Any]) -> Recipe:
+    varied = [f"{field}={as_text(value)}" for field, value in params.items()]
     try:
-        return read_recipe(recipe, [*space.fixed, *varied])
+        return read_recipe(recipe, [*fixed, *varied])
     except ConfigError as error:
         raise ConfigError(f"The trial {' '.join(varied)} is invalid: {error}") from None
 
 
 def _metric(recipes: Sequence[Recipe]) -> str:
-    """The score by which trials are compared; ConfigError: several, or nothing to validate on."""
+    """Return the score that compares trials; ConfigError: several, or nothing to validate on."""
     metrics = sorted({recipe.train.evaluate.best for recipe in recipes})
     if len(metrics) > 1:
         raise ConfigError(
@@ -110,31 +100,51 @@ def _metric(recipes: Sequence[Recipe]) -> str:
     return metrics[0]
 
 
+def _left(
+    own: Sweep, grid: Sequence[dict[str, Any]], total: int
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the number and values of each trial to train; None: the sampler proposes them."""
+    over = [trial.params for trial in own.trials() if trial.over]
+    if grid:
+        yield from ((i, params) for i, params in enumerate(grid) if params not in over)
+        return
+    begun = [trial.params for trial in own.trials() if not trial.over and trial.params not in over]
+    for number in range(len(over), total):
+        yield number, begun.pop(0) if begun else None
+
+
 def _train(
-    own: Sweep, trial: Trial, recipe: str, space: Space, keep_all: bool, progress: Progress
+    own: Sweep, asked: Any, recipe: str, fixed: Sequence[str], keep_all: bool, progress: Progress
 ) -> None:
-    """Train a trial, or go on with it, and keep what became of it."""
-    own.keep(replace(trial, status="running"))
-    run, begin = own.run(trial), time.monotonic()
-    others = [own.curve(one) for one in own.trials[: trial.number] if one.over]
-    found: dict[str, Any] = {}
+    """Train the run of a trial, or continue it, and store what became of it."""
+    trial, begin = own.trials()[-1], time.monotonic()
+    states, run = optuna().trial.TrialState, own.run(trial)
+    progress.message(trial.name)
     try:
-        made = _recipe(recipe, space, trial.changes)
-        resume, steps = (run / LOCK).is_file(), made.train.steps
-        rule = stopping(own.curve(trial) if resume else [], others, own.metric, own.rank, steps)
-        result = train(made, run, resume, progress, [] if keep_all else [rule])
-        found = {"status": "done", "score": result.best, "step": result.steps}
+        made = _recipe(recipe, fixed, trial.params)
+        resume = (run / LOCK).is_file()
+        for step, score in own.curve(trial) if resume else []:
+            asked.report(score, step)
+
+        def follow(line: Mapping[str, Any]) -> None:
+            for step, score in scored(line, own.metric):
+                asked.report(score, step)
+                if not keep_all and step < made.train.steps and asked.should_prune():
+                    raise optuna().TrialPruned
+
+        result = train(made, run, resume, progress, [follow])
         if result.interrupted is not None:
-            found["status"] = "running"
-        elif result.best is None:
-            found = {"status": "failed", "said": "it has no validation score"}
-    except Stopped:
-        curve = own.curve(trial)
-        best = min(curve, key=lambda point: own.rank(point[1]))[1]
-        found = {"status": "stopped", "score": best, "step": round(curve[-1][0])}
-        progress.message(f"{trial.name} falls behind and is stopped at step {found['step']}")
+            return
+        asked.set_user_attr("steps", result.steps)
+        score, state = result.best, states.COMPLETE
+        if score is None:
+            raise ConfigError("it has no validation score")
+    except optuna().TrialPruned:
+        score, state = None, states.PRUNED
+        progress.message(f"{trial.name} falls behind and is stopped")
     except (GlassformerError, RuntimeError, MemoryError) as error:
-        found = {"status": "failed", "said": " ".join(str(error).split()) or "out of memory"}
-        progress.message(f"{trial.name} failed: {found['said']}")
-    seconds = round(trial.seconds + time.monotonic() - begin, 1)
-    own.keep(replace(trial, seconds=seconds, **found))
+        score, state = None, states.FAIL
+        asked.set_user_attr("error", " ".join(str(error).split()) or "out of memory")
+        progress.message(f"{trial.name} failed: {asked.user_attrs['error']}")
+    asked.set_user_attr("seconds", round(time.monotonic() - begin, 1))
+    own.study.tell(asked, score, state)
