@@ -33,6 +33,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.skipif(not sys.prefix.isascii(), reason="Python itself cannot read its path in ASCII")
 def test_no_file_is_read_or_written_in_the_encoding_of_the_system(tmp_path):
     """The system's is ASCII here, and an encoding that is left open is an error in our code."""
     text = tmp_path / "text.txt"

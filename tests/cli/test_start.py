@@ -1,5 +1,6 @@
 """How the program starts: quickly, with help everywhere, and with the conventional exit codes."""
 
+import shlex
 import subprocess
 import sys
 
@@ -145,8 +146,8 @@ def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):
 def test_a_reader_that_leaves_is_no_error(trained):
     """`glassformer tokenize RUN | head -1` with more text than a pipe holds."""
     command = (
-        f"yes 'the fox' | head -40000 | {sys.executable} -m glassformer tokenize "
-        f"{trained} | head -1"
+        f"yes 'the fox' | head -40000 | {shlex.quote(sys.executable)} -m "
+        f"glassformer tokenize {shlex.quote(str(trained))} | head -1"
     )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "t|h|e| |f|o|x|\\n\n"
