@@ -1,5 +1,5 @@
-"""An account of a model's weights, kept by whatever computes the model in another form, so that no
-weight is ignored in silence.
+"""An account of a model's weights: each form of the model takes every weight, or refuses it by
+name.
 
 account = Account("ONNX", weights_of(model))
 account.take(layer.weight, layer.bias)

@@ -202,8 +202,8 @@ class ChatTemplate:
     def _hiding(
         self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool
     ) -> Marked:
-        """Render messages with a private character in place of each part of this pattern, and put
-        the parts back, quoted."""
+        """Render messages with a private character for each match of this pattern, then quote the
+        matches."""
         said = "".join(message.content for message in messages)
         parts = dict.fromkeys(what.findall(said))
         free = (chr(code) for code in PRIVATE if chr(code) not in said)

@@ -1,7 +1,7 @@
-"""Fields that a sweep varies, as they are written in arguments.
+"""The arguments that say which fields a sweep varies.
 
 field=a,b,c         choices
-field=1e-4..1e-2    a range, whole if both ends are; by its logarithm from a tenfold on
+field=1e-4..1e-2    a range, of whole numbers if both ends are
 field=a             the same in all trials; so are lists and texts in quotes: [a, b], 'a,b'
 """
 
@@ -17,7 +17,7 @@ RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})")
 PART = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"|[^,])*")
 """Up to a comma outside of brackets and quotes."""
 TENFOLD = 10
-"""Ratio of the ends of a range from which its logarithm is drawn."""
+"""Ratio of the ends of a range from which its logarithm is drawn evenly."""
 Axes = dict[str, Any]
 """Fields that vary, each with its distribution of Optuna."""
 

@@ -19,7 +19,7 @@ from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 from glassformer.signals import overheard
 from glassformer.sweep.report import write_report
 from glassformer.sweep.space import Axes, as_text, choices, optuna, read_space
-from glassformer.sweep.trials import Sweep, scored
+from glassformer.sweep.trials import Sweep, points_of
 from glassformer.training.loop import train
 from glassformer.training.progress import Progress
 
@@ -36,8 +36,8 @@ def sweep(
     """Train every trial in `folder`, or those that an earlier start left.
 
     `arguments` as of `read_space`; `trials`: search with this number of trials instead of a grid;
-    `keep_all`: train to their end those too that fall behind. ConfigError, before anything is
-    trained: an invalid recipe of a trial, another sweep in the folder, no Optuna.
+    `keep_all`: train all to their end, without the median rule. ConfigError before the first step:
+    an invalid recipe of a trial, another sweep in the folder, no Optuna.
     """
     (fixed, axes), progress = read_space(arguments), progress or Progress()
     grid = _grid(axes) if trials is None else []
@@ -45,7 +45,7 @@ def sweep(
     values = read_yaml(recipe_file(recipe)), sorted(arguments), None if trials is None else seed
     with locked(folder), overheard() as signals:
         own = Sweep(folder, _metric(recipes), json.dumps(values, default=str))
-        for number, params in _left(own, grid, trials or len(grid)):
+        for number, params in _list_trials(own, grid, trials or len(grid)):
             sampler = optuna().samplers.TPESampler(seed=seed + number)
             own.study.sampler = sampler
             if params is not None:
@@ -100,7 +100,7 @@ def _metric(recipes: Sequence[Recipe]) -> str:
     return metrics[0]
 
 
-def _left(
+def _list_trials(
     own: Sweep, grid: Sequence[dict[str, Any]], total: int
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Yield the number and values of each trial to train; None: the sampler proposes them."""
@@ -127,7 +127,7 @@ def _train(
             asked.report(score, step)
 
         def follow(line: Mapping[str, Any]) -> None:
-            for step, score in scored(line, own.metric):
+            for step, score in points_of(line, own.metric):
                 asked.report(score, step)
                 if not keep_all and step < made.train.steps and asked.should_prune():
                     raise optuna().TrialPruned

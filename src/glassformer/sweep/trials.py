@@ -119,7 +119,7 @@ class Sweep:
     def curve(self, trial: Trial) -> list[Point]:
         """Return the scores of a trial by step."""
         lines = read_metrics(self.run(trial))
-        return [point for line in lines for point in scored(line, self.metric)]
+        return [point for line in lines for point in points_of(line, self.metric)]
 
     def _trial(self, trial: Any) -> Trial:
         scores = trial.intermediate_values
@@ -138,7 +138,7 @@ class Sweep:
         )
 
 
-def scored(line: Mapping[str, Any], metric: str) -> list[Point]:
+def points_of(line: Mapping[str, Any], metric: str) -> list[Point]:
     """Return the point of a line of metrics with this score; none of a mean of checkpoints."""
     name = f"validation_{metric}"
     return [(line["step"], line[name])] if name in line and "averaged" not in line else []

@@ -277,7 +277,7 @@ class Tokenizer:
         return self.frame or Frame.of(*ends)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
-        """Of kind bpe: the pairs that are merged to ordinary tokens, best first, and the id of each
+        """Return the pairs that bpe merges to ordinary tokens, the best first, and the id of each
         spelling."""
         model = self._definition["model"]
         special = {self._known(index) for index in self._special_ids}

@@ -247,8 +247,10 @@ def _preprocessing(reader: ImageReader) -> dict[str, Any]:
 
 @torch.no_grad()
 def widened(model: Transformer, fit: Fit) -> Transformer:
-    """The same model with the biases that the class has and the model lacks, 0. ConfigError: a
-    weight that the class does not have."""
+    """Return the model with zero biases where only the class has some.
+
+    ConfigError: a weight that the class does not have.
+    """
     config = model_of(fit.family, fit.head, fit.keys)
     made = Transformer(config, seed=None)
     own = dict(plain_parameters(model))
