@@ -32,7 +32,6 @@ from glassformer.shards import local, put, whole
 from glassformer.training import gradient_messages, sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
-from glassformer.training.context import sliced
 from glassformer.training.division import Division, division_of
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.step import TrainingStep
@@ -167,9 +166,9 @@ def everyone() -> Processes:
     return Processes(distributed.get_rank(), distributed.get_world_size())
 
 
-def division_by(shard: int, tensor: int, context: int = 1) -> Division:
+def division_by(shard: int, tensor: int) -> Division:
     """All processes, divided as a recipe asks."""
-    of = DistributedConfig(shard=shard, tensor=tensor, context=context)
+    of = DistributedConfig(shard=shard, tensor=tensor)
     return division_of(everyone(), TrainConfig(distributed=of), CPU)
 
 
@@ -389,18 +388,14 @@ def backward(model: Transformer, batches: list[Batch], division: Division) -> No
         loss.backward()
 
 
-def counted(
-    cases: list[str], meshes: list[list[int]], kind: str, context: int = 1
-) -> dict[str, Any]:
+def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, Any]:
     """What a step of two micro-batches in each process holds and sends, by the first process."""
     found = {}
     for case in cases:
         for shard, tensor in meshes:
-            division, model = division_by(shard, tensor, context), model_of(case)
+            division, model = division_by(shard, tensor), model_of(case)
             division.place(model, None, CPU)
             batch = plain(case)
-            if context > 1:
-                batch = sliced(batch, division.slices.rank, context)
             optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
             with Sent() as sent:
                 backward(model, [batch] * 2, division)
@@ -437,20 +432,16 @@ def ordered(shapes: list[list[int]]) -> dict[str, bool]:
     return found
 
 
-def disturbed(
-    cases: list[str], meshes: list[list[int]], context: int = 1
-) -> dict[str, tuple[bool, bool]]:
+def disturbed(cases: list[str], meshes: list[list[int]]) -> dict[str, tuple[bool, bool]]:
     """Whether all processes of "tensor" end a step with the gradients of the first one, where each
     has a copy of a parameter; those of the others were disturbed before, and one was taken away.
     And whether the first one's gradients stayed as they were."""
     found = {}
     for case in cases:
         for shard, tensor in meshes:
-            division, model = division_by(shard, tensor, context), model_of(case)
+            division, model = division_by(shard, tensor), model_of(case)
             division.place(model, None, CPU)
             batch = data(case, 0, ROWS)
-            if context > 1:  # not for one target of a row
-                batch = sliced(batch, division.slices.rank, context)
             backward(model, [batch] * 2, division)
             parameters = [*model.parameters()]
             own = [one for one in copies(parameters) if one.grad is not None]
@@ -469,16 +460,9 @@ def disturbed(
     return found
 
 
-def slices(cases: list[str], ways: list[list[int]]) -> dict[str, Any]:
-    """See `sliced_checks.gradients`."""
-    import sliced_checks
-
-    return sliced_checks.gradients(cases, ways)
-
-
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
     one.__name__: one
-    for one in (gradients, losses, initial, save, load, counted, ordered, disturbed, slices)
+    for one in (gradients, losses, initial, save, load, counted, ordered, disturbed)
 }
 
 

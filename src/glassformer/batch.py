@@ -53,11 +53,6 @@ class Positions:
     lengths: Int[np.ndarray, "N"] | None = None
     """If not None, the one row holds documents of these lengths one behind the other, without
     padding."""
-    whole: "Positions | None" = None
-    """If not None, this is a slice of rows with these positions; other processes have the other
-    slices."""
-    pieces: tuple[()] | tuple[range] | tuple[range, range] = ()
-    """Slots in `whole` (in these rows, if `whole` is None) that attend by themselves, in order."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -168,9 +163,7 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        whole = None if self.whole is None else self.whole.to(device)
-        moved = self.mapped(lambda t: t.to(device), self.start)
-        return replace(moved, lengths=self.lengths, whole=whole, pieces=self.pieces)
+        return replace(self.mapped(lambda t: t.to(device), self.start), lengths=self.lengths)
 
 
 @dataclass(frozen=True)

@@ -153,12 +153,6 @@ class Processes:
         distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
-    def own_sum(self, parts: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
-        """The sum over the processes of the part that each has for this one."""
-        total = torch.empty_like(parts[self.rank], memory_format=torch.contiguous_format)
-        distributed.reduce_scatter(total, [part.contiguous() for part in parts], group=self.group)
-        return total
-
     def add_in_order(self, numbers: Float[Tensor, "*shape"]) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 

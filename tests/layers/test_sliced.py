@@ -1,6 +1,7 @@
-"""Pieces of rows attend as whole rows do, and long rows in runs as by one table."""
+"""Long rows attend in runs as by one table."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -8,58 +9,120 @@ from torch.testing import assert_close
 
 import tiny
 from divided_checks import drawn, loss_of
-from glassformer.batch import Positions
+from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.finetune.adapters import add_adapters
 from glassformer.layers import sliced
 from glassformer.layers.attend import attend_reference
 from glassformer.layers.mask import Allowed, Causal, Valid, Window, allowed
 from glassformer.layers.sliced import SlicedContext, runs_of
-from sliced_checks import CASES, data, model_of
+from glassformer.models import Transformer
+
+ROWS, LENGTH = 4, 13
+ENCODER = {"architecture": "encoder", "norm_placement": "post"}
+BOTH = {"architecture": "encoder_decoder"}
+CASES: dict[str, dict[str, Any]] = {
+    "rotary": {"position": "rotary", "gated": True, "norm": "rms", "qk_norm": True},
+    "window": {"position": "rotary", "window": 4, "n_kv_heads": 2},
+    "packed": {"position": "learned"},
+    "packed window": {"position": "rotary", "window": 3},
+    "padded left": {"position": "alibi"},
+    "learned": {"position": "learned"},
+    "sinusoidal": {"position": "sinusoidal", "tied": False},
+    "relative": {"position": "relative"},
+    "short": {"position": "rotary"},
+    "parts": {"parts": {"image": 5}, "position": "learned"},
+    "adapters": {"position": "rotary"},
+    "masked": {**ENCODER, "head": "masked_lm", "position": "learned"},
+    "tags": {**ENCODER, "head": "tag", "n_classes": 3, "tied": False, "position": "buckets"},
+    "types": {**ENCODER, "head": "masked_lm", "n_token_types": 2},
+    "translator": {**BOTH, "position": "learned"},
+    "short source": {**BOTH, "position": "buckets"},
+}
+
+
+def data(case: str) -> Batch:
+    """All rows of a case."""
+    tokens, lengths = tiny.tokens(ROWS, LENGTH), [13, 9, 4, 6]
+    targets = tiny.tokens(ROWS, LENGTH, seed=1) % (3 if case == "tags" else tiny.VOCABULARY)
+    one = Batch(tokens, targets=targets)
+    padded = Positions.padded(lengths)
+    right = replace(one, positions=padded, targets=targets.masked_fill(~padded.valid, IGNORE))
+    match case:
+        case "packed" | "packed window":
+            ends = torch.tensor([[3, 5, 13], [13, 13, 13], [1, 8, 10], [6, 7, 12]])
+            document = torch.searchsorted(ends, torch.arange(LENGTH).repeat(ROWS, 1), right=True)
+            document += 3 * torch.arange(ROWS)[:, None]
+            document = document.masked_fill(torch.arange(LENGTH) >= ends[:, 2:], -1)
+            return replace(
+                one,
+                positions=Positions.packed(document),
+                targets=targets.masked_fill(document < 0, IGNORE),
+            )
+        case "padded left":
+            left = Positions.padded(lengths, "left")
+            return replace(one, positions=left, targets=targets.masked_fill(~left.valid, IGNORE))
+        case "short":
+            return Batch(tokens[:, :5], targets=targets[:, :5])
+        case "parts":
+            at = torch.tensor([1, 2, LENGTH + 12, 3 * LENGTH + 5])
+            part = Part("image", at, drawn(3, 4, 5), torch.arange(4))
+            return replace(one, parts=(part,))
+        case "masked" | "types":
+            at = torch.tensor([12, 1, 0, LENGTH + 3, LENGTH + 2, 3 * LENGTH + 5])
+            types = None if case == "masked" else tokens % 2
+            return replace(right, targets=targets.flatten()[at], at=at, token_type_ids=types)
+        case "tags":
+            return right
+        case "translator":
+            return replace(one, source=Batch(tokens.flip(1), padded))
+        case "short source":
+            return replace(one, source=Batch(tokens[:, :3]))
+        case _:
+            return one
+
+
+def model_of(case: str) -> Transformer:
+    model = Transformer(tiny.config(**CASES[case]), None, "cpu")
+    if case == "adapters":
+        tiny.stir(model)
+        add_adapters(model, rank=3, targets=["q_proj", "up_proj"])
+    return tiny.stir(model)  # pyright: ignore
 
 
 def test_keys_that_no_query_sees_are_not_read(monkeypatch):
     monkeypatch.setattr(sliced, "AT_ONCE", 4)
-    whole = Positions.arange(12)
-    query = replace(Positions.arange(5, 2), whole=whole, pieces=(range(2, 7),))
-    alone = replace(query, position=query.position[:, :1], start=0, pieces=(range(1),))
-    none = lambda query, key: None
+    rows = Positions.arange(6)
 
-    def keys(mask, query=query, key=whole):
-        found = runs_of(mask, none, query, key, torch.float32)
+    def keys(mask, rows=rows):
+        found = runs_of(mask, lambda *_: None, rows)
         return [(run.queries, run.keys.start, run.keys.stop) for run in found]
 
-    assert keys(Causal()) == [(4, 0, 6), (1, 0, 7)]
-    assert keys(Causal() & Window(3)) == [(4, 0, 6), (1, 4, 7)]
-    assert keys(Window(3)) == [(4, 0, 8), (1, 4, 9)]
-    assert keys(Window(12)) == [(4, 0, 12), (1, 0, 12)]
-    assert keys(Valid(), alone, replace(whole, valid=torch.arange(12)[None] > 2)) == [(1, 3, 12)]
-    nothing = replace(whole, valid=torch.zeros(1, 12, dtype=torch.bool))
-    assert keys(Valid(), alone, nothing) == [(1, 0, 12)]
-    assert keys(Causal(), alone) == [(1, 0, 1)]
+    assert keys(Causal()) == [(4, 0, 4), (2, 0, 6)]
+    assert keys(Causal() & Window(3)) == [(4, 0, 4), (2, 2, 6)]
+    assert keys(Window(2)) == [(4, 0, 5), (2, 3, 6)]
+    assert keys(Window(6)) == [(4, 0, 6), (2, 0, 6)]
+    assert keys(Valid(), replace(rows, valid=torch.arange(6)[None] > 2)) == [(4, 3, 6), (2, 3, 6)]
+    nothing = replace(rows, valid=torch.zeros(1, 6, dtype=torch.bool))
+    assert keys(Valid(), nothing) == [(4, 0, 6), (2, 0, 6)]
 
 
 @pytest.mark.parametrize("dropped", [0.0, 1e-9], ids=["kernels", "written out"])
 @pytest.mark.parametrize("bias", [None, "bias"])
 @pytest.mark.parametrize("mask", [Causal(), Causal() & Window(4), Window(6), Causal() & Valid()])
-def test_pieces_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
-    """Three by one call of the kernel, by a shared triangle or a table each; also where dropout
-    makes processors write attention out."""
+def test_runs_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
+    """By one call of the kernel, or by a table; also where dropout has attention written out."""
     monkeypatch.setattr(sliced, "AT_ONCE", 3)
     q, k, v = (drawn(seed, 2, 4, 13, 6).requires_grad_() for seed in range(3))
-    whole = Positions.arange(13)
+    rows = Positions.arange(13)
     if mask == Causal() & Valid():
-        whole = replace(whole, valid=torch.arange(13)[None] < torch.tensor([[13], [9]]))
+        rows = replace(rows, valid=torch.arange(13)[None] < torch.tensor([[13], [9]]))
     added = None if bias is None else drawn(5, 4, 13, 13)
     part = lambda query, key: added[:, query.position[0]][:, :, key.position[0]][None]
     own_bias = (lambda *_: None) if bias is None else part
     all_bias = None if added is None else added[None]
-    wanted = attend_reference(q, k, v, allowed(mask, whole, whole).prepared(), all_bias, 0.5)
-    found = torch.empty_like(wanted)
-    for pieces in (range(0, 4), range(12, 13)), (range(4, 8), range(8, 12)):
-        slots = [slot for piece in pieces for slot in piece]
-        piece = replace(whole.mapped(lambda t, slots=slots: t[:, slots]), pieces=pieces)
-        runs = runs_of(mask, own_bias, piece, whole, torch.float64)
-        context = SlicedContext(Allowed(), runs=runs)
-        found[:, :, slots] = context.attend(q[:, :, slots], k, v, 0.5, dropped)
+    wanted = attend_reference(q, k, v, allowed(mask, rows, rows).prepared(), all_bias, 0.5)
+    context = SlicedContext(Allowed(), runs=runs_of(mask, own_bias, rows))
+    found = context.attend(q, k, v, 0.5, dropped)
     assert torch.allclose(found, wanted, **tiny.EXACT)
     weights = drawn(4, *wanted.shape)
     gradients = [torch.autograd.grad((z * weights).sum(), (q, k, v)) for z in (found, wanted)]
@@ -89,10 +152,7 @@ def test_what_is_kept_grows_with_the_length_of_a_row():
     """Under a window; the whole of every tensor counts, also where a part of it is read."""
 
     def kept(length: int) -> int:
-        rows = Positions.arange(length)
-        query = replace(rows, pieces=(range(length),))
-        mask = Causal() & Window(100)
-        found = runs_of(mask, lambda *_: None, query, rows, torch.float32)
+        found = runs_of(Causal() & Window(100), lambda *_: None, Positions.arange(length))
         tensors = [t for run in found for t in (run.allow.dense, run.allow.added) if t is not None]
         return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
@@ -100,7 +160,7 @@ def test_what_is_kept_grows_with_the_length_of_a_row():
 
 
 def test_runs_in_bfloat16_are_those_of_a_table(monkeypatch):
-    """The table, and one that runs share, are cast to what attention is computed in."""
+    """Tables are cast to what attention is computed in."""
     model, batch = model_of("window").float(), data("window")
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         wanted = model(batch).logits

@@ -24,7 +24,6 @@ from glassformer.training.collectives import (
     orthogonalizing_flops,
     ring_seconds,
 )
-from glassformer.training.context import full
 from glassformer.training.optimizer import orthogonalize
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from small_runs import recipe
@@ -92,27 +91,6 @@ def test_replicas_share_the_work_of_muon(tmp_path):
     assert (sent["all-reduce"].calls, sent["all-gather"].calls) == (2 + 7 * 32 + 1, 3)
     assert sent["all-reduce"].bytes == 4 * SEVEN + 4 * 291
     assert sent["all-gather"].bytes == 4 * (SEVEN - 2 * 32_000 * 4096 - 65 * 4096)
-
-
-def test_slices_divide_activations_and_send_keys(tmp_path):
-    one, four = (
-        plan_cluster(
-            large(tmp_path, **{"distributed.shard": 8, "distributed.context": context, **few}), 1
-        )
-        for context, few in ((1, {"batch_size": 8}), (4, {"batch_size": 2}))
-    )
-    assert (one.length, four.length) == (4096, 4096)
-    assert one.memory["parameters"] == four.memory["parameters"]
-    keys = 2 * 4096 * 4096 * 4  # of a layer, of a whole row, in float32
-    assert four.memory["activations"] == one.memory["activations"] // 4
-    assert four.memory["gathered"] == one.memory["gathered"] + 2 * keys
-    sent = {one.operation: one for one in four.collectives if one.axis == "context"}
-    assert sent["all-gather"].calls == 2 * sent["reduce-scatter"].calls == 2 * 32
-    assert sent["all-gather"].bytes == 2 * sent["reduce-scatter"].bytes == 2 * 32 * keys
-    assert "replicate 1 x shard 8 x tensor 1; 4 have slices of the same rows" in four.as_text()
-    assert "all-gather keys and values" in four.as_text()
-    with pytest.raises(ConfigError, match=r"context=3 does not divide the 8 processes that"):
-        plan_cluster(large(tmp_path, **{"distributed.context": 3}), 1)
 
 
 def test_slower_machines_take_longer(tmp_path):
@@ -189,37 +167,11 @@ def test_real_processes_hold_and_send_what_is_planned(
     assert found == planned
 
 
-@pytest.mark.slow
-@pytest.mark.reliability
-@pytest.mark.parametrize(("processes", "context"), [(2, 2), (4, 2), (4, 4)])
-def test_real_slices_send_what_is_planned(processes, context, tmp_path, monkeypatch, table):
-    """As many slices as divide the rows of the check evenly."""
-    monkeypatch.setattr(gradient_messages, "LARGE", LARGE)
-    cases, meshes = ["decoder", "untied", "encoder-decoder", "tags"], [[1, 1], [processes, 1]]
-    meshes += [[context, 2]] * (context < processes)
-    asked = {"cases": cases, "meshes": meshes, "kind": "adamw", "context": context}
-    (found,) = launched(processes, [["counted", asked]], tmp_path)
-    planned = {}
-    for shard, tensor in meshes:
-        with one_of(processes):
-            mesh = build_mesh("cpu", processes, shard, tensor)
-            for case in cases:
-                planned[f"{case} {shard}x{tensor}"] = expected(case, mesh, False, context)
-    same = sum(found[name] == planned[name] for name in found)
-    table(
-        "F6",
-        f"{processes} processes, {context} slices: {same}/{len(found)} plans have the bytes of "
-        "parameters, gradients, optimizer and collectives of the real step",
-    )
-    assert found == planned
-
-
-def expected(case, mesh, muon, context=1):
+def expected(case, mesh, muon):
     """Bytes of parameters, gradients and optimizer, and calls and bytes by operation."""
     model = Transformer(tiny.config(**CASES[case]), None, "meta").double()
     divide(model, mesh)
-    length = full(LENGTH, context)
-    part = Part(ROWS // 4, length, length, ROWS // 4 * length, 8, context)
+    part = Part(ROWS // 4, LENGTH, LENGTH, ROWS // 4 * LENGTH, 8)
     sent = {}
     for one in collectives(model, mesh, part, 2, muon):
         total = sent.setdefault(one.operation, [0, 0])

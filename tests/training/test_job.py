@@ -1,6 +1,7 @@
 """Runs that a job of torchrun begins, and goes on with when it starts its processes again."""
 
 import json
+import os
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_a_job_without_a_name_is_its_launcher(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     go(recipe(tmp_path), tmp_path / "x")
     go(recipe(tmp_path, train={"steps": 10}), tmp_path / "x")
-    monkeypatch.setattr("os.getppid", lambda: 1)
+    parent = os.getppid()
+    monkeypatch.setattr("os.getppid", lambda: parent + 1)
     with pytest.raises(ConfigError, match="already holds a run at step 10"):
         go(recipe(tmp_path, train={"steps": 12}), tmp_path / "x")
 

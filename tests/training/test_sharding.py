@@ -22,14 +22,12 @@ EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few
 def test_two_processes_compute_what_one_does(tmp_path):
     asked = [
         ["gradients", {"cases": ["decoder"], "meshes": [[2, 1], [1, 2]], "splits": ["ragged"]}],
-        ["slices", {"cases": ["packed window", "masked", "translator"], "ways": [[2, 1, 1]]}],
         ["disturbed", {"cases": ["decoder", "no parts"], "meshes": [[1, 2]]}],
         ["ordered", {"shapes": SHAPES}],
         ["save", {"case": "decoder", "mesh": [2, 1], "kind": "muon", "run": f"{tmp_path}/2"}],
         ["load", {"case": "decoder", "mesh": [1, 2], "kind": "muon", "runs": [f"{tmp_path}/2"]}],
     ]
-    errors, of_slices, copies, in_order, _, loaded = launched(2, asked, tmp_path)
-    errors |= of_slices
+    errors, copies, in_order, _, loaded = launched(2, asked, tmp_path)
     assert all(error < EXACT for error, _ in errors.values()), errors
     assert all(map(all, copies.values())), copies
     assert all(in_order.values()), in_order
@@ -121,9 +119,6 @@ def test_copies_take_the_gradients_of_the_first(processes, tmp_path, table):
     meshes = [mesh for mesh in MESHES[processes] if mesh[1] > 1]
     cases = [case for case in CASES if case != "adapters"]
     asked = [["disturbed", {"cases": cases, "meshes": meshes}]]
-    if processes == 4:
-        sliced = {"cases": ["decoder", "encoder-decoder"], "meshes": meshes, "context": 2}
-        asked.append(["disturbed", sliced])
     found = [one for part in launched(processes, asked, tmp_path) for one in part.values()]
     equal = sum(map(all, found))
     table(

@@ -1,16 +1,12 @@
-"""Attention of pieces of long rows, some queries at a time, each time to the keys that they see.
+"""Attention of long rows whose mask hides keys, at most `AT_ONCE` queries at a time, each time to
+the keys from the first to the last that any of them may attend to.
 
-    pieces    of a row, one behind the other (`Positions.pieces`): those of a slice, or all of it
-    runs      at most `AT_ONCE` neighbours of a piece, with the keys from the first to the last that
-              any of them may attend to
-
-Scores of keys that a run does not see are not computed: under a window, they grow with the length
-of a row, not with its square.
+Scores of other keys are not computed: under a window, they grow with the length of a row, not with
+its square.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
 
 import torch
 
@@ -21,15 +17,13 @@ from glassformer.layers.mask import Allowed, Causal, Mask, Valid
 
 AT_ONCE = 512
 """Queries that attend by one call of a kernel."""
-ALIGNED = 16
-"""Lines of a table are a multiple of so many numbers apart, as CUDA's kernels read them."""
 Bias = Callable[[Positions, Positions], Tensor | None]
 """Of scores, for queries and keys at some positions."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """So many queries, the keys that they read, and what is added to their scores."""
+    """Number of queries, the keys that they read, and what is added to their scores."""
 
     queries: int
     keys: slice
@@ -51,7 +45,7 @@ class SlicedContext(AttentionContext):
         scale: float,
         dropout: float,
     ) -> Float[Tensor, "B H T K"]:
-        """The same for each run."""
+        """Attend run by run."""
         parts, found = q.split([run.queries for run in self.runs], 2), list[Tensor]()
         for run, own in zip(self.runs, parts, strict=True):
             read = k[:, :, run.keys], v[:, :, run.keys]
@@ -59,56 +53,27 @@ class SlicedContext(AttentionContext):
         return torch.cat(found, 2)
 
 
-def in_pieces(mask: Mask, positions: Positions) -> Positions:
-    """Long rows as one piece, if kernels do not know their mask, and it may hide the same keys from
+def is_long(mask: Mask, positions: Positions) -> bool:
+    """Return whether kernels do not know the mask of long rows, and it may hide the same keys from
     many neighbouring queries."""
-    if torch.compiler.is_compiling() or positions.pieces or positions.length <= AT_ONCE:
-        return positions
-    if isinstance(mask.needed(positions, positions), Causal | Valid | None):
-        return positions
-    return replace(positions, pieces=(range(positions.length),))
+    if torch.compiler.is_compiling() or positions.length <= AT_ONCE:
+        return False
+    return not isinstance(mask.needed(positions, positions), Causal | Valid | None)
 
 
-def runs_of(
-    mask: Mask, bias: Bias, query: Positions, key: Positions, dtype: torch.dtype
-) -> tuple[Run, ...]:
-    """The runs of the pieces `query` of the rows `key`; of vectors in `dtype`."""
-    most = min(AT_ONCE, max(map(len, query.pieces)))
-    triangle = cache(partial(_last_lines, most, key, dtype))
-    found, begin = list[Run](), 0
-    for piece in query.pieces:
-        for first in range(0, len(piece), most):
-            slots = piece[first : first + most]
-            start = None if key.start is None else key.start + slots.start
-            own = _part(query, slice(begin, begin := begin + len(slots)), start)
-            if start is not None and isinstance(mask.needed(own, key), Causal):
-                allow, keys = _before(slots, triangle())
-            else:
-                allow, keys = _seen(mask, own, key)
-            found.append(Run(len(slots), keys, allow, bias(own, _part(key, keys))))
+def runs_of(mask: Mask, bias: Bias, positions: Positions) -> tuple[Run, ...]:
+    """Return the runs of rows at these positions."""
+    found = list[Run]()
+    for first in range(0, positions.length, AT_ONCE):
+        start = None if positions.start is None else positions.start + first
+        own = _part(positions, slice(first, first + AT_ONCE), start)
+        allow, keys = _seen(mask, own, positions)
+        found.append(Run(own.length, keys, allow, bias(own, _part(positions, keys))))
     return tuple(found)
 
 
 def _part(of: Positions, slots: slice, start: int | None = None) -> Positions:
     return of.mapped(lambda t: t[:, slots], start)
-
-
-def _last_lines(most: int, key: Positions, dtype: torch.dtype) -> Float[Tensor, "1 1 Q S"]:
-    """The last lines of the causal triangle of at least all keys, as added to scores. Lines behind
-    any number of keys are the right end of these, so one table serves all runs and layers."""
-    width = -(-key.length // ALIGNED) * ALIGNED
-    lines = torch.zeros(most, width, dtype=dtype, device=key.position.device)
-    closed = torch.ones_like(lines, dtype=torch.bool).triu(width - most + 1)
-    return lines.masked_fill(closed, -torch.inf)[None, None]
-
-
-def _before(slots: range, triangle: Float[Tensor, "1 1 Q S"]) -> tuple[Allowed, slice]:
-    """Causal attention of these slots: to the keys before their end."""
-    keys = slice(0, slots.stop)
-    if slots.start == 0:
-        return Allowed(causal=True), keys  # a triangle that kernels know
-    own = triangle[:, :, -len(slots) :, -slots.stop :]
-    return Allowed(causal=True, added=own.clone() if own.storage_offset() % ALIGNED else own), keys
 
 
 def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:
@@ -121,6 +86,8 @@ def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]
     needed = mask.needed(query, near)
     if needed is None:
         return Allowed(), slice(begin, end)
+    if isinstance(needed, Causal) and query.start is not None and query.start == start:
+        return Allowed(causal=True), slice(begin, end)  # a triangle that kernels know
     table = needed.table(query, near)[:, None]
     if query.start is None or key.valid is not None or key.document is not None:
         # Who sees whom is known by the table alone.

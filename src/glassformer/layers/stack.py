@@ -22,7 +22,7 @@ from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
 from glassformer.layers.segments import Segment, SegmentedCache
 from glassformer.layers.selected_positions import SelectedPositions
-from glassformer.layers.sliced import SlicedContext, in_pieces, runs_of
+from glassformer.layers.sliced import SlicedContext, is_long, runs_of
 from glassformer.layers.tap import tap, watching
 
 SOURCE_MASK = SameDocument() & Valid()
@@ -99,9 +99,8 @@ class Stack(nn.Module):
         crossed = source_positions and source_context(positions, source_positions)
         if cache is None and positions.lengths is not None and not self.watched():
             return self.joined(positions.lengths, positions, dtype), crossed
-        query = in_pieces(self.mask, positions) if cache is None else positions
-        if query.pieces and not self.watched():
-            return self.sliced(x, query, _keys(positions, cache), dtype), crossed
+        if cache is None and is_long(self.mask, positions) and not self.watched():
+            return self.sliced(positions, dtype), crossed
         return self.context(positions, _keys(positions, cache), dtype), crossed
 
     def context(
@@ -174,13 +173,10 @@ class Stack(nn.Module):
         contexts = tuple((run, own[run[1]]) for run in found)
         return JoinedContext(Allowed(), rotation=rotation, key_rotation=rotation, runs=contexts)
 
-    def sliced(
-        self, x: Float[Tensor, "B T D"], positions: Positions, keys: Positions, dtype: torch.dtype
-    ) -> SlicedContext:
-        """The context of pieces of rows, at these positions, with the keys of whole rows."""
-        rotation, device = self._rotation(positions, dtype), x.device.type
-        cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-        runs = runs_of(self.mask, self._bias, positions, keys, cast)
+    def sliced(self, positions: Positions, dtype: torch.dtype) -> SlicedContext:
+        """Return the context of long rows, some queries at a time."""
+        rotation = self._rotation(positions, dtype)
+        runs = runs_of(self.mask, self._bias, positions)
         return SlicedContext(Allowed(), rotation=rotation, key_rotation=rotation, runs=runs)
 
     def watched(self) -> bool:

@@ -99,13 +99,6 @@ class Recipe:
                 f"train.consistency={self.train.consistency} compares two passes with different "
                 "dropout, and there is none; set model.dropout."
             )
-        slices = self.train.distributed.context
-        if slices > 1 and (self.model.one_output or self.model.reads_patches):
-            read = "grids of patches" if self.model.reads_patches else "a sequence as a whole"
-            raise ConfigError(
-                f"train.distributed.context={slices} divides the positions of sequences, and "
-                f"task={self.task} reads {read}; use train.distributed.shard or more processes."
-            )
         for section in SECTIONS:
             self._check_use(section, getattr(self, section))
 

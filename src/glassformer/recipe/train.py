@@ -153,12 +153,6 @@ class DistributedConfig(Record):
         ge=1,
         description="Processes over which heads and hidden units are divided (tensor parallelism).",
     )
-    context: int = Field(
-        default=1,
-        ge=1,
-        description="Processes that compute the same rows, each a slice of the positions, for long "
-        "sequences (context parallelism).",
-    )
     deterministic: bool = Field(
         default=False,
         description="Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... "
@@ -321,17 +315,11 @@ class TrainConfig(Record):
             )
         of = self.distributed
         for name, value in ("compile", self.compile), ("deterministic", of.deterministic):
-            if value and of.shard * of.tensor * of.context > 1:
+            if value and of.shard * of.tensor > 1:
                 raise ValueError(
-                    f"{name}=true is for whole models and rows, and distributed.shard={of.shard}, "
-                    f"tensor={of.tensor} and context={of.context} divide them; leave out one of "
-                    "both"
+                    f"{name}=true is for whole models, and distributed.shard={of.shard} and "
+                    f"tensor={of.tensor} divide them; leave out one of both"
                 )
-        if self.parallel_micro_batches > 1 and of.context > 1:
-            raise ValueError(
-                f"parallel_micro_batches={self.parallel_micro_batches} is not for slices of rows, "
-                f"which distributed.context={of.context} asks for; leave out one of the two"
-            )
         if self.parallel_micro_batches > 1 and self.compile:
             raise ValueError(
                 f"parallel_micro_batches={self.parallel_micro_batches} is not for compiled "

@@ -19,7 +19,6 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.context import groups
 from glassformer.training.job import started_again, take_over
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
@@ -103,7 +102,7 @@ def shared(recipe: Recipe, processes: int) -> Recipe:
             f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
             "more by torchrun or --processes."
         )
-    readers = groups(processes // of.tensor, of.context)
+    readers = processes // of.tensor
     parts = -(-train.micro_batches // readers) * readers
     if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
         raise ConfigError(

@@ -24,12 +24,10 @@ from glassformer.training.collectives import (
     Collective,
     Part,
     collectives,
-    gathered_numbers,
     gathered_together,
     orthogonalizing_flops,
     ring_seconds,
 )
-from glassformer.training.context import full, groups
 from glassformer.training.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
@@ -96,7 +94,6 @@ class ClusterPlan:
     nodes: int
     gpus_per_node: int
     mesh: dict[str, int]
-    context: int
     parameters: int
     sequences: int
     length: int
@@ -123,7 +120,6 @@ class ClusterPlan:
         processes = self.nodes * self.gpus_per_node
         tokens = self.sequences * self.length
         mesh = " x ".join(f"{axis} {size:,}" for axis, size in self.mesh.items())
-        mesh += f"; {self.context:,} have slices of the same rows" * (self.context > 1)
         memory = ", ".join(f"{name} {size(value)}" for name, value in self.memory.items())
         time = ", ".join(f"{name} {value * 1e3:,.0f} ms" for name, value in self.seconds.items())
         total, room = sum(self.memory.values()), self.hardware["memory"]
@@ -141,7 +137,7 @@ class ClusterPlan:
             f"{'collectives of a step':24} {'among':>20} {'calls':>8} {'bytes':>10}",
         ]
         for one in self.collectives:
-            among = f"{one.axis} {self.mesh.get(one.axis, self.context):,}"
+            among = f"{one.axis} {self.mesh[one.axis]:,}"
             what = f"{one.operation} {one.purpose}"
             lines.append(f"{what:34} {among:>16} {one.calls:>8,} {size(one.bytes):>10}")
         speed = f"{tokens / self.step_seconds:,.0f} elements/s"
@@ -187,8 +183,7 @@ def plan_cluster(
     with one_of(processes):
         mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
-        context = train.distributed.context
-        sequences, parts, part = _parts(recipe, groups(mesh.size(0) * mesh.size(1), context))
+        sequences, parts, part = _parts(recipe, mesh.size(0) * mesh.size(1))
         muon = train.optimizer.kind == "muon"
         sent = collectives(model, mesh, part, parts, muon)
         sizes = {axis: mesh[axis].size() for axis in ("replicate", "shard", "tensor")}
@@ -200,8 +195,7 @@ def plan_cluster(
         ]
     length = train.length or config.max_length
     computing = flops(recipe, length) * sequences * length / processes
-    every = sizes | {"context": context}
-    seconds = _seconds(sent, every, gpus_per_node, hardware, computing)
+    seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
     if matrices:
         reached = hardware.peak * hardware.mfu
         share = next((sizes[axis] for axis in SHARED if sizes[axis] > 1), 1)
@@ -210,7 +204,7 @@ def plan_cluster(
     savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}
     saved = memory["parameters"] + memory["optimizer"]
     return ClusterPlan(
-        *(nodes, gpus_per_node, sizes, context, whole, sequences, length, parts, memory, sent),
+        *(nodes, gpus_per_node, sizes, whole, sequences, length, parts, memory, sent),
         {"process": saved, "whole": _whole_checkpoint(model, muon)},
         seconds,
         train.steps,
@@ -234,7 +228,7 @@ def one_of(processes: int) -> Iterator[None]:
 def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
     """Sequences in a step, micro-batches in each process, and one of them, for so many readers of
     different rows."""
-    train, config, slices = recipe.train, recipe.model, recipe.train.distributed.context
+    train, config = recipe.train, recipe.model
     length, tokens = train.length or config.max_length, train.batch_tokens
     sequences = train.batch_size if tokens is None else max(1, tokens // length)
     parts = -(-train.micro_batches // readers)
@@ -247,9 +241,8 @@ def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
     rows = -(-sequences // (parts * readers))
     number = 4 if train.precision == "float32" else 2
     share = 1 / length if config.one_output else recipe.predicted_fraction
-    length = full(length, slices)
     queries = max(rows, round(rows * (length + config.n_prefix) * share))
-    part = Part(rows, length + config.n_prefix, length, queries, number, slices)
+    part = Part(rows, length + config.n_prefix, length, queries, number)
     return sequences, parts, part
 
 
@@ -264,8 +257,6 @@ def _memory(model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]
         gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
     elements = part.rows * part.length
     words = model.config.vocab_size if model.config.predicts_words else 0
-    if part.slices > 1:  # of one layer, and their gradient
-        gathered += 2 * part.number * max(gathered_numbers(model, part))
     return {
         "parameters": held,
         "gradients": bytes_here(trained.values()),
@@ -311,7 +302,6 @@ def _seconds(
     not fit behind it."""
     computing = operations / (hardware.peak * hardware.mfu)
     stride = {"tensor": 1, "shard": mesh["tensor"], "replicate": mesh["tensor"] * mesh["shard"]}
-    stride["context"] = mesh["tensor"]
     waiting = {"activations": 0.0, "others": 0.0}
     for one in sent:
         n = mesh[one.axis]
@@ -319,7 +309,7 @@ def _seconds(
         together = max(1, min(n, gpus // stride[one.axis]))  # of a group, on one machine
         bandwidth = hardware.intra if near else min(hardware.intra, hardware.inter * together)
         latency = hardware.intra_latency if near else hardware.inter_latency
-        kind = "activations" if one.axis in ("tensor", "context") else "others"
+        kind = "activations" if one.axis == "tensor" else "others"
         waiting[kind] += ring_seconds(one.operation, one.calls, one.bytes, n, bandwidth, latency)
     return {
         "computing": computing,

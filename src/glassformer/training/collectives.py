@@ -11,19 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
 from glassformer.axes import Tensor
-from glassformer.batch import Batch, Positions
+from glassformer.batch import Positions
 from glassformer.layers.attention import Attention
-from glassformer.layers.sliced import in_pieces, runs_of
+from glassformer.layers.sliced import is_long, runs_of
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.shards import cuts
-from glassformer.training.context import sliced
 from glassformer.training.gradient_messages import is_large
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import bytes_here
@@ -48,15 +46,13 @@ class Collective:
 class Part:
     """A micro-batch as one process computes it: its rows; their elements, class token and registers
     among them (`source`: without those, and of an encoder-decoder's source); those that the last
-    block has queries for; and bytes of a number in the forward pass. With `slices` > 1, of the
-    first of so many slices of the rows."""
+    block has queries for; and bytes of a number in the forward pass."""
 
     rows: int
     length: int
     source: int
     queries: int
     number: int
-    slices: int = 1
 
 
 def collectives(
@@ -74,15 +70,13 @@ def collectives(
     if tensor > 1:
         found += _of_tensors(model, part, parts)
         found += _of_messages("gradients of copies", "broadcast", "tensor", copies(trained))
-    if part.slices > 1:
-        found += _of_slices(model, part, parts)
     if muon:
         found += _of_directions(model, mesh)
     totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
     for one in found:
         total = totals[one.purpose, one.operation, one.axis]
         total[0], total[1] = total[0] + one.calls, total[1] + one.bytes
-    sizes = {"replicate": replicate, "shard": shard, "tensor": tensor, "context": part.slices}
+    sizes = {"replicate": replicate, "shard": shard, "tensor": tensor}
     return [Collective(*key, *total) for key, total in totals.items() if sizes[key[2]] > 1]
 
 
@@ -129,7 +123,7 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Iterator[Collecti
             part.source if stack is model.encoder and model.decoder is not None else part.length
         )
         if stack.bias is not None and (heads := [*stack.bias.parameters()]):
-            calls, scores = _biased(stack, length, part.slices)
+            calls, scores = _biased(stack, length)
             size = parts * heads[0].shape[-1] * scores * number
             yield Collective("score bias", "all-gather", "tensor", parts * calls, size)
         for i, block in enumerate(stack.blocks):
@@ -157,38 +151,13 @@ def _summed(
             yield number * queries * d
 
 
-def _biased(stack: Stack, length: int, slices: int) -> tuple[int, int]:
-    """How often a score bias is computed for the first slice of rows, and for how many scores."""
-    whole = Positions.arange(length * slices)
-    own = in_pieces(stack.mask, whole)
-    if slices > 1:
-        own = sliced(Batch(whole.position, whole), 0, slices).where()
-    if not own.pieces:
+def _biased(stack: Stack, length: int) -> tuple[int, int]:
+    """Return how often a score bias is computed for rows, and for how many scores."""
+    rows = Positions.arange(length)
+    if not is_long(stack.mask, rows):
         return 1, length**2
-    runs = runs_of(stack.mask, lambda *_: None, own, whole, torch.float32)
+    runs = runs_of(stack.mask, lambda *_: None, rows)
     return len(runs), sum(run.queries * (run.keys.stop - run.keys.start) for run in runs)
-
-
-def _of_slices(model: Transformer, part: Part, parts: int) -> Iterator[Collective]:
-    """Keys and values of all slices on both ways; their gradients, in float32 at least, on the way
-    back."""
-    for numbers in gathered_numbers(model, part):
-        size, exact = (parts * numbers * one for one in (part.number, max(4, part.number)))
-        yield Collective("keys and values", "all-gather", "context", 2 * parts, 2 * size)
-        yield Collective("their gradients", "reduce-scatter", "context", parts, exact)
-
-
-def gathered_numbers(model: Transformer, part: Part) -> Iterator[int]:
-    """Numbers of the keys and values of whole rows, in each attention of a model."""
-    for stack in stacks(model):
-        encoder = stack is model.encoder and model.decoder is not None
-        for block in stack.blocks:
-            for module in block.children():
-                if isinstance(module, Attention):
-                    other = encoder or module is block.cross
-                    length = part.slices * (part.source if other else part.length)
-                    width = module.n_kv_heads * model.config.head_width
-                    yield 2 * part.rows * width * length
 
 
 def _of_directions(model: Transformer, mesh: DeviceMesh) -> Iterator[Collective]:

@@ -2,9 +2,6 @@
 
 whole      every process has the whole model, and their gradients are added
 divided    by `train.distributed.shard` and `tensor`, each has a part of it: see `sharding`
-
-In both, by `train.distributed.context`, neighbours read the same rows, and each computes a slice of
-their positions: see `context`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +18,6 @@ from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
-from glassformer.training.context import gather_keys, sliced, slices_of
 from glassformer.training.gradient_messages import GradientMessages
 from glassformer.training.part_files import Part, part_of
 from glassformer.training.tensor_parallel import keep_equal
@@ -30,17 +26,16 @@ from glassformer.training.tensor_parallel import keep_equal
 class Division:
     """Every process has the whole model.
 
-    `readers`: the processes that read different rows or slices of rows, as this one sees them.
-    `slices`: those of the same rows. `in_order`: gradients are added in an order that does not
-    depend on the number of processes, if it and the number of micro-batches are powers of two.
-    `copies`: the processes that share the optimizer's work; in order, each does all of it, because
-    products of other numbers of matrices have other bits.
+    `readers`: the processes that read different rows, as this one sees them. `in_order`: gradients
+    are added in an order that does not depend on the number of processes, if it and the number of
+    micro-batches are powers of two. `copies`: the processes that share the optimizer's work; in
+    order, each does all of it, because products of other numbers of matrices have other bits.
     """
 
     divided = False
 
-    def __init__(self, readers: Processes, in_order: bool = False, slices: Processes = ALONE):
-        self.readers, self.in_order, self.slices = readers, in_order, slices
+    def __init__(self, readers: Processes, in_order: bool = False):
+        self.readers, self.in_order = readers, in_order
         self.copies = ALONE if in_order else readers
         self._messages: GradientMessages | None = None
 
@@ -51,26 +46,10 @@ class Division:
     def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
         """Give this process its part of a model; of one on "meta", with the initial weights of a
         seed."""
-        if self.slices.count > 1:
-            gather_keys(model, self.slices)
 
     def share(self, task: Task, step: int) -> Share:
-        """The micro-batches, or slices of them, that this process computes in a step."""
-        batches, first, idle = self.rows(task, step)
-        place, count = self.slices.rank, self.slices.count
-        if count == 1:
-            return Share(batches, first, idle)
-        own, nothing = ([sliced(one, place, count) for one in of] for of in (batches, idle))
-        return Share(own, first, nothing)
-
-    def rows(self, task: Task, step: int) -> Share:
-        """The micro-batches of a step that this process reads."""
-        return task.share(step, self.readers.rank // self.slices.count, self.n_rows)
-
-    @property
-    def n_rows(self) -> int:
-        """How many processes, or groups that have slices of the same rows, read different rows."""
-        return self.readers.count // self.slices.count
+        """Return the micro-batches of a step that this process computes."""
+        return task.share(step, self.readers.rank, self.readers.count)
 
     def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
         """Begin with `add_up` during a backward pass."""
@@ -107,13 +86,13 @@ class Divided(Division):
 
     divided = True
 
-    def __init__(self, processes: Processes, mesh: Any, slices: Processes = ALONE):
+    def __init__(self, processes: Processes, mesh: Any):
         from glassformer.training import sharding
 
         self._mesh, self._sharding = mesh, sharding
         self._model: Transformer | None = None
         group = mesh["replicate", "shard"]._flatten("readers").get_group()
-        super().__init__(Processes(*sharding.readers(mesh), group), slices=slices)
+        super().__init__(Processes(*sharding.readers(mesh), group))
         self.copies = ALONE  # the optimizer sees how its matrices are divided
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
@@ -127,13 +106,12 @@ class Divided(Division):
         self._sharding.divide(model, self._mesh)
         if late:
             self._sharding.materialize(model, seed, device)
-        super().place(model, seed, device)
         self._model = model
 
-    def rows(self, task: Task, step: int) -> Share:
+    def share(self, task: Task, step: int) -> Share:
         """See `Division`: as many in every process."""
-        own = super().rows(task, step)
-        missing = task.recipe.train.micro_batches // self.n_rows - len(own.batches)
+        own = super().share(task, step)
+        missing = task.recipe.train.micro_batches // self.readers.count - len(own.batches)
         if not missing:
             return own
         return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
@@ -170,12 +148,10 @@ UNDIVIDED = Division(ALONE)
 
 def division_of(processes: Processes, train: TrainConfig, device: torch.device) -> Division:
     """How a recipe divides its model among these processes."""
-    of, slices = train.distributed, ALONE
-    if of.context > 1:
-        slices = slices_of(device.type, processes.count, of.context, of.tensor)
+    of = train.distributed
     if of.shard * of.tensor == 1:
-        return Division(processes, of.deterministic, slices)
+        return Division(processes, of.deterministic)
     from glassformer.training.sharding import build_mesh
 
     mesh = build_mesh(device.type, processes.count, of.shard, of.tensor)
-    return Divided(processes, mesh, slices)
+    return Divided(processes, mesh)

@@ -56,9 +56,9 @@ class NotFiniteError(TrainingError):
         self.part = part
 
 
-def dropout_seed(seed: int, step: int, part: int, place: int = 0) -> int:
-    """The seed of all dropout in one part of one step, or in slice `place` of its positions."""
-    name = f"dropout:{seed}:{step}:{part}" + f":{place}" * (place > 0)
+def dropout_seed(seed: int, step: int, part: int) -> int:
+    """Return the seed of all dropout in one part of one step."""
+    name = f"dropout:{seed}:{step}:{part}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
 
 
@@ -121,7 +121,7 @@ class TrainingStep:
         device = self.optimizer.parameters[0].device
         batch = batch.to(device)
         assert batch.targets is not None
-        seed = dropout_seed(self.seed, step, number, self.division.slices.rank)
+        seed = dropout_seed(self.seed, step, number)
         drawn = drawn_by(seed, device, self.compiled)
         cast = torch.autocast(device.type, self.precision, self.precision != torch.float32)
         with cast, drawn:
@@ -137,7 +137,7 @@ def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[i
         raise TrainingError(
             f"Step {step} has no target to learn from; check the data with `glassformer data show`."
         )
-    return n_targets, n_elements, n_parts // division.slices.count
+    return n_targets, n_elements, n_parts
 
 
 def _check(losses: Sequence[float], norm: float, step: int, parameters: Sequence[Tensor]) -> None:
