@@ -1,6 +1,7 @@
 """Folders of published models as their users have them: opened, imported, exported, damaged."""
 
 import json
+import re
 import shutil
 import socket
 import threading
@@ -18,6 +19,7 @@ from torch.testing import assert_close
 import glassformer as gf
 import published_families as families
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.interop.families import FAMILIES
 from glassformer.interop.parity import _parity, compared
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
@@ -516,6 +518,45 @@ def test_a_matrix_that_is_said_to_be_shared_and_is_not_is_not_lost(folder, tmp_p
     save_file(tensors, place / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"holds the tensor encoder\.embed_tokens\.weight"):
         gf.load(place)
+
+
+TIED = (
+    "gpt2",
+    "llama-tied",
+    "gemma",
+    "bert-masked",
+    "roberta-masked",
+    "distilbert-masked",
+    "t5",
+    "bart",
+)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_a_head_is_what_the_tensors_hold(name, folder, tmp_path):
+    """Tied in config.json: the head alone, beside an equal embedding, and another than it."""
+    place = changed(folder(name), tmp_path / name)
+    tensors, whole = load_file(place / "model.safetensors"), gf.load(folder(name)).model
+    first = next(
+        one for one in tensors if re.search(r"(shared|wte|embed_tokens|word_embeddings)\.", one)
+    )
+    of = FAMILIES[json.loads((place / "config.json").read_text())["model_type"]]
+    head = next(own for own in of.tied if first.endswith(of.tied[own]) and "embed" not in own)
+    embedding = tensors.pop(first)
+
+    def stored(**given):
+        save_file({**tensors, **given}, place / "model.safetensors")
+        return gf.load(place).model
+
+    for given in ({head: embedding}, {head: embedding.clone(), first: embedding}):
+        model = stored(**given)
+        assert model.config.tied
+        for one, other in zip(model.parameters(), whole.parameters(), strict=True):
+            assert torch.equal(one, other)
+    model = stored(**{head: embedding + 1, first: embedding})
+    assert not model.config.tied
+    own = getattr(model.head, "unembed", model.head).weight
+    assert torch.equal(own.float(), embedding.float() + 1)
 
 
 def test_a_single_file_is_taken_before_an_index(folder, tmp_path):
