@@ -361,7 +361,7 @@ BAD = {
         "'label' and 'predicted_label' al",
     ),
     "bad.parquet": (b"PAR1", "is not a whole Parquet file"),
-    "array.json": (b"[]", "is read as text, which has no rows; give lines"),
+    "array.json": (b'{"a": 1}', "is not a JSON array but"),
     "ids.conllu": (b"x\ta\t_\t_\t_\t_\t_\t_\t_\t_\n", "has the id 'x', not a number"),
 }
 

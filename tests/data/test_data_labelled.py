@@ -245,7 +245,7 @@ BAD = {
     "null.jsonl": (
         '{"text": "a", "label": null}',
         {},
-        "has 'label' that is not a string but None; give a string, a num",
+        "has no class, or an empty one; fill it or remove the row",
     ),
     "nested.jsonl": (
         '{"text": "a", "label": [["x"]]}',

@@ -239,12 +239,48 @@ def test_running_text_of_a_table_is_its_text_column(tmp_path, format, mark):
         "one two",
         "three",
     ]
-    raw = data_config(
-        {"train.path": str(path)}
-    )  # a file that only happens to be a table is a text like any other
-    assert [document.text for document in read(resolve(raw.train.path), raw)] == [
+    auto = data_config({"train.path": str(path)})
+    assert len(list(read(resolve(auto.train.path), auto))) == 2
+    path.write_text(f"id{mark}story\n1{mark}one two\n", encoding="utf-8")
+    # a file that only happens to be a table is a text like any other, unless a setting names it
+    assert [document.text for document in read(resolve(auto.train.path), auto)] == [
         path.read_text(encoding="utf-8")
     ]
+    named = data_config({"train.path": str(path), "text_field": "story"})
+    assert [document.text for document in read(resolve(named.train.path), named)] == ["one two"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '[{"text": "a b"}, {"text": "c"}]',
+        '{"data": [{"text": "a b"},\n{"text": "c"}]}',
+        '{"text": "a b"}\n{"text": "c"}\n',
+    ],
+)
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
+def test_rows_of_json_are_read_whatever_holds_them(tmp_path, name, content):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    config = data_config({"train.path": str(tmp_path / name)})
+    assert [one.text for one in read(resolve(config.train.path), config)] == ["a b", "c"]
+
+
+@pytest.mark.parametrize("content", ['{"a": [1, 2]}', "{\n  'no': json\n}", '[{"story": "x"}]'])
+def test_json_without_texts_is_text_like_any_other(tmp_path, content):
+    (tmp_path / "t.json").write_text(content, encoding="utf-8")
+    config = data_config({"train.path": str(tmp_path / "t.json")})
+    assert [one.text for one in read(resolve(config.train.path), config)] == [content]
+
+
+@pytest.mark.parametrize("first", ["", "sep=;\n", '"sep=;"\n'])
+def test_semicolons_divide_cells_as_excel_writes_them(tmp_path, first):
+    (tmp_path / "t.csv").write_text(
+        f'{first}id;text\n1;"one; two"\n2;three, four\n', encoding="utf-8"
+    )
+    config = data_config({"train.path": str(tmp_path / "t.csv"), "text_field": "text"})
+    found = list(read(resolve(config.train.path), config))
+    assert [one.text for one in found] == ["one; two", "three, four"]
+    assert found[1].source.endswith(f"line {3 + bool(first)}")
 
 
 def test_running_text_of_a_table_without_the_column_names_those_that_exist(tmp_path):

@@ -222,7 +222,7 @@ def test_names_tell_classes_and_splits(tmp_path):
         ("table.csv", {}, r"table.csv, line 3 has no class"),
         ("table.csv", {"label_field": "x"}, r"has no column 'x'"),
         ("nameless.csv", {}, r"line 2 names no file in 'file_name'"),
-        ("rows.jsonl", {}, r"line 1 has 'label' that is not a string but None"),
+        ("rows.jsonl", {}, r"line 1 has no class, or an empty one"),
         (
             "rows.jsonl",
             {"file_field": "label", "label_field": "file_name"},

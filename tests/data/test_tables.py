@@ -99,6 +99,47 @@ def test_a_quote_that_never_closes_is_reported_where_it_opened(tmp_path, before)
         labels(tmp_path, content)
 
 
+def classes(tmp_path, rows, header="text,label\n"):
+    from glassformer.run import load
+    from small_runs import go
+    from small_tasks import class_recipe
+
+    (tmp_path / "c.csv").write_text(header + "".join(rows))
+    made = class_recipe(tmp_path, data={"train.path": str(tmp_path / "c.csv")}, train={"steps": 1})
+    go(made, tmp_path / "run")
+    return load(tmp_path / "run").model.config.classes
+
+
+@pytest.mark.parametrize("header", ["", "kind,message\n"])
+def test_classes_before_the_texts_are_known_by_their_values(tmp_path, header):
+    rows = [f"{('ham', 'spam')[i % 3 == 0]},a message of length {i}\n" for i in range(40)]
+    assert {"ham", "spam"} <= {*classes(tmp_path, rows, header)} <= {"ham", "spam", "kind"}
+
+
+def test_a_number_is_one_class_however_it_is_written(tmp_path):
+    rows = [f"word {i} here,{('0', '0.0', '1', '1.00')[i % 4]}\n" for i in range(40)]
+    assert {*classes(tmp_path, rows)} == {"0", "1"}
+
+
+@pytest.mark.parametrize("missing", ["", "nan", "NaN", "null"])
+def test_a_missing_label_is_named_by_its_line(tmp_path, missing):
+    rows = [f"word {i} here,{missing if i == 7 else i % 2}\n" for i in range(40)]
+    with pytest.raises(DataError, match=r"line 9 has no class"):
+        classes(tmp_path, rows)
+
+
+def test_decimals_are_no_classes(tmp_path):
+    rows = [f"word {i} here,{i % 6 / 2}\n" for i in range(40)]
+    with pytest.raises(DataError, match=r"6 numbers with decimals .* only a regression predicts"):
+        classes(tmp_path, rows)
+
+
+def test_a_column_of_texts_is_no_column_of_classes(tmp_path):
+    rows = [f"the text {i} here,a text {i if i > 4 else 0}\n" for i in range(40)]
+    with pytest.raises(DataError, match=r"3\d different classes"):
+        classes(tmp_path, rows, "number,words\n")
+
+
 def test_numbers_of_rows_are_no_classes(tmp_path):
     from small_runs import go
     from small_tasks import class_recipe
@@ -108,7 +149,7 @@ def test_numbers_of_rows_are_no_classes(tmp_path):
     )
     data = {"train.path": str(tmp_path / "c.csv"), "label_field": "id"}
     with pytest.raises(
-        DataError, match=r"each of the 27 training texts has a different class \('0', '1', '10',"
+        DataError, match=r"the 27 training texts have 27 different classes \('0', '1', '10',"
     ):
         go(class_recipe(tmp_path, data=data), tmp_path / "x")
     assert not (tmp_path / "x").exists()

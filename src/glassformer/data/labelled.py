@@ -39,8 +39,9 @@ class Labelled:
 def labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
-    Only an empty list in JSONL means that a text has no class. DataError: a text without a class or
-    a class without a text, a number without a name, empty files, another format.
+    An empty list, or with `label_separator` an empty cell, means that a text has no class.
+    DataError: a text without a class or a class without a text, a number without a name, empty
+    files, another format.
     """
     rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
     for split, (text, pair, labels, where) in rows:

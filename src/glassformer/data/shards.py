@@ -233,12 +233,13 @@ def _spans(source: Source, config: DataConfig, size: int, in_pieces: bool) -> It
     """A source cut into spans of about `size` bytes, or the whole source where it is not cut."""
     kind, begin = source.format(config), 0
     bytewise = codecs.lookup(config.encoding).name in BYTEWISE
+    lines = kind == "jsonl" and source.suffix != ".json"  # which may be one array
     plain = source.archive is None and not source.path.lower().endswith(".gz")
-    if bytewise and plain and (kind == "jsonl" or (kind == "text" and in_pieces)):
+    if bytewise and plain and (lines or (kind == "text" and in_pieces)):
         with reading(source.path), open(source.path, "rb") as file:
             for at in range(size, total := source.size, size):
                 limit = min(at + size, total)
-                if (cut := _cut(file, at, limit, kind == "jsonl", config.encoding)) is not None:
+                if (cut := _cut(file, at, limit, lines, config.encoding)) is not None:
                     yield replace(source, begin=begin, end=cut)
                     begin = cut
     yield replace(source, begin=begin)

@@ -24,7 +24,7 @@ from glassformer.files import replacing
 
 STDIN = "-"
 FORMATS = {
-    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
     **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu", ".parquet": "parquet"},
 }
@@ -32,7 +32,6 @@ FORMATS = {
 TEXT_SUFFIXES = FORMATS.keys() | {
     *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".srt"),
     *(
-        ".json",
         ".yaml",
         ".yml",
         ".toml",

@@ -113,7 +113,7 @@ class InputTable:
                 return self._records()
             case "conllu" | "conll":
                 return self._sentences()
-            case "text" if self.source.suffix != ".json":
+            case "text":
                 read = lines(self.source, self.config)
                 return (Row([line], where, {"text": line}) for line, where in read)
         raise DataError(

@@ -46,6 +46,8 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
 }
 """Settings that go together, and the columns that they usually name: the default ones first."""
+SAMPLE, FEW_ROWS = 1000, 6
+"""Rows by which columns are told apart, and the fewest of them."""
 RUNNING = ("text", "sentence")
 """Columns of running text, which is cut at spaces where words are read."""
 TRANSLATION = "translation"
@@ -72,7 +74,7 @@ def with_usual_columns(
     columns = columns_of(first, own)
     found = _fitting([*_known(columns)], columns, settings)
     default = any(one.items() <= _DEFAULT.items() for one in found)
-    fields = {} if default else _only(found, first.path)
+    fields = {} if default else _only(found, first.path) or _class_first(first, own, settings)
     if not fields:
         return config, None
     listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
@@ -83,6 +85,26 @@ _DEFAULT = {
     name: field for names, rows in USUAL.items() for name, field in zip(names, rows[0], strict=True)
 } | {"text_field": "text"}
 """The default columns."""
+
+
+def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) -> Fields:
+    """Return the columns of a table whose classes stand before the texts, as AG News is published:
+    few short values that repeat, before longer ones that hardly do; empty: another table."""
+    if not {"text_field", "label_field"} <= {*settings} or source.format(config) not in (
+        "csv",
+        "tsv",
+    ):
+        return {}
+    rows = [cells for cells, _ in islice(cells_of(source, config), SAMPLE)]
+    if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
+        return {}
+    first, second = ([row[at].strip() for row in rows[1:]] for at in (0, 1))
+    repeats = len({*first}) <= len(first) / 3 and len({*second}) >= 2 * len({*first})
+    shorter = sum(map(len, first)) < sum(map(len, second)) / 2
+    if not (repeats and shorter):
+        return {}
+    pair = {"pair_field": "3"} if len(rows[0]) == 3 and "pair_field" in settings else {}
+    return {"text_field": "2", "label_field": "1", **pair}
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:

@@ -1,5 +1,6 @@
 """Classification: one class for each input, or any number of them (Note D)."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -27,7 +28,10 @@ from glassformer.tasks.shown import shown
 from glassformer.tasks.task import SHOWN, Sample
 
 FEW_IDS = 10
-"""Training inputs from which as many classes are certainly none."""
+"""Training inputs from which on nearly as many classes are certainly none."""
+MOST_DISTINCT = 0.8
+"""Classes for each training input that are still believed."""
+NUMBER = re.compile(r"[+-]?\d*\.?\d+")
 
 
 class Classification(LabelTask):
@@ -277,9 +281,14 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
             f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
             "least two classes"
         )
-    if len(counts) == counts.total() >= FEW_IDS:
-        few = ", ".join(map(repr, sorted(counts)[:3]))
+    few = ", ".join(map(repr, sorted(counts)[:3]))
+    if counts.total() >= FEW_IDS and len(counts) > MOST_DISTINCT * counts.total():
         raise DataError(
-            f"each of the {counts.total():,} training {noun}s has a different class ({few}, ...), "
-            "as row numbers would; set data.label_field to the classes"
+            f"the {counts.total():,} training {noun}s have {len(counts):,} different classes "
+            f"({few}, ...), as row numbers or texts would; set data.label_field to the classes"
+        )
+    if len(counts) > 2 and all(map(NUMBER.fullmatch, counts)) and any("." in one for one in counts):
+        raise DataError(
+            f"the classes are {len(counts):,} numbers with decimals ({few}, ...), which only a "
+            "regression predicts; write ranges of them as words, for example low and high"
         )

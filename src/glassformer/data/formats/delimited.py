@@ -1,6 +1,7 @@
 """Comma- and tab-separated tables: cells, and the columns of fields by header or number."""
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
@@ -13,6 +14,10 @@ from glassformer.errors import DataError, counted, suggest
 
 LONGEST_CELL = (1 << 31) - 1
 """Longest cell that the csv module allows on every platform."""
+
+
+EXCEL = re.compile(r"\ufeff?\"?sep=(.)\"?")
+"""A first line by which Excel is given the character between cells."""
 
 
 def is_default(config: DataConfig, setting: str) -> bool:
@@ -67,7 +72,11 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
     # the rest
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     texts = (f"{line}\n" for line, _ in lines(source, config))
-    head = list(islice(texts, 1))
+    head, begin = list(islice(texts, 1)), 1
+    if delimiter == "," and head and (found := EXCEL.fullmatch(head[0].strip())):
+        delimiter, head, begin = found[1], list(islice(texts, 1)), 2
+    elif delimiter == "," and head and "," not in head[0] and ";" in head[0]:
+        delimiter = ";"  # as Excel writes where numbers have decimal commas
     cells = head[0].split(delimiter) if head else []
     spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     table = csv.reader(
@@ -77,12 +86,12 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
         strict=True,
         skipinitialspace=spaced,
     )
-    begin = 1
+    skipped = begin - 1
     try:
         for row in table:
             if row:  # an empty line is no row
                 yield row, begin
-            begin = table.line_num + 1
+            begin = table.line_num + 1 + skipped
     except csv.Error as problem:
         unclosed = "unexpected end of data" in str(problem)
         lone = "new-line character" in str(problem)
@@ -91,6 +100,8 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
             if unclosed
             else "its lines end with CR alone; save it with LF"
             if lone
+            else 'a quote inside a cell; write it as "", also where a backslash stands before it'
+            if "expected after" in str(problem)
             else problem
         )
         raise DataError(

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from glassformer.cuts import pieces
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import texts
+from glassformer.data.formats.delimited import cells_of, is_default
+from glassformer.data.formats.lines import objects, texts
 from glassformer.data.formats.records import values
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
@@ -56,15 +57,28 @@ def refuse_empty(sources: Sequence[Source]) -> NoReturn:
     raise DataError(f"{name} empty; give text to read")
 
 
+def _has_rows(source: Source, config: DataConfig) -> bool:
+    """Return whether a table is read by rows: the settings say so, or it has the column of texts;
+    else it is text like any other."""
+    if config.format != "auto" or source.suffix not in (".csv", ".tsv", ".json"):
+        return True
+    if not is_default(config, "text_field"):
+        return True
+    try:
+        first = next(
+            objects(source, config) if source.suffix == ".json" else cells_of(source, config)
+        )
+    except (DataError, StopIteration):  # JSON of another form, or nothing
+        return False
+    return config.text_field in (first[0] if isinstance(first[0], dict | list) else ())
+
+
 def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
     match source.format(config):
         case "conllu" | "conll" | "slash":
             text = "".join(words_text(words) for words, _, _ in sentences(source, config))
             yield Document(text, source.path)
-        # a table is text like any other, unless the settings say otherwise
-        case "jsonl" | "parquet" | "csv" | "tsv" as kind if (
-            kind not in ("csv", "tsv") or config.format != "auto"
-        ):
+        case "jsonl" | "parquet" | "csv" | "tsv" if _has_rows(source, config):
             for (text,), where in values(source, config, ["text_field"], "a text and more"):
                 yield Document(text, where)
         case _:

@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from glassformer import headway
@@ -135,11 +136,18 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
 def objects(
     source: Source, config: DataConfig, made: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Iterator[tuple[Any, str]]:
-    """The JSON value of each line that is not blank, and its origin; `made`: of an object's pairs.
+    """Yield the JSON value of each line that is not blank, or of each row of an array (also of
+    {"data": [...]}), and its origin; `made`: of an object's pairs.
 
     DataError: invalid JSON.
     """
-    for line, where in lines(source, config):
+    read = lines(source, config)
+    first = next(((line, where) for line, where in read if line.strip()), None)
+    rows = _array(first[0], source, config, made) if first and not source.begin else None
+    if rows is not None:
+        yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
+        return
+    for line, where in chain([first] if first else [], read):
         if line.strip():
             try:
                 value = json.loads(line, object_pairs_hook=made)
@@ -148,6 +156,50 @@ def objects(
                     f"{where} is not JSON ({problem}); give one JSON object per line"
                 ) from None
             yield value, where
+
+
+def _array(
+    first: str, source: Source, config: DataConfig, made: Callable[..., Any] | None
+) -> list[Any] | None:
+    """Return the rows of a file that is one array, by its first line; None: its lines are rows.
+
+    DataError: a .json file that is neither.
+    """
+    whole, begin = source.suffix == ".json", first.lstrip("\ufeff \t")
+    alone = _parsed(first)
+    if not whole and (not begin.startswith(("[", "{")) or (alone and not _rows_in(alone))):
+        return None
+    with opened(source) as file:
+        text = decoded(file.read(), config.encoding, source.path)
+    try:
+        value = json.loads(text, object_pairs_hook=made)
+    except (ValueError, RecursionError) as problem:
+        if not whole or alone is not None:
+            return None
+        raise DataError(
+            f"{source.path} is not JSON ({problem}); set data.format=jsonl if each line is"
+        ) from None
+    rows: Any = value["data"] if isinstance(value, dict) and [*value] == ["data"] else value
+    if whole and not isinstance(rows, list):
+        raise DataError(
+            f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"
+        )
+    return rows if whole else _rows_in(rows)
+
+
+def _parsed(line: str) -> Any:
+    """Return the JSON value of a line; None: it is none by itself."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rows_in(value: Any) -> list[Any] | None:
+    """Return a list of objects; None: another value."""
+    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        return value
+    return None
 
 
 def found(record: Any, field: str, where: str, setting: str) -> Any:

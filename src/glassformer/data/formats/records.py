@@ -6,21 +6,23 @@
 A row of a table is an object, with fields by name if its first row names them, and by number.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.contents import opened
 from glassformer.data.formats.delimited import column_place, table
-from glassformer.data.formats.lines import checked_text, decoded, found, objects
+from glassformer.data.formats.lines import checked_text, found, objects
 from glassformer.data.formats.parquet import parquet_rows
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
 
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
+WHOLE = re.compile(r"([+-]?\d+)\.0+")
+"""A whole number as tables with missing cells write it: 1.0 is the class 1."""
+MISSING = ("", "nan", "NaN", "null")
+"""Labels that stand for none."""
 
 
 def records(
@@ -40,8 +42,6 @@ def records(
             return table(source, config, wanted, columns)
         case "parquet":
             return parquet_rows(source, wanted if columns else None)
-        case "text" if source.suffix == ".json" and config.format == "auto":
-            return _array(source, config)
         case kind:
             raise DataError(
                 f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, "
@@ -91,11 +91,13 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     DataError: another value, or an empty class.
     """
     listed = value if isinstance(value, list) else [value]
-    cells = [written(one, config.label_field, where) for one in listed]
+    cells = ["" if one is None else written(one, config.label_field, where) for one in listed]
     if config.label_separator is not None and not isinstance(value, list):
-        cells = cells[0].split(config.label_separator)
-    labels = tuple(cell.strip() for cell in cells)
-    if not all(labels):
+        cells = cells[0].split(config.label_separator) if cells[0].strip() else []
+    labels = tuple(
+        WHOLE.sub(r"\1", one) if WHOLE.fullmatch(one := cell.strip()) else one for cell in cells
+    )
+    if any(label in MISSING for label in labels):
         raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
     return labels
 
@@ -121,19 +123,3 @@ def filled(template: str, row: Any, where: str, setting: str) -> str:
     return FIELD.sub(
         lambda match: written(field_of(row, match[1], where, setting), match[1], where), template
     )
-
-
-def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
-    with opened(source) as file:
-        text = decoded(file.read(), config.encoding, source.path)
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise DataError(
-            f"{source.path} is not JSON ({problem}); set data.format=jsonl if each line is"
-        ) from None
-    if not isinstance(rows, list):
-        raise DataError(
-            f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"
-        )
-    yield from ((row, f"{source.path}, row {number}") for number, row in enumerate(rows, 1))
