@@ -39,6 +39,7 @@ class Picture:
     """The file on disk that holds it."""
     held: Source | np.ndarray = field(repr=False, compare=False)
     """A file, or a view of an array."""
+    levels: int = 1
 
     def pixels(self) -> np.ndarray:
         """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; DataError: see `decode`."""
@@ -56,7 +57,7 @@ def pictures(config: DataConfig) -> list[Picture]:
     """
     if not _in_arrays(config):
         return [
-            Picture(file.where, file.labels, file.split, file.file, file.source)
+            Picture(file.where, file.labels, file.split, file.file, file.source, file.levels)
             for file in labelled_files(config, SUFFIXES, "image")
         ]
     rows = {
