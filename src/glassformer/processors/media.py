@@ -200,7 +200,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             found[name] = MediaInputs(self, kept, rows)
         for name, own in found.items():
             if own.skipped and not own.records:
-                raise DataError(f"no {name} {self.noun} could be read, the first: {own.skipped[0]}")
+                part = "training" if name == "train" else name
+                raise DataError(f"no {part} {self.noun} could be read, the first: {own.skipped[0]}")
         self._learn(found)
         return found
 
