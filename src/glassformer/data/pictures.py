@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -25,7 +25,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 """Formats that Pillow may read; others are rare, and some run programs."""
 WIDE_SUFFIXES, WIDE_MODES = (".png", ".tif", ".tiff"), "IF"
-"""Of files and Pillow's modes that may have more than 8 bits."""
+"""Suffixes and modes of Pillow that may have more than 8 bits."""
 LARGEST = 1 << 26
 """Most pixels in one image."""
 Range = tuple[float, float]
@@ -88,9 +88,13 @@ def value_range(images: Iterable[Picture]) -> Range | None:
     found = list[Range]()
     for image in images:
         if isinstance(image.held, Source) and image.where.lower().endswith(WIDE_SUFFIXES):
-            with suppress(DataError), opened(image.held) as file, _read(file, image.where) as read:
-                if read.mode[0] in WIDE_MODES:
-                    found.append(_own_range(np.asarray(read), image.where))
+            with (
+                suppress(DataError),
+                opened(image.held) as file,
+                _image_of(file, image.where) as wide,
+            ):
+                if wide.mode[0] in WIDE_MODES:
+                    found.append(_own_range(np.asarray(wide), image.where))
     return (min(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
@@ -101,23 +105,23 @@ def decode(raw: bytes, where: str, values: Range | None = None) -> np.ndarray:
     than 8 bits are scaled from `values`, or from the image's own range. DataError: damaged, another
     format, more than 2**26 pixels (by the header, before allocation). Not thread-safe.
     """
-    with _read(io.BytesIO(raw), where) as image:
+    with _image_of(io.BytesIO(raw), where) as image:
         image.load()
         upright: Image.Image = image
         with suppress(Exception):  # an image with damaged EXIF data is not rotated
             upright = ImageOps.exif_transpose(image)
         if upright.mode[0] in WIDE_MODES:
-            return _scaled(np.asarray(upright), values, where)
+            return _levels(np.asarray(upright), values, where)
         return _pixels(upright)
 
 
 @contextmanager
-def _read(file: IO[bytes], where: str) -> Iterator[Image.Image]:
+def _image_of(file: io.BufferedIOBase, where: str) -> Iterator[Image.Image]:
     """Open an image; DataError as of `decode`, also for what its use raises."""
     with warnings.catch_warnings():  # of Pillow about unusual files
         warnings.simplefilter("ignore")
         try:
-            with Image.open(file, formats=FORMATS) as image:
+            with Image.open(cast(IO[bytes], file), formats=FORMATS) as image:
                 width, height = image.size
                 if not 0 < width * height <= LARGEST:
                     raise _too_large(where, f"{width:,} x {height:,} pixels")
@@ -151,7 +155,7 @@ def _own_range(values: np.ndarray, where: str) -> Range:
     return (-bound(-low) if low < 0 else 0.0, bound(high))
 
 
-def _scaled(array: np.ndarray, values: Range | None, where: str) -> np.ndarray:
+def _levels(array: np.ndarray, values: Range | None, where: str) -> np.ndarray:
     own = _own_range(array, where)
     low, high = values or own
     levels = np.floor((array.astype(np.float64) - low) * 256 / (high - low))

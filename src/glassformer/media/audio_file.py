@@ -1,4 +1,4 @@
-"""Audio files to samples: WAV as it is, WAV of A-law and µ-law, RF64, FLAC, Ogg (Vorbis, Opus), MP3
+"""Audio files to samples: WAV by NumPy, WAV of A-law and µ-law, RF64, FLAC, Ogg (Vorbis, Opus), MP3
 and AIFF by libsndfile, which the extra `audio` brings.
 
     bytes ── kind, by their beginning ──> whole? ── decoded, channels averaged ──> float32 [T], rate

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from glassformer.metrics.f1 import Counts, macro_f1, micro, table
 
 TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
-"""Tags that are certain by themselves; the others are if all tags of a set can be read."""
+"""Tags that are certain; other notations are if all tags of a set can be read."""
 LETTERS = {
     **{letter: letter for letter in "BIESLUMW"},
     **{word: word[0] for word in ("BEGIN", "INSIDE", "MIDDLE", "END", "LAST", "SINGLE", "UNIT")},
@@ -166,7 +166,7 @@ class SpanScore:
 
 
 class _Tag(NamedTuple):
-    """The letter as it is written, that of BIOES for it, and the kind."""
+    """The written letter, the letter of BIOES with its meaning, and the kind."""
 
     written: str
     letter: str

@@ -182,11 +182,11 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
             label = _fields(source, config)["label"]
             yield Row(source, (label,), source.path, _folder(source, 2) or "")
         return
-    depth = around = _shared(files, 0)
+    depth = around = _common_depth(files, 0)
     names = {folders[depth].lower() for folders in files.values() if len(folders) > depth}
     if len(names & SPLITS.keys()) > 1:
         if all(len(folders) > depth + 1 for folders in files.values()):
-            depth = _shared(files, depth + 1)
+            depth = _common_depth(files, depth + 1)
         elif names <= SPLITS.keys():
             raise DataError(
                 f"the only folders around {next(iter(files)).path} and the others are "
@@ -203,7 +203,7 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
         yield Row(source, (folders[depth],), source.path, split, len(folders) - depth)
 
 
-def _shared(files: dict[Source, Folders], depth: int) -> int:
+def _common_depth(files: dict[Source, Folders], depth: int) -> int:
     """The depth below the folders, from this one on, that are around all other folders."""
     while (
         len({folders[depth : depth + 1] for folders in files.values()}) == 1

@@ -1,7 +1,9 @@
 """Texts with spans of characters, as doccano, Label Studio and Prodigy write them, as tagged words.
 
-    {"text": "Ann left.", "label": [[0, 3, "PER"]]}                     doccano, also `entities`
+    {"text": "Ann left.", "label": [[0, 3, "PER"]]}     doccano, also `entities`
+
     {"data": {"text": ...}, "annotations": [{"result": [{"value": ...}]}]}     Label Studio
+
     {"text": ..., "label": [{"start": 0, "end": 3, "labels": ["PER"]}]}        its short form
 
 A text is cut at spaces, as where a model reads it, and also at the borders of its spans.
@@ -43,7 +45,9 @@ def span_sentence(record: Any, where: str) -> Tagged | None:
     spans = [_span(one) for one in listed]
     if None in spans:
         return None
-    return _tagged(text, sorted(_placed(one, text, where) for one in spans if one), where)
+    return _words_and_tags(
+        text, sorted(_in_characters(one, text, where) for one in spans if one), where
+    )
 
 
 def _of_label_studio(data: Any, annotations: list[Any], where: str) -> tuple[Any, list[Any]]:
@@ -62,7 +66,7 @@ def _of_label_studio(data: Any, annotations: list[Any], where: str) -> tuple[Any
 
 
 def _span(value: Any) -> _Span | None:
-    """A span as it is written; None: this is none."""
+    """The span in a value; None: there is none."""
     match value:
         case [int(start), int(end), str(kind)]:
             return _Span(start, end, kind, None)
@@ -77,7 +81,7 @@ def _span(value: Any) -> _Span | None:
     return None
 
 
-def _placed(span: _Span, text: str, where: str) -> _Span:
+def _in_characters(span: _Span, text: str, where: str) -> _Span:
     """The span in characters; JavaScript counts those beyond 16 bits as two."""
     n = None if span.text is None else len(span.text)
     if n is not None and (text[span.start : span.end], span.end - span.start) != (span.text, n):
@@ -99,7 +103,7 @@ def _placed(span: _Span, text: str, where: str) -> _Span:
     return span._replace(text=None)
 
 
-def _tagged(text: str, spans: list[_Span], where: str) -> Tagged:
+def _words_and_tags(text: str, spans: list[_Span], where: str) -> Tagged:
     words, tags, at = list[str](), list[str](), 0
     for span in [*spans, _Span(len(text), len(text), "", None)]:
         if span.start < at:
