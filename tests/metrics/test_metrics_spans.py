@@ -91,8 +91,9 @@ def test_a_scheme_is_read_in_every_notation(chunks, name, notation, lower):
     assert invalid_count([tags], SCHEMES[name]) == 0
 
 
-@pytest.mark.parametrize("strange", ["HB-ADR", "X-ADR", "ADR-X"])
+@pytest.mark.parametrize("strange", ["HB-ADR", "X_ADR", "ADR-X"])
 def test_letters_of_no_scheme_among_span_tags_are_named(strange):
+    assert unknown_letters({"ADR_B", "ADR_I", "O", strange}) == [strange]
     assert unknown_letters({"B-ADR", "I-ADR", "O", strange}) == [strange]
     assert unknown_letters({"B-ADR", "I-LOC", "O", "0", strange, "NOUN"}) == []
 
@@ -134,7 +135,9 @@ def test_the_scheme_is_found_although_some_tags_are_wrong(chunks, name, wrong):
         (["FIRST_NAME", "LAST_NAME", "O"], None),
         (["START_DATE", "END_DATE", "O"], None),
         (["N-S", "N-M", "V-S", "O"], None),
-        (["NOUN_I", "NOUN_B", "VERB"], None),
+        (["NOUN_I", "VERB"], None),
+        (["[PAD]", "B_X", "I_X", "O"], "IOB2"),
+        (["B", "I", "N", "V", "A", "P", "D"], None),
         (["O", "O"], None),
         (["", "-"], None),
         ([], None),

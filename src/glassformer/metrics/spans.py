@@ -14,7 +14,7 @@ and `START-PER`. The schemes differ in when a letter other than I is used:
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -83,7 +83,9 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
     tags = {tag for pair in pairs for tag in pair} - {"O"}
     certain = [tag for tag in tags if TAG.fullmatch(tag)]
     most = any(tag[1:] or tag in "BI" for tag in certain) and 2 * len(certain) > len(tags) - 1
-    every = all(map(_understood, tags)) and any(_read(tag).written in "BI" for tag in tags)
+    read = sum(map(_understood, tags))
+    every = read == len(tags) and any(_read(tag).written in "BI" for tag in tags)
+    every = every or (2 * read > len(tags) and bool(_marked_kinds(tags)))
     if not (most or every):
         return None
     return min(SCHEMES.values(), key=lambda scheme: _broken(pairs, scheme))
@@ -91,13 +93,23 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
 
 def unknown_letters(tags: Iterable[str]) -> list[str]:
     """Tags of another scheme among span tags: their kind is marked, but not by a known letter."""
-    marked = {kind for tag in tags if tag[:2] == "B-" and (kind := _read(tag).kind)}
-    more = {_read(tag).kind for tag in tags if TAG.fullmatch(tag) and tag[:2] != "B-"} & marked
+    tags = [*tags]
+    marked, cut = _marked_kinds(tags), re.compile("[-_:./|]")
     return sorted(
         tag
         for tag in tags
-        if not _understood(tag) and more & {tag.partition("-")[2], tag.rpartition("-")[0]}
+        if not _understood(tag)
+        and any({tag[: one.start()], tag[one.end() :]} & marked for one in cut.finditer(tag))
     )
+
+
+def _marked_kinds(tags: Iterable[str]) -> set[str]:
+    """Kinds with B or I and another letter."""
+    letters = defaultdict[str, set[str]](set)
+    for tag in tags:
+        if (read := _read(tag)).kind is not None:
+            letters[read.kind].add(read.written)
+    return {kind for kind, own in letters.items() if len(own) > 1 and own & {"B", "I"}}
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
