@@ -111,6 +111,11 @@ def test_all_images_of_a_data_set_have_one_range(tmp_path):
     assert whole == (0, 4095)
     assert [int(one.pixels(whole).max()) for one in found[:4]] == [100 // 16, 250, 56, 77]
     assert value_range(found[3:]) is None, "eight bits have the range of theirs"
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cells = [(tmp_path / "a/1.png").read_bytes(), (tmp_path / "b/1.png").read_bytes()]
+    pq.write_table(pa.table({"file_name": cells, "label": ["a", "b"]}), tmp_path / "x.parquet")
+    table = {"train.path": str(tmp_path / "x.parquet"), "validation.fraction": 0.0}
+    assert value_range(pictures(data_config(table))) == (0, 1023)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])

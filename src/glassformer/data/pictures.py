@@ -87,14 +87,14 @@ def value_range(images: Iterable[Picture]) -> Range | None:
     """
     found = list[Range]()
     for image in images:
-        if isinstance(image.held, Source) and image.where.lower().endswith(WIDE_SUFFIXES):
-            with (
-                suppress(DataError),
-                opened(image.held) as file,
-                _image_of(file, image.where) as wide,
-            ):
-                if wide.mode[0] in WIDE_MODES:
-                    found.append(_own_range(np.asarray(wide), image.where))
+        source = image.held
+        if not isinstance(source, Source):
+            continue
+        if source.row is None and not image.where.lower().endswith(WIDE_SUFFIXES):
+            continue
+        with suppress(DataError), opened(source) as file, _image_of(file, image.where) as wide:
+            if wide.mode[0] in WIDE_MODES:
+                found.append(_own_range(np.asarray(wide), image.where))
     return (min(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
