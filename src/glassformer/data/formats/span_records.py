@@ -1,10 +1,7 @@
 """Texts with spans of characters, as doccano, Label Studio and Prodigy write them, as tagged words.
 
-    {"text": "Ann left.", "label": [[0, 3, "PER"]]}     doccano, also `entities`
-
-    {"data": {"text": ...}, "annotations": [{"result": [{"value": ...}]}]}     Label Studio
-
-    {"text": ..., "label": [{"start": 0, "end": 3, "labels": ["PER"]}]}        its short form
+doccano writes `{"text": "Ann left.", "label": [[0, 3, "PER"]]}`, or objects in `entities`. Label
+Studio has `value` objects in the `result` of `annotations`, or in `label` of its short form.
 
 A text is cut at spaces, as where a model reads it, and also at the borders of its spans.
 """
