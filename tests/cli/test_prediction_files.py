@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from small_runs import go
+from small_tasks import tag_recipe
+
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -191,6 +194,18 @@ def test_conllu_changes_in_one_column_alone(cli, tagger, tmp_path):
             cells[3] = next(tags)
         expected.append("\t".join(cells))
     assert (tmp_path / "out.conllu").read_text() == "\n".join(expected)
+
+
+def test_numbers_of_other_columns_are_none_of_conllu(cli, tmp_path):
+    (tmp_path / "s.iob2").write_text("1\tAnn\tB-X\t-\n2\tsaw\tO\t-\n\n" * 8)
+    data = {"train.path": str(tmp_path / "s.iob2"), "format": "conll"}
+    go(tag_recipe(tmp_path, data=data, train={"steps": 1}), tmp_path / "run")
+    (tmp_path / "in.conllu").write_text("1\tAnn\tann\tPROPN" + "\t_" * 6 + "\n\n")
+    out = tmp_path / "out.conllu"
+    assert cli("tag", tmp_path / "run", "--in", tmp_path / "in.conllu", "--out", out).code == 0
+    cells = out.read_text().split("\t")
+    assert cells[:3] == ["1", "Ann", "ann"]
+    assert cells[3] in ("B-X", "O")
 
 
 def test_a_column_file_of_words_alone_gets_one_more_column(cli, tagger, tmp_path):

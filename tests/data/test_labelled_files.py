@@ -95,13 +95,46 @@ def test_classes_may_be_called_like_splits_inside_a_split(tmp_path):
 
 
 def test_files_of_their_own_for_a_split(tmp_path):
-    write(tmp_path, {"one/train/a/1.png": b"", "two/train/b/2.png": b"", "two/b/3.png": b""})
+    write(tmp_path, {"one/train/a/1.png": b"", "two/train/b/2.png": b"", "two/train/c/3.png": b""})
     files = read(tmp_path, "one", test_path="two", validation_fraction=0.0)
     assert told(tmp_path, files) == [
         ("one/train/a/1.png", "a", "train"),
-        ("two/b/3.png", "b", "test"),
         ("two/train/b/2.png", "b", "test"),
+        ("two/train/c/3.png", "c", "test"),
     ]
+
+
+@pytest.mark.parametrize("above", ["", "wrapped/", "deep/down/"])
+@pytest.mark.parametrize("splits", [("",), ("train/", "test/"), ("Training/", "val/", "extra/")])
+@pytest.mark.parametrize("packed", ["folder", "zip", "glob"])
+def test_the_first_folder_names_the_class_whatever_is_below_it(tmp_path, above, splits, packed):
+    files = {
+        f"{above}{split}{label}/{below}{i}.png": b""
+        for split in splits
+        for label in ("dog", "cat")
+        for below in ("", "batch1/", "batch2/raw/")
+        for i in range(2)
+    }
+    named = {"folder": "x", "zip": "x.zip", "glob": "x/**/*.png"}[packed]
+    (pack if packed == "zip" else write)(tmp_path / named.partition("/")[0], files)
+    found = read(tmp_path, named)
+    for where, label, split in told(tmp_path, found):
+        first, _, rest = where.partition("/")[2].removeprefix(above).partition("/")
+        own = {"train": "train", "val": "validation", "test": "test"}.get(first.lower(), "train")
+        assert (label, split) == (rest.split("/")[0] if splits[0] else first, own)
+    assert len(found) == len(files)
+    assert {file.levels for file in found} == {1, 2, 3}
+
+
+def test_folders_of_splits_without_classes_and_files_beside_classes_are_refused(tmp_path):
+    write(tmp_path, {"x/train/dog/1.png": b"", "x/train/cat/1.png": b"", "x/test/3.png": b""})
+    write(tmp_path, {"y/dog/1.png": b"", "y/2.png": b""})
+    with pytest.raises(DataError, match="test, train, which are splits, not classes"):
+        read(tmp_path, "x")
+    with pytest.raises(DataError, match=r"y/2.png lies in no folder"):
+        read(tmp_path, "y")
+    listed = read(tmp_path, ["x/train/dog", "x/train/cat"])
+    assert {file.labels for file in listed} == {("dog",), ("cat",)}
 
 
 TABLES = {

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from glassformer.data.pictures import LARGEST, decode, pictures
+from glassformer.data.pictures import LARGEST, SIXTEEN_BITS, decode, pictures, value_range
 from glassformer.errors import ConfigError, DataError
 from small_runs import data_config
 
@@ -64,11 +64,58 @@ def test_black_and_white():
     )
 
 
-def test_the_upper_eight_bits_of_sixteen():
-    wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+@pytest.mark.parametrize("bits", [8, 9, 12, 16])
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_more_than_eight_bits_are_the_upper_eight_of_those_in_use(bits, kind):
+    wide = np.arange(1 << bits).astype(np.uint16).reshape(16, -1)
+    raw = saved(Image.fromarray(wide), kind)
+    levels = (wide >> (bits - 8)).astype("u1")[..., None]
+    np.testing.assert_array_equal(decode(raw, "x"), levels)
     np.testing.assert_array_equal(
-        decode(saved(Image.fromarray(wide)), "x"), (wide // 256).astype("u1")[..., None]
+        decode(raw, "x", SIXTEEN_BITS), (wide >> 8).astype("u1")[..., None]
     )
+
+
+def test_numbers_of_other_types_keep_their_range_also_below_nothing():
+    steps = np.arange(256).reshape(16, 16)
+    for values in (
+        (steps / 256).astype("f4"),
+        (steps / 4).astype("f4"),
+        (steps * 2 - 255).astype("i4"),
+        steps.astype("i4"),
+        (steps * 257).astype(">u2"),
+    ):
+        image = (
+            Image.fromarray(values)
+            if values.dtype != ">u2"
+            else Image.frombytes("I;16B", (16, 16), values.tobytes())
+        )
+        pixels = decode(saved(image, "TIFF"), "x")[..., 0]
+        assert len(np.unique(pixels)) >= 255
+        assert (np.diff(pixels.ravel().astype(int)) >= 0).all()
+        assert pixels.min() <= 1
+        assert pixels.max() >= 254
+    with pytest.raises(DataError, match="x has values that are infinite or no numbers"):
+        decode(saved(Image.fromarray(np.full((2, 2), np.nan, "f4")), "TIFF"), "x")
+
+
+def test_all_images_of_a_data_set_have_one_range(tmp_path):
+    for name, top in (("a/1.png", 100), ("a/2.tif", 4000), ("b/1.png", 900)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        image = Image.fromarray(np.full((2, 2), top, np.uint16))
+        (tmp_path / name).write_bytes(saved(image, "TIFF" if "tif" in name else "PNG"))
+    (tmp_path / "b/2.png").write_bytes(saved(Image.fromarray(np.full((2, 2), 77, np.uint8))))
+    (tmp_path / "b/3.png").write_bytes(b"no image")
+    found = pictures(data_config({"train.path": str(tmp_path), "validation.fraction": 0.0}))
+    whole = value_range(found)
+    assert whole == (0, 4095)
+    assert [int(one.pixels(whole).max()) for one in found[:4]] == [100 // 16, 250, 56, 77]
+    assert value_range(found[3:]) is None, "eight bits have the range of theirs"
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cells = [(tmp_path / "a/1.png").read_bytes(), (tmp_path / "b/1.png").read_bytes()]
+    pq.write_table(pa.table({"file_name": cells, "label": ["a", "b"]}), tmp_path / "x.parquet")
+    table = {"train.path": str(tmp_path / "x.parquet"), "validation.fraction": 0.0}
+    assert value_range(pictures(data_config(table))) == (0, 1023)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])

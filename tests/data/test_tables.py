@@ -137,7 +137,7 @@ def test_decimals_are_no_classes(tmp_path):
 def test_a_column_of_texts_is_no_column_of_classes(tmp_path):
     rows = [f"the text {i} here,a text {i if i > 4 else 0}\n" for i in range(40)]
     with pytest.raises(DataError, match=r"3\d different classes"):
-        classes(tmp_path, rows, "number,words\n")
+        classes(tmp_path, rows)
 
 
 def test_numbers_of_rows_are_no_classes(tmp_path):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.data.config import DataConfig
+from glassformer.data.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.errors import DataError
 from glassformer.recipe.recipe import Recipe, read_yaml
@@ -161,3 +163,61 @@ def test_images_in_the_cells_of_a_folder_of_tables(tmp_path):
         for run in ("run", "plain")
     ]
     assert of[0] == of[1]
+
+
+def column_file(path: Path, order: tuple[str, ...], rows: int = 8, **cells) -> DataConfig:
+    """Sentences of three words with token numbers, comments and annotators."""
+    held = {"number": "123", "tag": ["O", "B-LOC", "I-LOC"], "note": "-?-", "who": "aaa"} | cells
+    lines = [f"# sent_id = {path.name}"]
+    for n in range(rows):
+        for i in range(3):
+            own = {name: of[i] for name, of in held.items()} | {"word": f"w{n}{i}"}
+            lines.append("\t".join(own[name] for name in order))
+        lines.append("")
+    path.write_text("\n".join(lines))
+    return data_config({"train.path": str(path), "validation.fraction": 0.0})
+
+
+LAYOUTS = [
+    ("number", "word", "tag", "note", "who"),
+    ("number", "word", "tag", "note"),
+    ("word", "tag", "note", "who"),
+    ("word", "note", "who", "tag"),
+    ("word", "number", "tag", "number"),
+]
+
+
+@pytest.mark.parametrize("order", LAYOUTS)
+@pytest.mark.parametrize("tags", [["O", "B-X", "I-X"], ["B_X", "M_X", "E_X"], ["X-B", "X-I", "O"]])
+def test_tags_are_found_by_their_values_wherever_they_stand(tmp_path, order, tags):
+    config = column_file(tmp_path / "x.iob2", order, tag=tags)
+    found, sentence = with_usual_columns(config, WORDS)
+    (first, *_) = tagged(found)
+    assert first.words == ("w00", "w01", "w02")
+    assert first.tags == tuple(tags)
+    usual = order[0] == "word" and order[-1] == "tag"
+    assert (found == config) == usual == (sentence is None)
+    assert (
+        sentence is None or f"{order.index('tag') + 1} such as {max(tags, key=len)!r}" in sentence
+    )
+
+
+def test_a_set_column_of_tags_is_kept_and_token_numbers_are_no_words(tmp_path):
+    config = column_file(tmp_path / "x.conll", LAYOUTS[0])
+    config = config.model_copy(update={"tag_field": "3"})
+    found, _ = with_usual_columns(config, WORDS)
+    assert (found.word_field, found.tag_field) == ("2", "3")
+    both = config.model_copy(update={"word_field": "5"})
+    assert with_usual_columns(both, WORDS) == (both, None)
+
+
+def test_two_columns_of_tags_are_named_and_a_file_without_any_is_refused(tmp_path):
+    order = ("word", "fine", "tag")
+    pos = {"fine": ["NN", "VB", "JJ"], "tag": ["N", "V", "A"]}
+    config = column_file(tmp_path / "x.conll", order, **pos)
+    found, sentence = with_usual_columns(config, WORDS)
+    assert found == config
+    assert "1 such as 'w00', 2 such as 'NN', 3 such as 'N'); data.word_field" in str(sentence)
+    config = column_file(tmp_path / "y.conll", ("word", "who", "who"))
+    with pytest.raises(DataError, match=r"y.conll has the values of tags \(1 such as 'w00', 2"):
+        with_usual_columns(config, WORDS)

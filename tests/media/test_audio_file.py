@@ -29,6 +29,9 @@ FORMATS = {
     "aiff8": ("AIFF", "PCM_U8"),
     "aiff float": ("AIFF", "FLOAT"),
     "aiff ulaw": ("AIFF", "ULAW"),
+    "wav ulaw": ("WAV", "ULAW"),
+    "wav alaw": ("WAVEX", "ALAW"),
+    "rf64": ("RF64", "PCM_16"),
 }
 LOSSLESS = {"flac16": 2.0**-15, "flac24": 2.0**-22, "aiff16": 2.0**-15, "aiff float": 1e-7}
 every = pytest.mark.parametrize("name", FORMATS)
@@ -240,7 +243,7 @@ OTHERS = {
     "nothing": (b"", "is empty"),
     "text": (b"hello, world", "not an audio file, it begins with b'hello, world'; give WAV, FLAC"),
     "MP4": (b"\0\0\0\x20ftypM4A " + bytes(99), "of the kind MP4"),
-    "RF64": (b"RF64" + bytes(99), "of the kind RF64"),
+    "RF64 alone": (b"RF64" + bytes(99), "not an audio file"),
     "WebM": (b"\x1a\x45\xdf\xa3" + bytes(99), "of the kind Matroska"),
     "a tag alone": (b"ID3\4\0\0\0\0\0\0" + bytes(99), "no MP3 frame behind its ID3 tag"),
     "a chain": (OGG + OGG, "several streams, one after another"),
@@ -293,7 +296,8 @@ def test_without_soundfile_one_sentence_names_the_file_its_format_and_the_extra(
         read_audio(WHOLE[name], "a/sound.x")
     message, kind = str(caught.value), FORMATS[name][0]
     assert message.startswith("a/sound.x is a")
-    assert f" {'Ogg' if kind == 'OGG' else kind} file" in message
+    named = {"OGG": "Ogg", "WAVEX": "WAV", "RF64": "WAV"}.get(kind, kind)
+    assert f" {named} file" in message
     assert "pip install 'glassformer[audio]'" in message
     assert read_audio(write_wav(sound(), RATE), "x")[1] == RATE
 

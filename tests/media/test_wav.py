@@ -213,7 +213,7 @@ LIES = {
     "a rate of 4 GHz": (wav(b"abcd", rate=2**32 - 1), "4294967295 samples"),
     "12 bits": (wav(b"abcd", bits=12, frame=2), "12 bits"),
     "floats of 16 bits": (wav(b"abcd", kind=FLOAT), "16 bits"),
-    "µ-law": (wav(b"abcd", kind=7, bits=8), "µ-law"),
+    "ADPCM": (wav(b"abcd", kind=2, bits=8), "ADPCM"),
     "a kind of its own": (wav(b"abcd", kind=999), "unknown kind"),
     "no numbers": (
         wav(np.array([0, np.nan, np.inf], "<f4").tobytes(), kind=FLOAT, bits=32),

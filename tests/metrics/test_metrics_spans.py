@@ -12,10 +12,13 @@ from glassformer.metrics.spans import (
     invalid_count,
     scheme_of,
     spans,
+    unknown_letters,
 )
 
+NOTATIONS = ("{0}-{1}", "{0}_{1}", "{1}-{0}", "{1}_{0}", "{0}:{1}", "{1}.{0}")
 KINDS = ("PER", "LOC", "new-york", "_")
-MEANS = {"L": "E", "U": "S"}
+MEANS = {"L": "E", "U": "S", "M": "I", "W": "S"}
+OTHERS = {"BILOU": {"E": "L", "S": "U"}, "BMES": {"I": "M"}, "BMEWO": {"I": "M", "S": "W"}}
 anything = st.lists(
     st.sampled_from(
         ["O", *"BIESLU", "B-", *(f"{letter}-{kind}" for letter in "BIESLU" for kind in KINDS)]
@@ -43,10 +46,9 @@ def written(chunks, scheme):
             letters[0] = "B"
         if scheme == "IOE2" or (scheme == "IOE1" and followed):
             letters[-1] = "E"
-        if scheme in ("BIOES", "BILOU"):
+        if scheme in ("BIOES", "BILOU", "BMES", "BMEWO"):
             letters = ["S"] if length == 1 else ["B", *"I" * (length - 2), "E"]
-        if scheme == "BILOU":
-            letters = [{"E": "L", "S": "U"}.get(letter, letter) for letter in letters]
+        letters = [OTHERS.get(scheme, {}).get(letter, letter) for letter in letters]
         tags += ["O"] * gap + [f"{letter}-{kind}" for letter in letters]
         last = kind
     return tags
@@ -77,6 +79,25 @@ def test_what_a_scheme_writes_is_read_back_and_breaks_no_rule(chunks, name):
         )
 
 
+@given(lengths, st.sampled_from(list(SCHEMES)), st.sampled_from(NOTATIONS), st.booleans())
+def test_a_scheme_is_read_in_every_notation(chunks, name, notation, lower):
+    chunks = [("LOC", 3, 0), ("_", 1, 1), *chunks]
+    plain_tags = written(chunks, name)
+    tags = [t if t == "O" else notation.format(t[0], t[2:]) for t in plain_tags]
+    tags = [tag.lower() for tag in tags] if lower else tags
+    expected = [Span(kind.lower() if lower else kind, *at) for kind, *at in meant(chunks)]
+    assert spans(tags) == expected
+    assert scheme_of([tags]) == scheme_of([plain_tags])
+    assert invalid_count([tags], SCHEMES[name]) == 0
+
+
+@pytest.mark.parametrize("strange", ["HB-ADR", "X_ADR", "ADR-X"])
+def test_letters_of_no_scheme_among_span_tags_are_named(strange):
+    assert unknown_letters({"ADR_B", "ADR_I", "O", strange}) == [strange]
+    assert unknown_letters({"B-ADR", "I-ADR", "O", strange}) == [strange]
+    assert unknown_letters({"B-ADR", "I-LOC", "O", "0", strange, "NOUN"}) == []
+
+
 @given(lengths, st.sampled_from(list(SCHEMES)), st.integers(0, 3))
 def test_the_scheme_is_found_although_some_tags_are_wrong(chunks, name, wrong):
     # enough of every letter that no other scheme explains it: longer and lone spans, and equal
@@ -104,7 +125,19 @@ def test_the_scheme_is_found_although_some_tags_are_wrong(chunks, name, wrong):
         (["NOUN", "VERB", "PUNCT", "INTJ", "SYM", "X"], None),
         (["IN", "LS", "UH", "-LRB-", "PRP$", "BES", "SINV"], None),
         (["S", "V", "O"], None),
-        (["b-x", "B_PER", "PER-B", "O"], None),
+        (["b-x", "B_PER", "PER-B", "O"], "IOB2"),
+        (["B", "M", "E", "S"], "BMES"),
+        (["B", "M", "M", "E", "W"], "BMEWO"),
+        (["B-X", "M-X", "E-X", "O", "S-X"], "BMES"),
+        (["B-X", "M-X", "E-X", "W-X", "O"], "BMEWO"),
+        (["START-X", "INSIDE-X", "END-X", "OUTSIDE"], "BIOES"),
+        (["LAST_NAME-B", "LAST_NAME-I", "O"], "IOB2"),
+        (["FIRST_NAME", "LAST_NAME", "O"], None),
+        (["START_DATE", "END_DATE", "O"], None),
+        (["N-S", "N-M", "V-S", "O"], None),
+        (["NOUN_I", "VERB"], None),
+        (["[PAD]", "B_X", "I_X", "O"], "IOB2"),
+        (["B", "I", "N", "V", "A", "P", "D"], None),
         (["O", "O"], None),
         (["", "-"], None),
         ([], None),

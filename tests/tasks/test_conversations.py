@@ -137,6 +137,18 @@ def test_what_does_not_fit_is_left_out_and_counted(tmp_path):
         pass
 
 
+def test_a_split_without_an_answer_that_fits_has_no_scores(tmp_path):
+    long = {"role": "user", "content": "hot " * 40}
+    path = written(tmp_path / "d.jsonl", [{"messages": TALK}] * 3)
+    other = written(tmp_path / "t.jsonl", [{"messages": [long, TALK[2]]}])
+    changes = {"model.max_length": 17, "data.validation.fraction": 0, "data.test.path": str(other)}
+    with (
+        temporary_task(recipe(path, **changes)) as task,
+        pytest.raises(DataError, match="no test conversation is left of 1 row: none can be read"),
+    ):
+        task.split("test")
+
+
 def test_data_show_tells_who_says_each_token(talker, cli):
     row = cli("data", "show", talker, "--rows", "1", "--json").json
     assert {*row["roles"]} >= {"template", "user", "assistant"}

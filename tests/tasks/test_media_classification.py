@@ -332,6 +332,32 @@ def test_or_is_left_out_and_counted(tmp_path):
     assert "7 training images, 28 patches, " in said
 
 
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_split_of_which_nothing_can_be_read_is_refused(tmp_path, split):
+    for side in ("left", "right"):
+        (tmp_path / "bad" / side).mkdir(parents=True)
+        (tmp_path / "bad" / side / "1.png").write_bytes(b"no image")
+    data = {f"{split}.path": str(tmp_path / "bad"), "bad_files": "skip"}
+    made = picture_recipe(tmp_path, data=data)
+    with pytest.raises(DataError, match=rf"no {split} image could be read, the first: .*1\.png"):
+        go(made, tmp_path / "x")
+
+
+def test_twelve_bits_have_the_range_of_all_training_images(tmp_path):
+    draw = np.random.default_rng(0)
+    for i in range(16):
+        wide = draw.integers(0, 500 if i > 8 else 4096, (8, 8)).astype(np.uint16)
+        file = tmp_path / "scans" / "ab"[i % 2] / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(wide).save(file)
+    go(picture_recipe(tmp_path, data={"train.path": str(tmp_path / "scans")}), tmp_path / "run")
+    reader = gf.load(tmp_path / "run").processor
+    assert reader.reader.config.value_range == (0, 4095)
+    expected = (np.asarray(Image.open(file)) >> 4)[..., None]
+    np.testing.assert_array_equal(reader.decode(str(file)), expected)
+    np.testing.assert_array_equal(reader.from_file(file.read_bytes()), expected)
+
+
 def test_what_is_left_must_be_enough(tmp_path):
     path = picture_folder(tmp_path, 8)
     for file in (Path(path) / "left").iterdir():

@@ -230,6 +230,15 @@ def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
     )
 
 
+def test_middles_of_another_letter_are_no_gaps(tmp_path):
+    (tmp_path / "s.txt").write_text("a/B-X b/M-X c/M-X d/E-X e/S-X f/O\n" * 8)
+    made = tag_recipe(tmp_path, data={"train.path": str(tmp_path / "s.txt")}, train={"steps": 1})
+    result, said = go(made, tmp_path / "x")
+    assert "tags mark spans by BMES, with 0 violations" in said
+    assert [row["class"] for row in result.scores["table"]] == ["X"]
+    assert result.scores["spans"] % 2 == 0
+
+
 @pytest.mark.parametrize(
     ("text", "changes", "kind", "sentence"),
     [
@@ -247,6 +256,8 @@ def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
         "have 2 classes"),
         ("a/X "
         "b/X\n", {}, DataError, r"every training word has the tag 'X'; give two or more \(see data\.tag_field\)"),
+        ("a/B-X b/I-X c/HB-X "
+        "d/O\n", {}, DataError, "the tags HB-X stand among tags that mark spans, but no known scheme"),
         ("a/X "
         "b/Y\n", {"data": {"overlap": 14}}, ConfigError, r"data\.overlap=14 leaves no room in a model of 16"),
         ("a/X "

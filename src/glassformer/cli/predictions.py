@@ -79,7 +79,7 @@ class Files:
         """The file of --in as a table with the inputs of these settings."""
         from glassformer.data.formats.column_lines import is_column
         from glassformer.data.formats.delimited import default_of
-        from glassformer.data.sources import resolve
+        from glassformer.data.sources import Source, resolve
         from glassformer.data.tables import InputTable
 
         config = run.task.recipe.data.model_copy(update={"format": "auto", "root": None})
@@ -93,7 +93,15 @@ class Files:
             )
         kind = sources[0].format(config)
         columns = ("word_field", "tag_field")
-        foreign = [name for name in columns if not is_column(getattr(config, name), kind)]
+        given = run.task.recipe.data.train.path or ""
+        learned = Source(given if isinstance(given, str) else given[0])
+        other = learned.format(run.task.recipe.data) != kind  # whose numbers are of other columns
+        foreign = [
+            name
+            for name in columns
+            if not is_column(field := getattr(config, name), kind)
+            or (other and str(field).isdecimal())
+        ]
         config = config.model_copy(update={name: default_of(name) for name in foreign})
         return InputTable(sources[0], config, tuple(settings), self.fields).with_fields()
 

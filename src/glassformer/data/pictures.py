@@ -2,16 +2,18 @@
 NumPy)."""
 
 import io
+import math
 import warnings
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import IO, cast
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from glassformer.data.config import DataConfig, SplitName
-from glassformer.data.formats.contents import content
+from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.records import named_class
@@ -19,11 +21,16 @@ from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, counted
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 """Formats that Pillow may read; others are rare, and some run programs."""
+WIDE_SUFFIXES, WIDE_MODES = (".png", ".tif", ".tiff"), "IF"
+"""Suffixes and modes of Pillow that may have more than 8 bits."""
 LARGEST = 1 << 26
 """Most pixels in one image."""
+Range = tuple[float, float]
+"""The values that are black and white."""
+SIXTEEN_BITS = (0.0, 65535.0)
 IMAGES, LABELS = ("images", "x", "data"), ("labels", "label", "y", "targets")
 """Names of arrays in .npz files."""
 
@@ -39,12 +46,13 @@ class Picture:
     """The file on disk that holds it."""
     held: Source | np.ndarray = field(repr=False, compare=False)
     """A file, or a view of an array."""
+    levels: int = 1
 
-    def pixels(self) -> np.ndarray:
-        """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; DataError: see `decode`."""
+    def pixels(self, values: Range = SIXTEEN_BITS) -> np.ndarray:
+        """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; see `decode`."""
         if isinstance(self.held, np.ndarray):
             return np.array(self.held, order="C")
-        return decode(content(self.held), self.where)
+        return decode(content(self.held), self.where, values)
 
 
 def pictures(config: DataConfig) -> list[Picture]:
@@ -56,7 +64,7 @@ def pictures(config: DataConfig) -> list[Picture]:
     """
     if not _in_arrays(config):
         return [
-            Picture(file.where, file.labels, file.split, file.file, file.source)
+            Picture(file.where, file.labels, file.split, file.file, file.source, file.levels)
             for file in labelled_files(config, SUFFIXES, "image")
         ]
     rows = {
@@ -72,25 +80,52 @@ def pictures(config: DataConfig) -> list[Picture]:
     ]
 
 
-def decode(raw: bytes, where: str) -> np.ndarray:
+def value_range(images: Iterable[Picture]) -> Range | None:
+    """The range of images of more than 8 bits, that of their numbers of bits; None: no such image.
+
+    An image that cannot be read has none.
+    """
+    found = list[Range]()
+    for image in images:
+        source = image.held
+        if not isinstance(source, Source):
+            continue
+        if source.row is None and not image.where.lower().endswith(WIDE_SUFFIXES):
+            continue
+        with suppress(DataError), opened(source) as file, _image_of(file, image.where) as wide:
+            if wide.mode[0] in WIDE_MODES:
+                found.append(_own_range(np.asarray(wide), image.where))
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def decode(raw: bytes, where: str, values: Range | None = None) -> np.ndarray:
     """Decode an image file to uint8 [H, W, C], with one channel if it is grey, else RGB.
 
-    Applies the EXIF orientation, blends transparency with white, keeps the upper eight of 16 bits
-    and the first frame. DataError: damaged, another format, more than 2**26 pixels (by the header,
-    before allocation). Not thread-safe.
+    Applies the EXIF orientation, blends transparency with white and keeps the first frame; more
+    than 8 bits are scaled from `values`, or from the image's own range. DataError: damaged, another
+    format, more than 2**26 pixels (by the header, before allocation). Not thread-safe.
     """
+    with _image_of(io.BytesIO(raw), where) as image:
+        image.load()
+        upright: Image.Image = image
+        with suppress(Exception):  # an image with damaged EXIF data is not rotated
+            upright = ImageOps.exif_transpose(image)
+        if upright.mode[0] in WIDE_MODES:
+            return _levels(np.asarray(upright), values, where)
+        return _pixels(upright)
+
+
+@contextmanager
+def _image_of(file: io.BufferedIOBase, where: str) -> Iterator[Image.Image]:
+    """Open an image; DataError as of `decode`, also for what its use raises."""
     with warnings.catch_warnings():  # of Pillow about unusual files
         warnings.simplefilter("ignore")
         try:
-            with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
+            with Image.open(cast(IO[bytes], file), formats=FORMATS) as image:
                 width, height = image.size
                 if not 0 < width * height <= LARGEST:
                     raise _too_large(where, f"{width:,} x {height:,} pixels")
-                image.load()
-                upright: Image.Image = image
-                with suppress(Exception):  # an image with damaged EXIF data is not rotated
-                    upright = ImageOps.exif_transpose(image)
-                return _pixels(upright)
+                yield image
         except DataError:
             raise
         except Image.DecompressionBombError as problem:
@@ -98,17 +133,37 @@ def decode(raw: bytes, where: str) -> np.ndarray:
             raise _too_large(where, size) from None
         except UnidentifiedImageError:
             raise DataError(
-                f"{where} is not an image; give PNG, JPEG, WebP, BMP or GIF files"
+                f"{where} is not an image; give PNG, JPEG, WebP, BMP, GIF or TIFF files"
             ) from None
         except Exception as problem:  # noqa: BLE001 - decoders raise anything
             reason = " ".join(str(problem).split())[:80] or type(problem).__name__
             raise DataError(f"{where} is a damaged image ({reason}); copy it again") from None
 
 
+def _own_range(values: np.ndarray, where: str) -> Range:
+    """From 0, or below it, to the greatest value, both up to a power of two."""
+    low, high = float(values.min()), float(values.max())
+    if not np.isfinite([low, high]).all():
+        raise DataError(f"{where} has values that are infinite or no numbers; write it again")
+    whole = values.dtype.kind in "iu"
+
+    def bound(value: float) -> float:
+        if whole:
+            return float((1 << max(8, int(value).bit_length())) - 1)
+        return 2.0 ** max(0, math.ceil(math.log2(max(value, 1.0))))
+
+    return (-bound(-low) if low < 0 else 0.0, bound(high))
+
+
+def _levels(array: np.ndarray, values: Range | None, where: str) -> np.ndarray:
+    own = _own_range(array, where)
+    low, high = values or own
+    levels = np.floor((array.astype(np.float64) - low) * 256 / (high - low))
+    return levels.clip(0, 255).astype(np.uint8)[..., None]
+
+
 def _pixels(image: Image.Image) -> np.ndarray:
     grey = image.mode in ("1", "L", "LA", "La")
-    if image.mode.startswith("I"):
-        return (np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)[..., None]
     if image.mode == "P":
         colours = np.array(image.getpalette("RGB") or [0], np.uint8)
         grey = len(colours) % 3 == 0 and bool((colours.reshape(-1, 3) == colours[::3, None]).all())

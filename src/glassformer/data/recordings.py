@@ -24,7 +24,7 @@ def recordings(config: DataConfig) -> list[Recording]:
     """Every audio file of every split, in a fixed order, unopened; errors as of
     `labelled_files`."""
     files = labelled_files(config, SUFFIXES, "audio file")
-    return [Recording(file.source, file.labels, file.split) for file in files]
+    return [Recording(file.source, file.labels, file.split, file.levels) for file in files]
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:

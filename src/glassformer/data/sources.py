@@ -25,7 +25,7 @@ from glassformer.files import replacing
 STDIN = "-"
 FORMATS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
+    **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".bmes", ".annotated"), "conll"),
     **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu", ".parquet": "parquet"},
 }
 """Formats by suffix; every other file is text."""

@@ -11,6 +11,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import cells_of, is_default
 from glassformer.data.formats.lines import objects
 from glassformer.data.formats.parquet import table_columns
+from glassformer.data.formats.tag_columns import tag_columns
 from glassformer.data.sources import Source, resolve
 from glassformer.errors import DataError
 
@@ -63,11 +64,18 @@ def with_usual_columns(
     the table has the default columns or none of the usual. DataError: columns that fit in two ways.
     """
     known = any({*names} <= {*settings} for names in USUAL)
-    if not (known and config.train.path and all(is_default(config, name) for name in settings)):
+    open_ones = [name for name in settings if is_default(config, name)]
+    tagged = {*settings} == {"word_field", "tag_field"} and "word_field" in open_ones
+    if not (known and config.train.path and (tagged or len(open_ones) == len(settings))):
         return config, None
     try:
         first = resolve(config.train.path, config.root)[0]
     except DataError:  # who reads the data tells it; and a folder of images is no table
+        return config, None
+    if tagged and first.format(config) == "conll":
+        fields, sentence = tag_columns(first, config)
+        return config.model_copy(update=fields), sentence
+    if len(open_ones) < len(settings):
         return config, None
     files = "file_field" in settings
     own = config.model_copy(update={"format": "auto"}) if files else config

@@ -1,5 +1,5 @@
-"""Audio files to samples: WAV as it is, FLAC, Ogg (Vorbis, Opus), MP3 and AIFF by libsndfile, which
-the extra `audio` brings.
+"""Audio files to samples: WAV by NumPy, WAV of A-law and µ-law, RF64, FLAC, Ogg (Vorbis, Opus), MP3
+and AIFF by libsndfile, which the extra `audio` brings.
 
     bytes ── kind, by their beginning ──> whole? ── decoded, channels averaged ──> float32 [T], rate
 
@@ -19,7 +19,16 @@ from glassformer.media.audio_container import (
     mp3_frame,
     without_id3,
 )
-from glassformer.media.wav import HIGHEST_RATE, LOWEST_RATE, MOST_CHANNELS, read_wav
+from glassformer.media.wav import (
+    EXTENSIBLE,
+    HIGHEST_RATE,
+    LAWS,
+    LOWEST_RATE,
+    MOST_CHANNELS,
+    UNKNOWN_SIZE,
+    chunks,
+    read_wav,
+)
 
 READ = "WAV, FLAC, Ogg (Vorbis or Opus), MP3 and AIFF"
 SUFFIXES = (
@@ -35,10 +44,20 @@ MOST_SAMPLES = 1 << 28
 """Most samples of one compressed file, those of all channels: 1 GiB, 1.7 hours at 44.1 kHz."""
 SAMPLES_UNASKED, SAMPLES_PER_BYTE = 1 << 24, 100
 """Samples that a file of any size may have; most for each byte beyond: the least of Opus is 64."""
-AIFF_SAMPLES = ("PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "ALAW")
+PLAIN_SAMPLES = (
+    "PCM_S8",
+    "PCM_U8",
+    "PCM_16",
+    "PCM_24",
+    "PCM_32",
+    "FLOAT",
+    "DOUBLE",
+    "ULAW",
+    "ALAW",
+)
 UNKNOWN_LENGTH = 1 << 62
 """Lengths from here on stand for none, in what libsndfile says of a header."""
-OTHER_FILES = {b"RF64": "RF64", b"RIFX": "big-endian RIFX", b"\x1a\x45\xdf\xa3": "Matroska"}
+OTHER_FILES = {b"RIFX": "big-endian RIFX", b"\x1a\x45\xdf\xa3": "Matroska"}
 
 
 class _Bytes(io.BytesIO):
@@ -55,7 +74,7 @@ def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     DataError, beginning with `where`: another kind of file, damaged, cut off, no samples, or more
     than `MOST_SAMPLES`. ConfigError: the extra `audio` is needed and not installed.
     """
-    if raw.startswith(b"RIFF"):
+    if raw.startswith(b"RIFF") and not _is_law(raw):
         samples, rate = read_wav(raw, where)
         return samples.mean(axis=1, dtype=np.float32), rate
     content = without_id3(raw)
@@ -63,7 +82,9 @@ def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     if kind is None:
         raise DataError(_other_file(raw, where))
     length = None
-    if kind == "Ogg":
+    if kind == "WAV":
+        _check_wave(content, where)
+    elif kind == "Ogg":
         check_ogg(content, where)
     elif kind == "MP3":
         length = check_mp3(content, where)
@@ -73,6 +94,8 @@ def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
 
 
 def _kind(raw: bytes) -> str | None:
+    if raw[:4] in (b"RIFF", b"RF64") and raw[8:12] == b"WAVE":
+        return "WAV"
     if raw[:4] == b"fLaC":
         return "FLAC"
     if raw[:4] == b"OggS":
@@ -80,6 +103,26 @@ def _kind(raw: bytes) -> str | None:
     if raw[:4] == b"FORM" and raw[8:12] in (b"AIFF", b"AIFC"):
         return "AIFF"
     return "MP3" if mp3_frame(raw, 0) else None
+
+
+def _is_law(raw: bytes) -> bool:
+    """Whether the samples of a WAV file are those of telephones."""
+    begin = next((begin for name, begin, _ in chunks(raw) if name == b"fmt "), len(raw))
+    kind = int.from_bytes(raw[begin : begin + 2], "little")
+    if kind == EXTENSIBLE:
+        kind = int.from_bytes(raw[begin + 24 : begin + 26], "little")
+    return kind in LAWS
+
+
+def _check_wave(raw: bytes, where: str) -> None:
+    """Raise DataError for fewer bytes of samples than are named; libsndfile reads what is there."""
+    for name, begin, named in chunks(raw):
+        if name == b"data":
+            long = raw[:4] == b"RF64"  # whose sizes of 8 bytes come first
+            size = int.from_bytes(raw[28:36], "little") if long else named
+            if size > len(raw) - begin and (long or size < UNKNOWN_SIZE):
+                raise cut_off(where, f"{size:,} bytes of samples should follow its header")
+            return
 
 
 def _other_file(raw: bytes, where: str) -> str:
@@ -103,15 +146,16 @@ def _decoded(raw: bytes, kind: str, length: int | None, where: str) -> tuple[np.
         article = "an" if kind[0] in "AMO" else "a"
         raise ConfigError(
             f"{where} is {article} {kind} file, which soundfile decodes; run "
-            f"pip install 'glassformer[audio]', or convert the file to WAV."
+            f"pip install 'glassformer[audio]', or convert the file to WAV of PCM."
         ) from None
     try:
         with soundfile.SoundFile(_Bytes(raw)) as file:
             rate, told = file.samplerate, file.frames
             _check(told, file.channels, rate, len(raw), where)
-            if kind == "AIFF" and file.subtype not in AIFF_SAMPLES:
+            if kind in ("AIFF", "WAV") and file.subtype not in PLAIN_SAMPLES:
                 raise DataError(
-                    f"{where} has its samples as {file.subtype}; write it as AIFF of PCM or floats"
+                    f"{where} has its samples as {file.subtype}; write it as {kind} of PCM or "
+                    f"floats"
                 )
             samples = file.read(dtype="float32", always_2d=True)
     except (DataError, MemoryError):

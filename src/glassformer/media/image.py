@@ -12,7 +12,7 @@ from typing import Literal, Self, final
 import numpy as np
 import torch
 from PIL import Image
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
@@ -69,6 +69,11 @@ class ImageConfig(Record):
     )
     std: tuple[float, ...] | None = Field(
         default=None, description="Standard deviation of each channel, a divisor; null: likewise."
+    )
+    value_range: tuple[float, float] | None = Field(
+        default=None,
+        description="Values that are black and white in images of more than 8 bits; null: those of "
+        "the training images, up to a power of two.",
     )
     found_channels: Literal[1, 3] | None = Field(
         default=None,
@@ -134,6 +139,13 @@ class ImageConfig(Record):
                 "255"
             )
         return self
+
+    @field_validator("value_range")
+    @classmethod
+    def _ascends(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not value[0] < value[1]:
+            raise ValueError(f"black must be below white, got {value[0]:g} and {value[1]:g}")
+        return value
 
     @property
     def patch_size(self) -> tuple[int, int]:

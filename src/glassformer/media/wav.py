@@ -15,7 +15,9 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
-OTHER_KINDS = {2: "ADPCM", 6: "A-law", 7: "µ-law", 17: "ADPCM", 49: "GSM", 80: "MPEG", 85: "MP3"}
+LAWS = (6, 7)
+"""A-law and µ-law, which libsndfile reads."""
+OTHER_KINDS = {2: "ADPCM", 17: "ADPCM", 49: "GSM", 80: "MPEG", 85: "MP3"}
 GUID_REST = bytes.fromhex("000000001000800000aa00389b71")
 """The last bytes of the GUID that names a kind in WAVE_FORMAT_EXTENSIBLE."""
 WIDTHS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64)}
@@ -44,7 +46,7 @@ def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     if len(raw) < 12 or raw[:4] != b"RIFF" or raw[8:12] != b"WAVE":
         raise DataError(f"{where} is not a WAV file, it begins with {raw[:12]!r}; give RIFF/WAVE")
     form: _Format | None = None
-    for name, begin, size in _chunks(raw):
+    for name, begin, size in chunks(raw):
         if name == b"fmt " and form is None:
             form = _format(raw[begin : begin + size], where)
         elif name == b"data":
@@ -79,7 +81,7 @@ def write_wav(samples: np.ndarray, rate: int) -> bytes:
     return riff + form + struct.pack("<4sI", b"data", len(data)) + data
 
 
-def _chunks(raw: bytes) -> Iterator[tuple[bytes, int, int]]:
+def chunks(raw: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Name, offset and stated size of each chunk."""
     at = 12
     while at + 8 <= len(raw):

@@ -1,8 +1,8 @@
 """Spans (names, phrases) that tags mark token by token: the scheme of tags, their spans, and the
 scores of predicted ones.
 
-Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is
-used:
+Tags are `O` or a letter and a kind, `B-PER`; where all tags are, also `B_PER`, `PER-B`, `b-per`
+and `START-PER`. The schemes differ in when a letter other than I is used:
 
     IOB1   B only where a span follows another of its kind
     IOB2   B at every beginning
@@ -10,10 +10,11 @@ used:
     IOE2   E at every end
     BIOES  B ... E around longer spans, S alone on short ones
     BILOU  the same, with L for E and U for S
+    BMES   the same, with M for I (segmentation of words); BMEWO also with W for S
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -21,8 +22,20 @@ from typing import Any, NamedTuple
 
 from glassformer.metrics.f1 import Counts, macro_f1, micro, table
 
-TAG = re.compile(r"([BIESLU])(?:-(.*))?", re.DOTALL)
-MEANS = {"L": "E", "U": "S"}
+TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
+"""Tags that are certain; other notations are if all tags of a set can be read."""
+LETTERS = {
+    **{letter: letter for letter in "BIESLUMW"},
+    **{word: word[0] for word in ("BEGIN", "INSIDE", "MIDDLE", "END", "LAST", "SINGLE", "UNIT")},
+    **{"START": "B", "WHOLE": "W"},
+}
+_ANY = re.compile(
+    r"(?P<a>[BIESLUMW])[-_:./|](?P<b>.+)|(?P<c>.+)[-_:./|](?P<d>[BIESLUMW])|(?P<e>[BIESLUMW])-?"
+    rf"|(?P<f>{'|'.join(LETTERS)})-(?P<g>.+)|(?P<h>.+)-(?P<i>{'|'.join(LETTERS)})",
+    re.DOTALL | re.IGNORECASE,
+)
+MEANS = {"L": "E", "U": "S", "M": "I", "W": "S"}
+OUTSIDE = frozenset({"O", "OUTSIDE"})
 NOT_A_TAG = "?"
 
 
@@ -51,6 +64,8 @@ SCHEMES = {
         Scheme("IOE2", "IE", "", "I"),
         Scheme("BIOES", "BIES", "IE", "BI"),
         Scheme("BILOU", "BILU", "IE", "BI"),
+        Scheme("BMES", "BMES", "IE", "BI"),
+        Scheme("BMEWO", "BMEW", "IE", "BI"),
         Scheme("IOB1", "BI", "B", ""),
         Scheme("IOE1", "IE", "", "E"),
     )
@@ -65,11 +80,36 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
     and `O` follow IOB1.
     """
     pairs = _transitions(sentences)
-    tags = {tag for pair in pairs for tag in pair}
-    marked = [tag for tag in tags if _read(tag)[0] in "BIES"]
-    if not any(tag[1:] or tag in "BI" for tag in marked) or 2 * (len(marked) + 1) <= len(tags):
+    tags = {tag for pair in pairs for tag in pair} - {"O"}
+    certain = [tag for tag in tags if TAG.fullmatch(tag)]
+    most = any(tag[1:] or tag in "BI" for tag in certain) and 2 * len(certain) > len(tags) - 1
+    read = sum(map(_understood, tags))
+    every = read == len(tags) and any(_read(tag).written in "BI" for tag in tags)
+    every = every or (2 * read > len(tags) and bool(_marked_kinds(tags)))
+    if not (most or every):
         return None
     return min(SCHEMES.values(), key=lambda scheme: _broken(pairs, scheme))
+
+
+def unknown_letters(tags: Iterable[str]) -> list[str]:
+    """Tags of another scheme among span tags: their kind is marked, but not by a known letter."""
+    tags = [*tags]
+    marked, cut = _marked_kinds(tags), re.compile("[-_:./|]")
+    return sorted(
+        tag
+        for tag in tags
+        if not _understood(tag)
+        and any({tag[: one.start()], tag[one.end() :]} & marked for one in cut.finditer(tag))
+    )
+
+
+def _marked_kinds(tags: Iterable[str]) -> set[str]:
+    """Kinds with B or I and another letter."""
+    letters = defaultdict[str, set[str]](set)
+    for tag in tags:
+        if (read := _read(tag)).kind is not None:
+            letters[read.kind].add(read.written)
+    return {kind for kind, own in letters.items() if len(own) > 1 and own & {"B", "I"}}
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
@@ -82,7 +122,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
     found: list[Span] = []
     kind, start = None, 0  # of the span that is open
     for i, tag in enumerate(tags):
-        letter, new = _read(tag)
+        _, letter, new = _read(tag)
         if kind is not None and (new != kind or letter in "BS"):
             found.append(Span(kind, start, i))
             kind = None
@@ -137,13 +177,32 @@ class SpanScore:
         }
 
 
+class _Tag(NamedTuple):
+    """The written letter, the letter of BIOES with its meaning, and the kind."""
+
+    written: str
+    letter: str
+    kind: str | None
+
+
 @lru_cache(4096)
-def _read(tag: str) -> tuple[str, str | None]:
-    """The letter as BIOES would write it, and the kind; a tag without a kind is of the kind `_`."""
-    match = TAG.fullmatch(tag)
-    if match is None:
-        return ("O" if tag == "O" else NOT_A_TAG), None
-    return MEANS.get(match[1], match[1]), match[2] or "_"
+def _read(tag: str) -> _Tag:
+    """The parts of a tag; one without a kind is of the kind `_`."""
+    if TAG.fullmatch(tag):
+        written, kind = tag[0], tag[2:]
+    elif tag.upper() in OUTSIDE:
+        return _Tag("O", "O", None)
+    elif (match := _ANY.fullmatch(tag)) is not None:
+        part = match.groupdict("")
+        written = LETTERS[(part["a"] or part["d"] or part["e"] or part["f"] or part["i"]).upper()]
+        kind = part["b"] or part["c"] or part["g"] or part["h"]
+    else:
+        return _Tag(NOT_A_TAG, NOT_A_TAG, None)
+    return _Tag(written, MEANS.get(written, written), kind or "_")
+
+
+def _understood(tag: str) -> bool:
+    return _read(tag).written != NOT_A_TAG
 
 
 def _transitions(sentences: Iterable[Sequence[str]]) -> Counter[tuple[str, str]]:
@@ -159,9 +218,9 @@ def _broken(pairs: Counter[tuple[str, str]], scheme: Scheme) -> int:
 
 
 def _bad(before: str, tag: str, scheme: Scheme) -> bool:
-    (last, last_kind), (letter, kind) = _read(before), _read(tag)
+    (_, last, last_kind), (written, letter, kind) = _read(before), _read(tag)
     closed = last_kind != kind or last not in "BI"
     done = last_kind != kind or letter not in "IE"
-    foreign = tag != "O" and (kind is None or tag[0] not in scheme.letters)
+    foreign = written not in f"O{scheme.letters}"
     early = letter in scheme.after_open and closed
     return foreign or early or (last in scheme.before_more and done)

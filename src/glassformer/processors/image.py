@@ -14,7 +14,15 @@ from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.pictures import SUFFIXES, Picture, decode, pictures
+from glassformer.data.pictures import (
+    SIXTEEN_BITS,
+    SUFFIXES,
+    Picture,
+    Range,
+    decode,
+    pictures,
+    value_range,
+)
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
@@ -32,7 +40,13 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
     suffixes = (*SUFFIXES, *TABLES)
-    accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp"
+    accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp,image/tiff"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `MediaProcessor`: without `value_range` where there is none, as stores were."""
+        none = {"value_range"} if self.reader.config.value_range is None else set[str]()
+        return {name: of for name, of in super().settings.items() if name not in none}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,7 +76,10 @@ class ImageProcessor(MediaProcessor[ImageReader]):
                 "The recipe has no section processor.image, which says how images are cut; add it "
                 "(image: {} takes all defaults)."
             )
-        sized = _sized(config.image, split_of(records, "train"), skips(data))
+        train = split_of(records, "train")
+        sized = _sized(config.image, train, skips(data))
+        if sized.value_range is None:
+            sized = sized.model_copy(update={"value_range": value_range(train)})
         return cls(ImageReader(sized), facts, skips(data))
 
     @classmethod
@@ -73,7 +90,11 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""
-        return self.reader.fit(*_pixels(thing))
+        return self.reader.fit(*_pixels(thing, self._values))
+
+    @property
+    def _values(self) -> Range:
+        return self.reader.config.value_range or SIXTEEN_BITS
 
     def patches(
         self, array: np.ndarray, numbers: np.ndarray, step: int | None
@@ -107,7 +128,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 
     def from_file(self, content: bytes) -> np.ndarray:
         """See `MediaProcessor`: uint8 [H, W, C]."""
-        return decode(content, "the image")
+        return decode(content, "the image", self._values)
 
     def to_file(self, given: Any) -> bytes | None:
         """See `MediaProcessor`: PNG."""
@@ -136,16 +157,16 @@ def _sized(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageCo
         return config.seen(train[-1 if skip else 0].pixels())
 
 
-def _pixels(thing: Any) -> tuple[np.ndarray, str]:
+def _pixels(thing: Any, values: Range) -> tuple[np.ndarray, str]:
     if isinstance(thing, Picture):
-        return thing.pixels(), thing.where
+        return thing.pixels(values), thing.where
     if isinstance(thing, tuple):
         raise DataError(
             "this model reads images, and audio samples were given; give a file or pixels"
         )
     if not isinstance(thing, np.ndarray):
         source = source_at(str(Path(thing).expanduser().absolute()))
-        return decode(content(source), str(thing)), str(thing)
+        return decode(content(source), str(thing), values), str(thing)
     if thing.dtype != np.uint8 or thing.ndim != 3 or thing.shape[2] not in (1, 3) or not thing.size:
         raise DataError(
             f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change them"

@@ -198,9 +198,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
             found[name] = MediaInputs(self, kept, rows)
-        if "train" in found and not found["train"].records:
-            first = found["train"].skipped[0]
-            raise DataError(f"no training {self.noun} could be read, the first: {first}")
+        for name, own in found.items():
+            if own.skipped and not own.records:
+                part = "training" if name == "train" else name
+                raise DataError(f"no {part} {self.noun} could be read, the first: {own.skipped[0]}")
         self._learn(found)
         return found
 

@@ -20,13 +20,13 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.data.collate import Share
-from glassformer.errors import ConfigError, GlassformerError, plural
+from glassformer.errors import ConfigError, DataError, GlassformerError, counted, plural
 from glassformer.layers.heads import Pool
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processes import ALONE, Processes
 from glassformer.processors.chat_template import ChatTemplate
-from glassformer.processors.inputs import split_of
+from glassformer.processors.inputs import Inputs, split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
 from glassformer.recipe.recipe import Recipe
@@ -136,8 +136,14 @@ class Task(ABC):
         return self._data
 
     def split(self, name: str) -> Any:
-        """The inputs of a split; DataError: it is empty."""
-        return split_of(self.data, name)
+        """The inputs of a split; DataError: it is empty, or nothing of it is left."""
+        found = split_of(self.data, name)
+        if isinstance(found, Inputs) and not len(found.owner):
+            raise DataError(
+                f"no {name} {self.processor.noun} is left of {counted(len(found.records), 'row')}: "
+                "none can be read, or none has a target within model.max_length"
+            )
+        return found
 
     @property
     def pool(self) -> Pool:

@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.tag import Tags, tag
 from glassformer.metrics.classes import TagScore
-from glassformer.metrics.spans import SpanScore, invalid_count, scheme_of
+from glassformer.metrics.spans import SCHEMES, SpanScore, invalid_count, scheme_of, unknown_letters
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Records
 from glassformer.processors.processor import Processor
@@ -37,8 +37,7 @@ class TokenClassification(LabelTask):
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`. DataError: a training tag that `model.classes` lacks, or only one."""
         recipe, train = recipe.with_vocabulary(processor.vocab_size), records.get("train", ())
-        for record in chain.from_iterable(records.values()):
-            check_tags(processor, record)
+        check_tags(processor, chain.from_iterable(records.values()))
         recipe = recipe.with_classes(sorted(set(chain.from_iterable(one.tags for one in train))))
         classes = Classes(recipe.model.classes)
         for record in train:
@@ -90,8 +89,7 @@ class TokenClassification(LabelTask):
         A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
         """
         scores, records = LabelScores(model), self.scored(split, of)
-        for record in records:
-            check_tags(self.processor, record)
+        check_tags(self.processor, records)
         names, given = scores.names, [*map(self.processor.given, records)]
 
         def compute(inputs: Sequence[Any]) -> list[list[np.ndarray]]:
@@ -155,15 +153,23 @@ class TokenClassification(LabelTask):
         return {"words": {"type": "array", "items": {"type": "string"}}, "tags": tags}
 
 
-def check_tags(processor: Any, record: Any) -> None:
-    """Raise DataError unless a record has words, and a tag for each."""
-    n, tags = len(processor.words(processor.given(record))), len(record.tags)
-    if not n:
-        raise DataError(f"{record.where} has no word to tag; give it a text, or remove the row")
-    if n != tags:
+def check_tags(processor: Any, records: Iterable[Any]) -> None:
+    """Raise DataError unless each record has words, and a tag of a known scheme for each."""
+    found = set[str]()
+    for record in records:
+        n, tags = len(processor.words(processor.given(record))), len(record.tags)
+        if not n:
+            raise DataError(f"{record.where} has no word to tag; give it a text, or remove the row")
+        if n != tags:
+            raise DataError(
+                f"{record.where} has {counted(n, 'word')} and {counted(tags, 'tag')}; give one "
+                "for each (see data.tag_field)"
+            )
+        found.update(record.tags)
+    if strange := unknown_letters(found):
         raise DataError(
-            f"{record.where} has {counted(n, 'word')} and {counted(tags, 'tag')}; give one for "
-            "each (see data.tag_field)"
+            f"the tags {', '.join(strange[:4])} stand among tags that mark spans, but no known "
+            f"scheme ({', '.join(SCHEMES)}) has their letters; write them in one of these"
         )
 
 

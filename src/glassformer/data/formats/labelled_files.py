@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside, members
@@ -14,7 +14,7 @@ from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import classes_at, named_class, values
-from glassformer.data.sources import Source, listed, placed, resolve
+from glassformer.data.sources import Source, listed, placed, resolve, slashed
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -30,8 +30,18 @@ TABLES = {
 }
 METADATA = "metadata"
 """Name of a table in a folder of files that lists their classes."""
-Row = tuple[Source, tuple[str, ...], str]
-"""Source, classes, origin."""
+Folders = tuple[str, ...]
+"""Names of folders, each in the one before."""
+
+
+class Row(NamedTuple):
+    """A file, its classes, the folder around theirs, and how many folders deep it lies."""
+
+    source: Source
+    labels: tuple[str, ...]
+    where: str
+    around: str
+    levels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class LabelledFile:
     source: Source
     labels: tuple[str, ...]
     split: SplitName
+    levels: int = 1
+    """Folders from that of its class to its own."""
 
     @property
     def where(self) -> str:
@@ -56,7 +68,8 @@ class LabelledFile:
 def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
     """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
-    The class comes from `label_pattern`, the folder, or a table's `label_field`. The split is that
+    The class comes from `label_pattern`, the first folder that tells files apart, or a table's
+    `label_field`. The split is that
     of the path that names the file; for `data.train.path`, the split whose `where` fits, or that of
     the folder around the class's if one of them is called train. Splits found nowhere are held out
     at random.
@@ -69,8 +82,12 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
         for split, of in config.splits.items()
         if split == "train" or of.path is not None
     }
-    folders = {} if _wheres(config) else _folder_splits(files["train"])
-    mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
+    folders = {SPLITS.get(around.lower()) for _, around in files["train"]}
+    told = "train" in folders and not _wheres(config)
+    mine = [
+        replace(file, split=SPLITS.get(around.lower(), file.split)) if told else file
+        for file, around in files["train"]
+    ]
     for split, wanted in _wheres(config).items():
         if all(file.split != split for file in mine):
             raise DataError(
@@ -80,26 +97,28 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
         (file for file in mine if file.split != "train"), key=lambda file: NAMES.index(file.split)
     )
     found = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
-    files["train"] = [file for file in mine if file.split == "train"]
-    drawn = in_splits(found, lambda split: iter(files[split]))
+    own = {split: [file for file, _ in rows] for split, rows in files.items()}
+    own["train"] = [file for file in mine if file.split == "train"]
+    drawn = in_splits(found, lambda split: iter(own[split]))
     return [*(replace(file, split=split) for split, file in drawn), *elsewhere]
 
 
 def _files(
     config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
-) -> Iterator[LabelledFile]:
+) -> Iterator[tuple[LabelledFile, str]]:
+    """The files of a split, and the folder around that of the class of each."""
     named, some = config.splits[split].path, False
     if not named:
         raise ConfigError(
             f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    for source, labels, where in _rows(config, named, suffixes):
+    for row in _rows(config, named, suffixes):
         some = True
-        fields = _fields(source, config)
-        classes = dict.fromkeys(named_class(label, config, where) for label in labels)
+        fields = _fields(row.source, config)
+        classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
         own = _told_split(fields, config) if split == "train" else split
-        yield LabelledFile(source, tuple(classes), own)
+        yield LabelledFile(row.source, tuple(classes), own, row.levels), row.around
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
@@ -110,9 +129,12 @@ def _files(
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
     """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
     names = [named] if isinstance(named, str) else named
-    found = (source for name in names for source in _everything(name, config.root))
-    sources = list(dict.fromkeys(found))
-    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
+    sources, files = dict[Source, None](), dict[Source, Folders]()
+    for name in names:
+        found = dict.fromkeys(_everything(name, config.root))
+        sources |= found
+        held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
+        files = _below(held, slashed(placed(name, config.root))) | files
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
     if files and not metadata:
@@ -138,23 +160,57 @@ def _everything(name: str, root: str | None) -> list[Source]:
     return resolve(str(path))
 
 
-def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
-    by_name = "label" in _pattern_fields(config)
-    names = {_folder(source, 1) or "" for source in files}
-    if not by_name and len(names) > 1 and names <= SPLITS.keys():
-        raise DataError(
-            f"the only folders around {files[0].path} and the others are "
-            f"{', '.join(sorted(names))}, which are splits, not classes; make a folder for each "
-            f"class in them, or set data.label_pattern or a table"
-        )
-    for source in files:
-        label = _fields(source, config)["label"] if by_name else _folder(source, 1)
-        if label is None:
+def _below(files: list[Source], named: str) -> dict[Source, Folders]:
+    """The folders around each file, below what is named; of files beside each other their own."""
+    base = posixpath.commonpath([named, *(file.path for file in files)])
+    found = dict[Source, Folders]()
+    for file in files:
+        folder, top = posixpath.dirname(file.path), max(base, file.archive or "", key=len)
+        found[file] = tuple(filter(None, folder[len(top) :].split("/")))
+    if any(found.values()):
+        return found
+    return {
+        file: () if file.member.count("/") == 0 else (posixpath.dirname(file.path).split("/")[-1],)
+        for file in files
+    }
+
+
+def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[Row]:
+    """The files with their classes: the first folders that differ, but for those of splits."""
+    if "label" in _pattern_fields(config):
+        for source in files:
+            label = _fields(source, config)["label"]
+            yield Row(source, (label,), source.path, _folder(source, 2) or "")
+        return
+    depth = around = _common_depth(files, 0)
+    names = {folders[depth].lower() for folders in files.values() if len(folders) > depth}
+    if len(names & SPLITS.keys()) > 1:
+        if all(len(folders) > depth + 1 for folders in files.values()):
+            depth = _common_depth(files, depth + 1)
+        elif names <= SPLITS.keys():
+            raise DataError(
+                f"the only folders around {next(iter(files)).path} and the others are "
+                f"{', '.join(sorted(names))}, which are splits, not classes; make a folder for "
+                f"each class in them, or set data.label_pattern or a table"
+            )
+    for source, folders in files.items():
+        if len(folders) <= depth:
             raise DataError(
                 f"{source.path} lies in no folder, so its class is unknown; make a folder for each "
                 f"class, or set data.label_pattern"
             )
-        yield source, (label,), source.path
+        split = folders[around] if around < depth else ""
+        yield Row(source, (folders[depth],), source.path, split, len(folders) - depth)
+
+
+def _common_depth(files: dict[Source, Folders], depth: int) -> int:
+    """The depth below the folders, from this one on, that are around all other folders."""
+    while (
+        len({folders[depth : depth + 1] for folders in files.values()}) == 1
+        and min(map(len, files.values())) > depth + 1
+    ):
+        depth += 1
+    return depth
 
 
 def _pattern_fields(config: DataConfig) -> tuple[str, ...]:
@@ -166,15 +222,6 @@ def _folder(source: Source, up: int) -> str | None:
     """Name of the folder `up` levels above a file, within its archive."""
     parts = source.member.split("/")
     return parts[-1 - up] or None if len(parts) > up else None
-
-
-def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
-    """Splits by the folders around the classes; none unless one folder is for training."""
-    names = {file.source: (_folder(file.source, 2) or "").lower() for file in files}
-    told: dict[Source, SplitName] = {
-        source: SPLITS[name] for source, name in names.items() if name in SPLITS
-    }
-    return told if "train" in told.values() else {}
 
 
 def _fields(source: Source, config: DataConfig) -> dict[str, str]:
@@ -224,7 +271,7 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     rows = values(table, config, settings, "a file and its class", untyped=settings)
     for (name, label), where in rows:
         held = name if isinstance(name, Source) else _listed(table, name, config, where)
-        yield held, classes_at(label, config, where), where
+        yield Row(held, classes_at(label, config, where), where, _folder(held, 2) or "")
 
 
 def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:

@@ -1,4 +1,4 @@
-"""Tagged sentences in files: CoNLL-U, other columns, word/tag tokens, JSONL, Parquet.
+"""Tagged sentences in files: CoNLL-U, other columns, word/tag tokens, JSON, Parquet.
 
 Errors name the file and the line.
 """
@@ -10,6 +10,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import CELL, column_lines, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
 from glassformer.data.formats.records import named_class, records
+from glassformer.data.formats.span_records import span_sentence
 from glassformer.data.sources import Source
 from glassformer.errors import DataError, counted
 
@@ -33,6 +34,8 @@ def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
         case "slash":
             return _slash(source, config)
         case "jsonl" | "parquet":
+            return _lists(source, config)
+        case _ if source.suffix == ".json" and config.format == "auto":
             return _lists(source, config)
         case kind:
             raise DataError(
@@ -84,6 +87,12 @@ def _lists(source: Source, config: DataConfig) -> Iterator[Sentence]:
     tag_field = config.tag_field or "tags"
     wanted = {config.word_field: "word_field", tag_field: "tag_field"}
     for record, where in records(source, config, wanted, "words and tags"):
+        if isinstance(record, dict) and config.word_field not in record:
+            spans = span_sentence(record, where)
+            if spans is not None:
+                if spans[0]:
+                    yield *spans, where
+                continue
         words = _strings(record, config.word_field, where, "word_field")
         tags = _strings(record, tag_field, where, "tag_field", config)
         if len(words) != len(tags):
