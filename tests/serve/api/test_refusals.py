@@ -55,7 +55,7 @@ BAD = [
     (MESSAGES, CHAT | {"messages": [{"role": "user"}]}, "messages"),
     (MESSAGES, CHAT | {"messages": [{"role": "assistant", "content": "a"}]}, "messages"),
     (MESSAGES, CHAT | {"messages": [{"role": "user", "content": "a"}] * 1025}, "messages"),
-    (MESSAGES, CHAT | {"tools": []}, "tools"),
+    (MESSAGES, CHAT | {"tools": [{"type": "function"}]}, "tools"),
     (MESSAGES, CHAT | {"response_format": {"type": "json_object"}}, "response_format"),
     (MESSAGES, CHAT | {"top_logprobs": 3}, None),
     (MESSAGES, CHAT | {"max_completion_tokens": 0}, "max_completion_tokens"),
