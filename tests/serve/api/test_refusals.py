@@ -196,6 +196,13 @@ def test_ignored_fields_change_nothing(api):
     assert api.post(COMPLETIONS, **plain, **nothing)["choices"] == texts[0]
 
 
+def test_a_prompt_that_is_too_long_is_told_without_new_tokens(api):
+    long = api.ask("POST", COMPLETIONS, json=LM | {"prompt": "the cat " * 9, "max_tokens": 0})
+    said = refused(long, 400).message
+    assert "tokens, and the model's context is" in said
+    assert said.endswith("; shorten the prompt.")
+
+
 def test_a_full_queue_refuses_at_once(api_of):
     api = api_of("lm", limits=replace(Limits(), queue=2))
     calls = api.service.calls

@@ -199,10 +199,12 @@ def _refuse_empty() -> Prompt:
 def check_fits(n: int, more: int, context: int) -> None:
     """Raise ApiError 400 for a prompt that fills more than the context with its new tokens."""
     if n > context or n + more > context + 1:
+        new = f" and {more} more were requested" if more else ""
+        remedy = "shorten the prompt" if n > context else "shorten the prompt, or lower max_tokens"
         raise ApiError(
             400,
-            f"The prompt has at least {n} tokens and {more} are to be generated, and the model's "
-            f"context is {context}; shorten the prompt, or lower max_tokens.",
+            f"The prompt has at least {n} tokens{new}, and the model's context is {context}; "
+            f"{remedy}.",
             "max_tokens" if n <= context else None,
             "context_length_exceeded",
         )
