@@ -33,11 +33,11 @@ class Only:
         self.remedy, self.values = remedy, (*neutral, None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """See pydantic."""
+        """The validator for pydantic."""
         return core_schema.no_info_plain_validator_function(self.check)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        """See pydantic."""
+        """The JSON schema for pydantic."""
         return {"enum": [*self.values]}
 
     def check(self, value: Any) -> Any:

@@ -33,8 +33,8 @@ LEAST_LOG = -9999.0
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt: its text, its ids, how many of these stand before the text, and whether the text
-    was made of them."""
+    """A prompt: its text, its ids, the number of ids before the text. `given_ids`: the text was
+    decoded from ids."""
 
     text: str
     ids: tuple[int, ...]
@@ -57,7 +57,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where the next token begins."""
+        """The place of the next token."""
         return self.offset + len(self.text)
 
 
@@ -151,7 +151,7 @@ class Choice:
 
 
 def _shares(tokenizer: Tokenizer, prompt: Prompt) -> list[str]:
-    """The characters of a prompt that each of its tokens stands for; together they are its text."""
+    """The characters of each token of a prompt; joined, its text."""
     ids, text = prompt.ids[prompt.framed :], prompt.text
     if tokenizer.kind == "character" and not prompt.given_ids:
         return list(text)
