@@ -36,8 +36,8 @@ def typed(monkeypatch):
 
 
 def test_each_line_of_a_pipe_is_answered_in_a_line(talker, cli):
-    said = cli("chat", talker, stdin=b"hot up\n\nnight dry\n")
-    assert (said.code, said.out) == (0, "cold\nday\n")
+    said = cli("chat", talker, stdin=b"hot up\n\nnight dry\n \n")
+    assert (said.code, said.out) == (0, "cold\n\nday\n\n")
 
 
 def test_the_answers_as_json_know_the_history(talker, cli):

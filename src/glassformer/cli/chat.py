@@ -1,7 +1,7 @@
 """`glassformer chat`: a conversation with a language model, typed or from a pipe.
 
 on a terminal       answers grow as they are generated; /reset, /system TEXT, /quit
-from a pipe         each line is a message of the user, each answer a line
+from a pipe         each line is a message of the user, each answer a line; of an empty one, empty
 """
 
 import sys
@@ -63,7 +63,7 @@ def chat(
         _typed(talk)
         return
     lines = chunks(1) if prompt is None else [[prompt]]
-    for line in (line for own in lines for line in own if line.strip()):
+    for line in (line for own in lines for line in own):
         answer = talk.answer(line)
         if json:
             print_json(answer)
@@ -89,7 +89,9 @@ class _Talk:
             self.messages.append({"role": "system", "content": system})
 
     def answer(self, text: str) -> dict[str, Any]:
-        """The answer to a message, as a whole."""
+        """The answer to a message, as a whole; nothing to one that says nothing."""
+        if not text.strip():
+            return {"message": text, "text": "", "finish": None, "tokens": 0, "left_out": 0}
         left_out = self._asked(text)
         how = self.run.options(**self.options)
         [made] = self.run.chatted([self.messages], how)

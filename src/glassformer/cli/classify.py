@@ -8,6 +8,7 @@ name <TAB> name ...              with --top-k: likeliest first, with --scores af
 name,name                        of a model with any number of classes: those that reach --threshold
 """
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -143,8 +144,8 @@ def _probabilities(
     """The probabilities of each input, None for an empty line; with `skip`, the error of a file
     that cannot be read."""
     if not skip:
-        found = iter(run.classified([given for given in inputs if given is not None]))
-        return [None if given is None else next(found) for given in inputs]
+        found = run.classified(["" if given is None else given for given in inputs])
+        return [None if math.isnan(row[0]) else row for row in found]
     rows: list[np.ndarray | DataError | None] = []
     for given in inputs:
         try:

@@ -278,15 +278,17 @@ class RowText:
         ends: Collection[int],
     ):
         self.decoder, self.stops, self.ends = StreamDecoder(tokenizer), StopStrings(stops), ends
+        self.added = ""
+        """The text that the last token added, held back or not."""
         for index in before[-WINDOW:]:
             self.decoder.push(index)
 
     def push(self, token: int, last: bool) -> tuple[str, Finish | None]:
         """The text that a token makes safe to show; `last`: no room for more."""
         finish: Finish | None = "end" if token in self.ends else "length" if last else None
-        shown = "" if token in self.ends else self.stops.push(self.decoder.push(token))
-        if finish:
-            shown += self.stops.push(self.decoder.flush()) + self.stops.flush()
+        self.added = "" if token in self.ends else self.decoder.push(token)
+        self.added += self.decoder.flush() if finish else ""
+        shown = self.stops.push(self.added) + (self.stops.flush() if finish else "")
         return shown, "stop" if self.stops.stopped else finish
 
 

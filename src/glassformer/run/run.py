@@ -312,7 +312,8 @@ class Run:
 
         An input is what the processor encodes: a text, a pair (a tuple of two texts), a file or
         pixels uint8 [H, W, C], (samples, rate), or a list of parts. A model with `multi_label`
-        gives a list: every class whose probability reaches `threshold`.
+        gives a list: every class whose probability reaches `threshold`. Nothing but space has no
+        class: None, or an empty list.
         """
         single, inputs = self.processor.one_or_several(what)
         rows = self.classified(inputs)
@@ -322,11 +323,11 @@ class Run:
                 for row in rows
             ]
         else:
-            found = [self.classes[i] for i in rows.argmax(1)]
+            found = [None if np.isnan(row[0]) else self.classes[row.argmax()] for row in rows]
         return found[0] if single else found
 
     def classified(self, inputs: Sequence[Any]) -> np.ndarray:
-        """The probability of every class for each input, float32 [N, C]."""
+        """The probability of every class for each input, float32 [N, C]; NaN: it is blank."""
         return self.task.classify(self.model, inputs)
 
     def embed(

@@ -195,15 +195,18 @@ class Classification(LabelTask):
         )
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
-        """See `Task`."""
+        """See `Task`: NaN for an input without any text, which has no class."""
         windows = [
             (number, window.example)
             for number, given in enumerate(inputs)
+            if not is_blank(given)
             for window in self.processor.windows(given)
         ]
         examples = [example for _, example in windows]
         owner = [number for number, _ in windows]
-        return classify(model, examples, owner, len(inputs), self.processor.batches)
+        found = classify(model, examples, owner, len(inputs), self.processor.batches)
+        found[np.bincount(owner, minlength=len(inputs)) == 0] = np.nan
+        return found
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""
@@ -261,6 +264,18 @@ class Classification(LabelTask):
             "labels": {"type": "array", "items": {"enum": list(self.outcomes())}},
             "probabilities": {"type": "object", "additionalProperties": number},
         }
+
+
+def is_blank(given: Any) -> bool:
+    """Whether an input is a text of nothing but space, or texts of which each is; no file is."""
+    match given:
+        case str():
+            return not given.strip()
+        case {"text": str(text), **rest} if not rest:
+            return not text.strip()
+        case list() | tuple():
+            return all(map(is_blank, given))
+    return False
 
 
 def labels_of(record: Any) -> tuple[str, ...]:

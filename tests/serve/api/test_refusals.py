@@ -55,7 +55,7 @@ BAD = [
     (MESSAGES, CHAT | {"messages": [{"role": "user"}]}, "messages"),
     (MESSAGES, CHAT | {"messages": [{"role": "assistant", "content": "a"}]}, "messages"),
     (MESSAGES, CHAT | {"messages": [{"role": "user", "content": "a"}] * 1025}, "messages"),
-    (MESSAGES, CHAT | {"tools": []}, "tools"),
+    (MESSAGES, CHAT | {"tools": [{"type": "function"}]}, "tools"),
     (MESSAGES, CHAT | {"response_format": {"type": "json_object"}}, "response_format"),
     (MESSAGES, CHAT | {"top_logprobs": 3}, None),
     (MESSAGES, CHAT | {"max_completion_tokens": 0}, "max_completion_tokens"),
@@ -194,6 +194,13 @@ def test_ignored_fields_change_nothing(api):
     assert texts[0] == texts[1]
     nothing = dict.fromkeys(("temperature", "stop", "n", "stream", "logprobs", "logit_bias"))
     assert api.post(COMPLETIONS, **plain, **nothing)["choices"] == texts[0]
+
+
+def test_a_prompt_that_is_too_long_is_told_without_new_tokens(api):
+    long = api.ask("POST", COMPLETIONS, json=LM | {"prompt": "the cat " * 9, "max_tokens": 0})
+    said = refused(long, 400).message
+    assert "tokens, and the model's context is" in said
+    assert said.endswith("; shorten the prompt.")
 
 
 def test_a_full_queue_refuses_at_once(api_of):

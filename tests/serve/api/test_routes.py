@@ -116,7 +116,7 @@ def test_echo_has_the_scores_of_the_run(api, name):
     assert choice["text"].startswith(text)
     for name_of, n in (("tokens", None), ("token_logprobs", None), ("text_offset", None)):
         assert alone["logprobs"][name_of] == told[name_of][:-1], n
-    assert told["tokens"][:-1] == [one.piece for one in scores]
+    assert [one.strip() for one in told["tokens"][:-1]] == [one.piece.strip() for one in scores]
     for given, own in zip(told["token_logprobs"], scores, strict=False):
         # float32, by products of other shapes
         assert given == pytest.approx(own.log_prob, abs=4e-6)
@@ -274,3 +274,17 @@ def test_metrics_count_what_clients_saw(api_of):
     assert "glassformer_prompt_tokens_total 21" in lines
     assert "glassformer_in_flight 0" in lines
     assert "glassformer_ttft_seconds_count 3" in lines
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\t\u2003\n"])
+def test_a_text_of_nothing_but_space_has_no_class(api, blank):
+    run = api.runs["classes"]
+    cat = run.classify("the cat")
+    assert run.classify(blank) is None
+    assert run.classify([blank, "the cat", blank]) == [None, cat, None]
+    assert np.isnan(run.classified([blank, "the cat"])).all(1).tolist() == [True, False]
+    data = api.post("/v1/classify", model="classes", input=[blank, "the cat"])["data"]
+    assert data[0] == {"index": 0, "labels": [], "probabilities": {}}
+    assert data[1]["labels"] == [cat]
+    part = api.post("/v1/classify", model="classes", input=[{"text": blank}])["data"]
+    assert part[0] == data[0]

@@ -165,6 +165,9 @@ async def classify(service: Service, request: Request) -> Plain:
     def work(given: list[Any]) -> list[Any]:
         found = list[Any]()
         for row in run.classified(given):
+            if np.isnan(row[0]):  # nothing but space
+                found.append({"labels": [], "probabilities": {}})
+                continue
             by_name = dict(zip(run.classes, map(float, row), strict=True))
             likely = [name for name, p in by_name.items() if p >= LIKELY]
             best = likely if run.model.config.multi_label else [run.classes[int(row.argmax())]]

@@ -4,9 +4,11 @@ A field that is left out has the value of the run's own `generate` section, but 
 /v1/completions (16) and `seed` (drawn anew).
 """
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import core_schema
 
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
@@ -22,7 +24,37 @@ IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MO
 Prompt = str | Texts | Ids | IdLists
 StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 Stops = StopString | Annotated[list[StopString], Field(fail_fast=True, max_length=MOST_STOPS)]
-Zero = Annotated[float, Field(ge=0, le=0)]
+
+
+class Only:
+    """The type of a field that is null or one of `neutral`, which request nothing."""
+
+    def __init__(self, remedy: str, *neutral: Any):
+        self.remedy, self.values = remedy, (*neutral, None)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """The validator for pydantic."""
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """The JSON schema for pydantic."""
+        return {"enum": [*self.values]}
+
+    def check(self, value: Any) -> Any:
+        """The value; ValueError: it requests something."""
+        same = (one for one in self.values if isinstance(one, bool) == isinstance(value, bool))
+        if any(one == value for one in same):
+            return value
+        given, *known = (json.dumps(one)[:40] for one in (value, *self.values))
+        raise ValueError(f"{given} is refused, only {' or '.join(known)} is known; {self.remedy}")
+
+
+Zero = Annotated[Any, Only("leave it out, or set repetition_penalty", 0)]
+_TOOLS = "no tools are called; leave it out and describe in a message what the answer is to hold"
+_TEXT = "only text is read and written; leave it out"
+NoTools = Annotated[Any, Only(_TOOLS, [])]
+NoText = Annotated[Any, Only(_TEXT)]
+ToolChoice = Annotated[Any, Only(_TOOLS, "none", "auto")]
 
 
 class Base(BaseModel):
@@ -40,6 +72,8 @@ class Ignored(Base):
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: str | None = None
 
 
 class ModelRequest(Ignored):
@@ -139,8 +173,8 @@ class Sampling(ModelRequest):
     logit_bias: dict[str, float] | None = Field(
         None, description="Token ids with -100: they are never chosen. No other bias is known."
     )
-    presence_penalty: Zero | None = Field(None, description="Only 0.")
-    frequency_penalty: Zero | None = Field(None, description="Only 0.")
+    presence_penalty: Zero = Field(None, description="Only 0.")
+    frequency_penalty: Zero = Field(None, description="Only 0.")
     inspect: Inspect | None = Field(None, description="What the model looked at.")
     response_format: TextFormat | JsonObject | JsonSchema | None = Field(
         None, description="The form of the text.", discriminator="type"
@@ -158,7 +192,7 @@ class Sampling(ModelRequest):
                 raise ValueError(
                     f"logit_bias has {bias} for token {token}; only -100 (never chosen) is known"
                 )
-        if self.stream_options is not None and not self.stream:
+        if self.usage_streamed and not self.stream:
             raise ValueError("stream_options is for stream=true; leave it out")
         if self.inspect is not None and self.stream:
             raise ValueError("inspect is of a whole text; leave out stream")
@@ -197,7 +231,8 @@ class CompletionRequest(Sampling):
     max_tokens: int | None = Field(None, ge=0, le=LARGEST, description="16 if it is left out.")
     logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="Likeliest tokens to show.")
     echo: bool | None = Field(None, description="The prompt before the text.")
-    best_of: int | None = Field(None, ge=1, le=1, description="Only 1.")
+    best_of: Annotated[Any, Only("set n for several texts", 1)] = None
+    suffix: Annotated[Any, Only("text is only continued; put all of it into prompt", "")] = None
 
 
 class Part(Base):
@@ -205,6 +240,7 @@ class Part(Base):
 
     type: Literal["text"]
     text: str
+    prompt_cache_breakpoint: dict[str, Any] | None = Field(None, description="Without effect.")
 
 
 PartsOfText = Annotated[list[Part], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)]
@@ -216,6 +252,11 @@ class Message(Base):
     role: Literal["system", "developer", "user", "assistant"]
     content: str | PartsOfText
     name: str | None = Field(None, description="Without effect.")
+    refusal: Annotated[Any, Only("put it into content", "")] = None
+    annotations: NoTools = None
+    audio: NoText = None
+    function_call: NoTools = None
+    tool_calls: NoTools = None
 
     def plain(self) -> dict[str, str]:
         """The message as the run reads it."""
@@ -236,10 +277,22 @@ class ChatRequest(Sampling):
     max_completion_tokens: int | None = Field(None, ge=1, le=LARGEST)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP)
+    tools: NoTools = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = Field(None, description="Without effect.")
+    functions: NoTools = None
+    function_call: ToolChoice = None
+    audio: NoText = None
+    modalities: Annotated[Any, Only(_TEXT, ["text"], [])] = None
+    moderation: Annotated[Any, Only("nothing is moderated; leave it out")] = None
+    prediction: Annotated[Any, Only("start the server with --draft, and leave it out")] = None
+    reasoning_effort: Annotated[Any, Only("no model here reasons; leave it out", "none")] = None
+    verbosity: Annotated[Any, Only("set max_tokens instead", "medium")] = None
+    web_search_options: Annotated[Any, Only("nothing is searched; leave it out")] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ChatRequest":
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs=true")
         return self
 

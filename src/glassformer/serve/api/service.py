@@ -23,7 +23,7 @@ from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.models import Registry, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.receiving import check_body, received
-from glassformer.serve.api.requests import ModelRequest
+from glassformer.serve.api.requests import ModelRequest, Only
 from glassformer.serve.api.strict_json import parsed
 
 Asked = TypeVar("Asked", bound=ModelRequest)
@@ -93,7 +93,10 @@ def validated(kind: type[Asked], value: Any) -> Asked:
     except ValidationError as error:
         first = _closest(error)
         place = [part for part in map(str, first["loc"]) if part.isalnum() or part.isidentifier()]
-        known = kind.model_fields.keys()
+        fields = kind.model_fields.items()
+        known = [
+            name for name, field in fields if not any(isinstance(m, Only) for m in field.metadata)
+        ]
         param = place[0][:64] if place else None
         said = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":

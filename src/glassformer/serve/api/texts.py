@@ -7,8 +7,11 @@ import hashlib
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
+
+import numpy as np
 
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import beginning
@@ -20,6 +23,7 @@ from glassformer.serve.api.formats import Format
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import LARGEST, Sampling
+from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
 Finish = Literal["stop", "length"]
@@ -29,22 +33,32 @@ LEAST_LOG = -9999.0
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt: its text, its ids, and how many of these stand before the text."""
+    """A prompt: its text, its ids, the number of ids before the text. `given_ids`: the text was
+    decoded from ids."""
 
     text: str
     ids: tuple[int, ...]
     framed: int = 0
+    given_ids: bool = False
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token that is shown: its id, log p, the likeliest ids with theirs, its place in the
-    text."""
+    """A token of a text: its id, log p, the likeliest ids with theirs, its place, its characters.
+
+    A character that several tokens spell is of the last of them, and begins where the first is.
+    """
 
     id: int
     log_prob: float | None
     top: tuple[tuple[int, float], ...]
     offset: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        """The place of the next token."""
+        return self.offset + len(self.text)
 
 
 @dataclass(frozen=True)
@@ -106,17 +120,50 @@ class Choice:
 
     def _continue(self, new: Scored, last: bool) -> None:
         self.ids.append(new.id)
-        self.tokens.append(Token(new.id, new.log_prob, new.top, len(self.text)))
         shown, finish = self._row.push(new.id, last)
+        self._add(new, self._row.added)
         self.text += shown
         if finish is not None:
             self.finish = "length" if finish == "length" else "stop"
+        if finish == "stop":  # a stop string and what follows it are not of the text
+            n, kept = len(self.text), [one for one in self.tokens if one.offset < len(self.text)]
+            self.tokens = [replace(one, text=one.text[: n - one.offset]) for one in kept]
 
     def _echo(self, scores: Sequence[Scored]) -> None:
-        self.text, offset = self.prompt.text, 0
-        for one in scores:
-            self.tokens.append(Token(one.id, one.log_prob, one.top, min(offset, len(self.text))))
-            offset += len(self.tokenizer.decode([one.id], skip_specials=False))
+        texts = _shares(self.tokenizer, self.prompt) if scores else ()
+        for one, text in zip(scores, texts, strict=bool(scores)):
+            self._add(one, text)
+        self.text = self.prompt.text
+
+    def _add(self, one: Scored, text: str) -> None:
+        offset = self.tokens[-1].end if self.tokens else len(self.text)
+        self.tokens.append(Token(one.id, one.log_prob, one.top, offset, text))
+
+    def complete(self, begin: int) -> list[Token]:
+        """The tokens from `begin` on whose characters are shown."""
+        n = len(self.tokens)
+        while not self.finish and n > begin:
+            last = self.tokens[n - 1]
+            if last.text and last.end <= len(self.text):
+                break
+            n -= 1
+        return self.tokens[begin:n]
+
+
+def _shares(tokenizer: Tokenizer, prompt: Prompt) -> list[str]:
+    """The characters of each token of a prompt; joined, its text."""
+    ids, text = prompt.ids[prompt.framed :], prompt.text
+    if tokenizer.kind == "character" and not prompt.given_ids:
+        return list(text)
+    if prompt.given_ids or tokenizer.reversible:
+        decoder = StreamDecoder(tokenizer, skip_specials=False)
+        shares = [decoder.push(index) for index in ids]
+        return [*shares[:-1], shares[-1] + decoder.flush()]
+    spans = tokenizer.encode_spans(text)[1]
+    begins = [*spans[1:, 0].tolist(), len(text)]
+    ends = np.maximum.accumulate(np.minimum(spans[:, 1], begins))
+    ends[-1] = len(text)
+    return [text[a:b] for a, b in pairwise([0, *ends.tolist()])]
 
 
 def prompts_of(served: Served, given: Any) -> list[Prompt]:
@@ -142,7 +189,7 @@ def _prompt(served: Served, given: str | list[int]) -> Prompt:
         raise ApiError(
             400, f"prompt: there is no token {wrong[0]}; ids run from 0 to {size - 1}.", "prompt"
         )
-    return Prompt(tokenizer.decode(given, skip_specials=False), tuple(given))
+    return Prompt(tokenizer.decode(given, skip_specials=False), tuple(given), given_ids=True)
 
 
 def _refuse_empty() -> Prompt:
@@ -152,10 +199,12 @@ def _refuse_empty() -> Prompt:
 def check_fits(n: int, more: int, context: int) -> None:
     """Raise ApiError 400 for a prompt that fills more than the context with its new tokens."""
     if n > context or n + more > context + 1:
+        new = f" and {more} more were requested" if more else ""
+        remedy = "shorten the prompt" if n > context else "shorten the prompt, or lower max_tokens"
         raise ApiError(
             400,
-            f"The prompt has at least {n} tokens and {more} are to be generated, and the model's "
-            f"context is {context}; shorten the prompt, or lower max_tokens.",
+            f"The prompt has at least {n} tokens{new}, and the model's context is {context}; "
+            f"{remedy}.",
             "max_tokens" if n <= context else None,
             "context_length_exceeded",
         )
@@ -238,8 +287,8 @@ async def run_to_end(
         for index, new in moved.items():
             choice = choices[index]
             if new or choice.finish is not None:
-                tokens = choice.tokens[sent[index] :]
-                sent[index] = len(choice.tokens)
+                tokens = choice.complete(sent[index])
+                sent[index] += len(tokens)
                 await shown(choice, new, tokens)
 
 
@@ -259,10 +308,11 @@ def completion_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token], top: int
         known[one.id] = one.log_prob
         row = dict[str, float]()
         for index, log_prob in sorted(known.items(), key=lambda pair: -pair[1]):
-            row.setdefault(tokenizer.piece(index), number(log_prob))  # of one name, the likeliest
+            name = _name(tokenizer, index, one)
+            row.setdefault(name, number(log_prob))  # of one name, the likeliest
         tops.append(row)
     return {
-        "tokens": [tokenizer.piece(one.id) for one in tokens],
+        "tokens": [one.text for one in tokens],
         "token_logprobs": [None if t.log_prob is None else number(t.log_prob) for t in tokens],
         "top_logprobs": tops if top else None,
         "text_offset": [one.offset for one in tokens],
@@ -271,16 +321,41 @@ def completion_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token], top: int
 
 def chat_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token]) -> dict[str, Any]:
     """Tokens as the `logprobs` of /v1/chat/completions."""
-
-    def shown(index: int, log_prob: float) -> dict[str, Any]:
-        raw = list(tokenizer.shown_bytes(index, skip_specials=False))
-        return {"token": tokenizer.piece(index), "logprob": number(log_prob), "bytes": raw}
-
-    content = [
-        shown(one.id, one.log_prob or 0.0) | {"top_logprobs": [shown(i, p) for i, p in one.top]}
-        for one in tokens
-    ]
+    content = list[Any]()
+    for one in tokens:
+        raw = _bytes(tokenizer, one)
+        own = {"token": one.text, "logprob": number(one.log_prob or 0.0), "bytes": list(raw)}
+        tops = [
+            {
+                "token": _name(tokenizer, index, one),
+                "logprob": number(log_prob),
+                "bytes": list(tokenizer.shown_bytes(index, skip_specials=False)),
+            }
+            for index, log_prob in one.top
+        ]
+        content.append(own | {"top_logprobs": tops})
     return {"content": content, "refusal": None}
+
+
+def _name(tokenizer: Tokenizer, index: int, chosen: Token) -> str:
+    r"""A token among the likeliest: its text, or `bytes:\xe2` of a part of a character."""
+    if index == chosen.id and chosen.text:
+        return chosen.text
+    raw = tokenizer.shown_bytes(index, skip_specials=False)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+
+
+def _bytes(tokenizer: Tokenizer, one: Token) -> bytes:
+    """The bytes of a token of a text: its own where it has a part of a character."""
+    raw = tokenizer.shown_bytes(one.id)
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return raw
+    return one.text.encode()
 
 
 def usage(choices: Sequence[Choice], prompts: Sequence[Prompt]) -> dict[str, int]:
