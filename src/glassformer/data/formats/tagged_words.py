@@ -35,8 +35,6 @@ def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
             return _slash(source, config)
         case "jsonl" | "parquet":
             return _lists(source, config)
-        case _ if source.suffix == ".json" and config.format == "auto":
-            return _lists(source, config)
         case kind:
             raise DataError(
                 f"{source.path} is read as {kind}, where words have no tags; set data.format to "
