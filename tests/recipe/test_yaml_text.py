@@ -39,6 +39,12 @@ def test_a_text_of_no_use_is_one_sentence_at_once(tmp_path, text, words):
     assert time.process_time() - begun < 10  # hours for nine lines of aliases that are written out
 
 
+def test_only_true_and_false_are_truth_values():
+    """A class may be called no; a field of truth values takes its text."""
+    assert parse("[no, Yes, on, off, true, False]") == ["no", "Yes", "on", "off", True, False]
+    assert read_recipe("lm", ["data.train.path=x", "train.tensorboard=yes"]).train.tensorboard
+
+
 def test_aliases_of_reasonable_size_are_values():
     assert parse("a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
     assert parse("a: &a {x: 1}\nb: {<<: *a, y: 2}\n")["b"] == {"x": 1, "y": 2}

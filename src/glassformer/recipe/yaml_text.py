@@ -6,11 +6,19 @@ import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+BOOL = "tag:yaml.org,2002:bool"
 MOST_CHARACTERS, MOST_VALUES = 1_000_000, 20_000
 """A resolved recipe has some 10,000 characters and 300 values."""
 
 
 class _Loader(yaml.SafeLoader):
+    """Only true and false are truth values, as in YAML 1.2: the class `no` is a text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as of yaml's own loaders
+        first: [one for one in known if one[0] != BOOL or first in "tTfF"]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
