@@ -152,7 +152,10 @@ def test_a_tokenizer_may_have_special_symbols_that_the_model_has_no_row_for(fold
     definition = json.loads((place / "tokenizer.json").read_text())
     definition["model"]["vocab"] |= {"cow": 9, "hen": 10, "pig": 11}  # before <eos> and others
     (place / "tokenizer.json").write_text(json.dumps(definition))
-    with pytest.raises(CheckpointError, match="has 17 tokens and its model 13; they are of diff"):
+    with pytest.raises(
+        CheckpointError,
+        match="has 17 tokens, also beyond special symbols, and its model rows for 13",
+    ):
         gf.load(place)
 
 
@@ -618,3 +621,16 @@ def test_files_that_are_overwritten_change_no_opened_model(name, folder, tmp_pat
     with file.open("r+b") as stream:
         stream.write(bytes(file.stat().st_size))
     assert all(torch.equal(one, before[name]) for name, one in model.named_parameters())
+
+
+def test_a_tokenizer_with_more_words_than_rows_names_its_folder(folder, tmp_path):
+    place = changed(folder("gpt2"), tmp_path / "grown")
+    own = json.loads((place / "tokenizer.json").read_text(encoding="utf-8"))
+    rows = json.loads((place / "config.json").read_text())["vocab_size"]
+    added = {"id": rows + 3, "content": "zzword", "special": False, "single_word": False}
+    own["added_tokens"].append({**added, "lstrip": False, "rstrip": False, "normalized": False})
+    (place / "tokenizer.json").write_text(json.dumps(own), encoding="utf-8")
+    with pytest.raises(CheckpointError) as caught:
+        gf.load(place)
+    assert str(place) in str(caught.value)
+    assert f"rows for {rows};" in str(caught.value)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from glassformer.batch import Batch
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.files import scratch_folder
 from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
@@ -71,10 +71,17 @@ def load(
 
 
 def _published(opened: Opened) -> Run:
-    """The run of a published model, whose files are made for it and removed again."""
+    """Return the run of a published model, whose files are made for it and removed again.
+
+    Errors name the folder of the model instead of these files.
+    """
+    folder = opened.of.folder
     with scratch_folder() as place:
-        opened.write(place)
-        return _opened(opened.model, place, opened.of.folder)
+        try:
+            opened.write(place)
+            return _opened(opened.model, place, folder)
+        except GlassformerError as error:
+            raise type(error)(str(error).replace(str(place), str(folder))) from None
 
 
 def _opened(model: Transformer, place: Path, folder: Path) -> Run:
