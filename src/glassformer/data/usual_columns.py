@@ -48,7 +48,7 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
 }
 """Settings that go together, and the columns that they usually name: the default ones first."""
 SAMPLE, FEW_ROWS = 1000, 6
-"""Rows by which columns are told apart, and the fewest of them."""
+"""Rows that are compared, and the fewest of them."""
 RUNNING = ("text", "sentence")
 """Columns of running text, which is cut at spaces where words are read."""
 TRANSLATION = "translation"
@@ -96,7 +96,7 @@ _DEFAULT = {
 
 
 def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) -> Fields:
-    """Return the columns of a table whose classes stand before the texts, as AG News is published:
+    """Return the columns of a table with classes before texts, as AG News is published:
     few short values that repeat, before longer ones that hardly do; empty: another table."""
     if not {"text_field", "label_field"} <= {*settings} or source.format(config) not in (
         "csv",

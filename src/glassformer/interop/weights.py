@@ -49,14 +49,14 @@ def as_stored(of: Published, tensors: Tensors) -> Published:
     for name, fields in of.head.without.items():
         changed |= fields if name not in tensors.shapes else {}
     for name, first in of.family.tied.items():
-        first = _stored(of, first, tensors)
+        first = _name_in_file(of, first, tensors)
         matrix = all(len(tensors.shapes.get(one, ())) == 2 for one in (name, first))
         if matrix and of.model.tied and _is_head(of, name) and not tensors.equal(name, first):
             changed["tied"] = False
     return replace(of, model=of.model.model_copy(update=changed))
 
 
-def _stored(of: Published, first: str, tensors: Tensors) -> str:
+def _name_in_file(of: Published, first: str, tensors: Tensors) -> str:
     """Return the name under which a file has a tensor of several names."""
     names = (first, *(name for name, one in of.family.tied.items() if one == first))
     return next((name for name in names if name in tensors.shapes), first)
@@ -73,7 +73,7 @@ def _sources(
     """The line and the tensor of each parameter; no tensor: it is 0."""
     for name, parameter in model.named_parameters():
         row, theirs = row_of(of, name, tensors.shapes)
-        theirs = _stored(of, theirs, tensors) if of.model.tied else theirs
+        theirs = _name_in_file(of, theirs, tensors) if of.model.tied else theirs
         if theirs not in tensors.shapes:
             if row.how.zero and name.endswith("bias"):
                 theirs = ""
@@ -125,7 +125,9 @@ def _check_rest(of: Published, tensors: Tensors, used: set[str]) -> None:
             continue
         first = of.family.tied.get(name)
         matrix = len(tensors.shapes[name]) == 2
-        if first is not None and (not matrix or tensors.equal(name, _stored(of, first, tensors))):
+        if first is not None and (
+            not matrix or tensors.equal(name, _name_in_file(of, first, tensors))
+        ):
             continue
         raise CheckpointError(
             f"{tensors.folder} holds the tensor {tensors.names[name]}, which models of type "

@@ -28,7 +28,7 @@ from glassformer.tasks.shown import shown
 from glassformer.tasks.task import SHOWN, Sample
 
 FEW_IDS = 10
-"""Training inputs from which on nearly as many classes are certainly none."""
+"""Training inputs for which nearly as many classes are refused."""
 MOST_DISTINCT = 0.8
 """Classes for each training input that are still believed."""
 NUMBER = re.compile(r"[+-]?\d*\.?\d+")

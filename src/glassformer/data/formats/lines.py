@@ -166,7 +166,7 @@ def _array(
     DataError: a .json file that is neither.
     """
     whole, begin = source.suffix == ".json", first.lstrip("\ufeff \t")
-    alone = _parsed(first)
+    alone = _parse(first)
     if not whole and (not begin.startswith(("[", "{")) or (alone and not _rows_in(alone))):
         return None
     with opened(source) as file:
@@ -187,8 +187,8 @@ def _array(
     return rows if whole else _rows_in(rows)
 
 
-def _parsed(line: str) -> Any:
-    """Return the JSON value of a line; None: it is none by itself."""
+def _parse(line: str) -> Any:
+    """Return the JSON value of a line; None: it is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -22,7 +22,7 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
 MISSING = ("", "nan", "NaN", "null")
-"""Labels that stand for none."""
+"""Labels of texts without a class."""
 
 
 def records(
