@@ -5,6 +5,7 @@ Files of spans have token numbers, comments and annotators beside them in any or
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 
 from glassformer.data.config import DataConfig
@@ -31,31 +32,36 @@ def tag_columns(source: Source, config: DataConfig) -> tuple[dict[str, str], str
     rows = (line for line in column_lines(source, config) if line.cells)
     table = [[row.cell(i) for i in range(len(row.cells))] for row in islice(rows, ROWS)]
     columns = [Counter(cells) for cells in zip(*table, strict=True)]
-    n = len(columns)
-    if n < 3:
+    last, named = len(columns) - 1, config.tag_field
+    if last < 2:
         return {}, None
-    text = [i for i, column in enumerate(columns) if not all(map(_NUMBER.fullmatch, column))]
-    word = text[0] if text and table[0][0] in ("0", "1") else 0
-    possible = [i for i in text if i != word]
-    spans = [i for i in possible if _of_spans(columns[i])]
-    likely = spans[-1:] or [i for i in possible if _of_tags(columns[i])]
+    word, likely = _likely(columns, numbered=table[0][0] in ("0", "1"))
     examples = (max(column, key=len) for column in columns)
     shown = ", ".join(f"{i} such as {one!r:.40}" for i, one in enumerate(examples, 1))
-    named = config.tag_field
     if named is None and not likely and len(table) > FEW:
         raise DataError(
             f"no column of {source.path} has the values of tags ({shown}); set data.word_field and "
             f"data.tag_field to the numbers of theirs"
         )
-    tag = likely[-1] if likely and named is None else n - 1
-    fields = {"word_field": str(word + 1)} if word else {}
-    fields |= {"tag_field": str(tag + 1)} if tag != n - 1 else {}
+    tag = likely[-1] if likely and named is None else last
+    found = {"word_field": (word, 0), "tag_field": (tag, last)}
+    fields = {name: str(own + 1) for name, (own, usual) in found.items() if own != usual}
     if not fields and (named is not None or len(likely) < 2):
         return {}, None
     return fields, (
         f"reading words in column {word + 1} and tags in column {named or tag + 1} of "
         f"{source.path} (columns: {shown}); data.word_field and data.tag_field name others"
     )
+
+
+def _likely(columns: Sequence[Column], numbered: bool) -> tuple[int, list[int]]:
+    """Return the column of words, and those that may be of tags: the last with spans, or all with
+    few values."""
+    text = [i for i, column in enumerate(columns) if not all(map(_NUMBER.fullmatch, column))]
+    word = text[0] if text and numbered else 0
+    possible = [i for i in text if i != word]
+    spans = [i for i in possible if _of_spans(columns[i])]
+    return word, spans[-1:] or [i for i in possible if _of_tags(columns[i])]
 
 
 def _of_spans(column: Column) -> bool:
