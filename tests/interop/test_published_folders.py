@@ -203,7 +203,11 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "keys", "sentence"),
     [
-        ("gpt2", {"model_type": "gpt22"}, "model_type 'gpt22', which is not known; did you mean"),
+        (
+            "gpt2",
+            {"model_type": "gpt22"},
+            "model_type 'gpt22', which is not known; known are gpt2,",
+        ),
         ("gpt2", {"architectures": ["GPT2DoubleHeadsModel"]}, "class GPT2DoubleHeadsModel are not"),
         (
             "gpt2",
@@ -634,3 +638,27 @@ def test_a_tokenizer_with_more_words_than_rows_names_its_folder(folder, tmp_path
         gf.load(place)
     assert str(place) in str(caught.value)
     assert f"rows for {rows};" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "opt", "modernbert", "mt5"])
+def test_no_other_family_is_offered(folder, tmp_path, kind):
+    place = changed(folder("gpt2"), tmp_path / kind, model_type=kind)
+    with pytest.raises(CheckpointError, match=f"'{kind}', which is not known; known are "):
+        gf.load(place)
+
+
+def test_quantized_folders_are_named(folder, tmp_path):
+    own = {"quant_method": "gptq", "bits": 4}
+    place = changed(folder("llama"), tmp_path / "gptq", quantization_config=own)
+    with pytest.raises(CheckpointError, match=r"quantization_config \(quant_method='gptq'\)"):
+        gf.load(place)
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"PK\3\4", True), (bytes(64), False)])
+def test_only_a_pickle_may_run_code(folder, tmp_path, content, code):
+    place = changed(folder("gpt2"), tmp_path / "bin")
+    (place / "model.safetensors").unlink()
+    (place / "model.bin").write_bytes(content)
+    with pytest.raises(CheckpointError) as caught:
+        gf.load(place)
+    assert ("may run code" in str(caught.value)) == code

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError, suggest
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.families import FAMILIES
 from glassformer.interop.family import Family, Head, Named
 from glassformer.interop.llama2c import keys_in
@@ -51,7 +51,13 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
     path, kind = place if place.is_file() else place / FILE, keys.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(
-            f"{path} has model_type {kind!r}, which is not known; {suggest(str(kind), FAMILIES)}"
+            f"{path} has model_type {kind!r}, which is not known; known are {', '.join(FAMILIES)}."
+        )
+    if isinstance(packed := keys.get("quantization_config"), Mapping):
+        raise CheckpointError(
+            f"{path} has a quantization_config (quant_method={packed.get('quant_method')!r}): its "
+            "weights are of few bits and not read; take the model in 16 or 32 bits, and use "
+            "--quantize here."
         )
     family = FAMILIES[kind]
     keys = {**family.defaults, **keys}

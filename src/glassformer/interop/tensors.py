@@ -88,13 +88,21 @@ def _plain(name: str, prefix: str) -> str:
 
 def check_no_pickle(folder: Path) -> None:
     """CheckpointError: the weights of a folder are in a pickle."""
-    pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+    found = (path for kind in PICKLES for path in folder.glob(kind))
+    pickles = sorted(path.name for path in found if path.suffix != ".bin" or _is_pickle(path))
     if pickles:
         raise CheckpointError(
             f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
             f"convert it to {FILE} where you trust it, or take the model's safetensors "
             "(docs/published-models.md shows how, also for nanoGPT)."
         )
+
+
+def _is_pickle(path: Path) -> bool:
+    """Return whether a .bin file may be one of torch; those of llama2.c and CTranslate2 hold
+    numbers only."""
+    with path.open("rb") as file:
+        return path.name.startswith("pytorch_model") or file.read(2) in (b"PK", b"\x80\x02")
 
 
 def _indexed(folder: Path) -> dict[str, str] | None:
