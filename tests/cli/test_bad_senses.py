@@ -62,7 +62,7 @@ WAV = write_wav(tone(TONES["low"], DRAW), RATE)
 PICTURES = {
     "cut.png": (picture(3)[:400], "is a damaged image"),
     "cut.jpg": (picture(3, "jpeg")[:400], "is a damaged image"),
-    "text.png": (b"hello, world", "is not an image; give PNG, JPEG, WebP, BMP or GIF files"),
+    "text.png": (b"hello, world", "is not an image; give PNG, JPEG, WebP, BMP, GIF or TIFF files"),
     "huge.png": (
         huge(),
         "has 2500000000 pixels by its header, and 1 to 67,108,864 can be read; make it smaller",

@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(refused, cli, pictures, tmp_
     good = files(pictures / "pictures", 2)
     run = pictures / "run"
     for name, sentence in (
-        (bad, "bad.png is not an image; give PNG, JPEG, WebP, BMP or GIF files"),
+        (bad, "bad.png is not an image; give PNG, JPEG, WebP, BMP, GIF or TIFF files"),
         (tmp_path / "gone.png", "gone.png"),
         (tmp_path, str(tmp_path)),
         (tmp_path / "a.zip/x.png", "a.zip"),

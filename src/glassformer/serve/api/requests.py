@@ -7,8 +7,7 @@ A field that is left out has the value of the run's own `generate` section, but 
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import core_schema
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
@@ -34,7 +33,7 @@ class Only:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """The validator for pydantic."""
-        return core_schema.no_info_plain_validator_function(self.check)
+        return handler.generate_schema(Annotated[Any, PlainValidator(self.check)])
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """The JSON schema for pydantic."""
