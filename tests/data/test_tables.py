@@ -110,10 +110,10 @@ def classes(tmp_path, rows, header="text,label\n"):
     return load(tmp_path / "run").model.config.classes
 
 
-@pytest.mark.parametrize("header", ["", "kind,message\n"])
+@pytest.mark.parametrize("header", ["", "v1,v2\n"])
 def test_classes_before_the_texts_are_known_by_their_values(tmp_path, header):
     rows = [f"{('ham', 'spam')[i % 3 == 0]},a message of length {i}\n" for i in range(40)]
-    assert {"ham", "spam"} <= {*classes(tmp_path, rows, header)} <= {"ham", "spam", "kind"}
+    assert {*classes(tmp_path, rows, header)} == {"ham", "spam"}
 
 
 def test_a_number_is_one_class_however_it_is_written(tmp_path):
@@ -121,7 +121,7 @@ def test_a_number_is_one_class_however_it_is_written(tmp_path):
     assert {*classes(tmp_path, rows)} == {"0", "1"}
 
 
-@pytest.mark.parametrize("missing", ["", "nan", "NaN", "null"])
+@pytest.mark.parametrize("missing", ["", "nan", "NaN", "NULL"])
 def test_a_missing_label_is_named_by_its_line(tmp_path, missing):
     rows = [f"word {i} here,{missing if i == 7 else i % 2}\n" for i in range(40)]
     with pytest.raises(DataError, match=r"line 9 has no class"):

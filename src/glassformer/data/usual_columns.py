@@ -111,8 +111,10 @@ def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) ->
     shorter = sum(map(len, first)) < sum(map(len, second)) / 2
     if not (repeats and shorter):
         return {}
-    pair = {"pair_field": "3"} if len(rows[0]) == 3 and "pair_field" in settings else {}
-    return {"text_field": "2", "label_field": "1", **pair}
+    named = rows[0][0].strip() not in first  # a header
+    names = [cell.strip() for cell in rows[0]] if named else ["1", "2", "3"][: len(rows[0])]
+    pair = {"pair_field": names[2]} if len(rows[0]) == 3 and "pair_field" in settings else {}
+    return {"text_field": names[1], "label_field": names[0], **pair}
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:

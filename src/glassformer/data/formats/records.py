@@ -21,7 +21,7 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
-MISSING = ("", "nan", "NaN", "null")
+MISSING = ("", "nan", "null")
 """Labels of texts without a class."""
 
 
@@ -97,7 +97,7 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     labels = tuple(
         WHOLE.sub(r"\1", one) if WHOLE.fullmatch(one := cell.strip()) else one for cell in cells
     )
-    if any(label in MISSING for label in labels):
+    if any(label.casefold() in MISSING for label in labels):
         raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
     return labels
 
