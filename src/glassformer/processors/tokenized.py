@@ -265,8 +265,8 @@ def check_vocabulary(
     extra = range(rows, tokenizer.vocab_size)
     if any(index in needed or not tokenizer.skipped(index) for index in extra):
         raise CheckpointError(
-            f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens, also beyond special "
-            f"symbols, and its model rows for {rows}; give both of one model."
+            f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model rows for "
+            f"{rows}; they are of different runs or models."
         )
 
 
