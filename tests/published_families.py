@@ -138,6 +138,7 @@ CASES: dict[str, Case] = {
     "roberta-classes": _case("RobertaForSequenceClassification", ROBERTA, num_labels=3),
     "roberta-tags": _case("RobertaForTokenClassification", ROBERTA, num_labels=3),
     "xlm-roberta": _case("XLMRobertaForMaskedLM", ROBERTA),
+    "camembert-masked": _case("CamembertForMaskedLM", ROBERTA),
     "camembert": _case("CamembertForSequenceClassification", ROBERTA, num_labels=3),
     "distilbert": _case("DistilBertModel", DISTILBERT),
     "distilbert-masked": _case("DistilBertForMaskedLM", DISTILBERT, activation="relu"),
@@ -199,10 +200,10 @@ def place(folder: Path) -> Path:
     return file if file.is_file() else folder
 
 
-def complete(name: str, folder: Path) -> Path:
+def complete(name: str, folder: Path, **changes: Any) -> Path:
     """The same folder with what a published one has beside: a tokenizer, or how images are
     read."""
-    save(name, folder)
+    save(name, folder, **changes)
     if CASES[name].reads == "pixels":
         size = CASES[name].values["image_size"]
         height, width = size if isinstance(size, list) else (size, size)

@@ -16,8 +16,9 @@ from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode
 from glassformer.generate.config import CONSTRAINTS
 from glassformer.generate.constraints import STAGES, Rows, constrained
-from glassformer.interop.configuration import published_keys
-from glassformer.interop.opening import open_published
+from glassformer.interop.configuration import published, published_keys
+from glassformer.interop.tensors import tensors_of
+from glassformer.interop.weights import filled
 from glassformer.run.export import export_run
 
 ENDS = {"gpt2": [57], "llama": [16], "t5": [59], "bart": [61], "marian": [31]}
@@ -71,7 +72,8 @@ def models(tmp_path_factory):
             made_up = families.tiny.stir(getattr(families.transformers, case.model)(config))
             made_up.save_pretrained(folder)
             theirs = families.oracle(name, folder)
-            ours = open_published(folder, published_keys(folder) or {}).model
+            of = published(folder, published_keys(folder) or {})
+            ours = filled(of, tensors_of(folder, of.family.prefix))
             made[name] = theirs, ours
         return made[name]
 

@@ -19,8 +19,11 @@ from torch.testing import assert_close
 import glassformer as gf
 import published_families as families
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.families import FAMILIES
+from glassformer.interop.opening import tensors_at
 from glassformer.interop.parity import _parity, compared
+from glassformer.interop.weights import filled
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files
@@ -527,28 +530,43 @@ def test_a_matrix_that_is_said_to_be_shared_and_is_not_is_not_lost(folder, tmp_p
         gf.load(place)
 
 
-TIED = (
-    "gpt2",
-    "llama-tied",
-    "gemma",
-    "bert-masked",
-    "roberta-masked",
-    "distilbert-masked",
-    "t5",
-    "bart",
-)
+TIED = {
+    "gpt2": "gpt2",
+    "nanogpt": "nanogpt",
+    "llama": "llama-tied",
+    "mistral": "mistral",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "gemma": "gemma",
+    "bert": "bert-masked",
+    "roberta": "roberta-masked",
+    "xlm-roberta": "xlm-roberta",
+    "camembert": "camembert-masked",
+    "distilbert": "distilbert-masked",
+    "t5": "t5",
+    "bart": "bart",
+    "marian": "marian",
+}
+"""By family, a model whose head is tied."""
+EMBEDDING = re.compile(r"(shared|wte|embed_tokens|word_embeddings)\.")
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_a_head_is_what_the_tensors_hold(name, folder, tmp_path):
-    """Tied in config.json: the head alone, beside an equal embedding, and another than it."""
-    place = changed(folder(name), tmp_path / name)
-    tensors, whole = load_file(place / "model.safetensors"), gf.load(folder(name)).model
-    first = next(
-        one for one in tensors if re.search(r"(shared|wte|embed_tokens|word_embeddings)\.", one)
-    )
-    of = FAMILIES[json.loads((place / "config.json").read_text())["model_type"]]
+def test_every_family_that_can_be_tied_is_tried():
+    assert TIED.keys() == {name for name, family in FAMILIES.items() if family.tied}
+
+
+@pytest.mark.parametrize("kind", TIED)
+def test_a_head_is_what_the_tensors_hold(kind, tmp_path):
+    """Tied in config.json: the head without an embedding, beside an equal one, and another than
+    it."""
+    place = families.complete(TIED[kind], tmp_path / kind, tie_word_embeddings=True)
+    tensors, whole = load_file(place / "model.safetensors"), gf.load(place).model
+    assert whole.config.tied
+    first = next(one for one in tensors if EMBEDDING.search(one))
+    of = FAMILIES[kind]
     head = next(own for own in of.tied if first.endswith(of.tied[own]) and "embed" not in own)
+    head = f"_orig_mod.{head}" if kind == "nanogpt" else head
+    tensors.pop(head, None)
     embedding = tensors.pop(first)
 
     def stored(**given):
@@ -564,6 +582,38 @@ def test_a_head_is_what_the_tensors_hold(name, folder, tmp_path):
     assert not model.config.tied
     own = getattr(model.head, "unembed", model.head).weight
     assert torch.equal(own.float(), embedding.float() + 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "gpt2-untied", "qwen3", "bert-masked", "t5", "bart", "nanogpt", "llama2.c"]
+)
+def test_rows_without_a_token_are_left_out(name, tmp_path):
+    """Padded to 20 rows: what is computed of the others stays."""
+    place = families.place(families.complete(name, tmp_path / name, vocab_size=20))
+    of = published(place, published_keys(place) or {})
+    whole, run = filled(of, tensors_at(place, of.family.prefix)), gf.load(place)
+    assert whole.config.vocab_size == 20
+    assert run.model.config.vocab_size == run.tokenizer.vocab_size == 13
+    batch = run.encode(run.task.first_input()).batch
+    with torch.no_grad():
+        assert_close(run.model(batch).logits, whole(batch).logits[..., :13], rtol=0, atol=0)
+    assert import_published(place, tmp_path / "run").model.config == run.model.config
+
+
+def test_an_id_without_a_token_is_text_of_no_length(tmp_path):
+    place = families.complete("gpt2", tmp_path / "gap", vocab_size=24)
+    definition = json.loads((place / "tokenizer.json").read_text())
+    definition["model"]["vocab"]["zebra"] = 20
+    (place / "tokenizer.json").write_text(json.dumps(definition))
+    run = gf.load(place)
+    tokenizer = run.tokenizer
+    assert tokenizer.vocab_size == run.model.config.vocab_size == 21
+    assert tokenizer.decode([20, 16, 20]).split() == ["zebra", "zebra"]
+    assert (tokenizer.token_bytes(16), tokenizer.skipped(16)) == (b"", True)
+    assert tokenizer.piece(16) == "<unused id 16>"
+    assert 16 not in tokenizer.encode("the <unused id 16> mat").tolist()
+    for seed in range(4):
+        run.generate("the cat", max_new_tokens=30, temperature=5.0, seed=seed)
 
 
 def test_a_single_file_is_taken_before_an_index(folder, tmp_path):

@@ -21,13 +21,14 @@ from glassformer.interop.images import image_reader
 from glassformer.interop.llama2c import tensors_in
 from glassformer.interop.sentences import with_pooling
 from glassformer.interop.tensors import Tensors, tensors_of
-from glassformer.interop.weights import filled
+from glassformer.interop.weights import filled, with_first_tokens
 from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.processors.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
+from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS
 from glassformer.training.run_folder import held
 
@@ -38,24 +39,25 @@ class Opened:
 
     of: Published
     model: Transformer
+    tokenizer: Tokenizer | None = None
+    """Of its texts; None: it reads images."""
+    source: Tokenizer | None = None
+    """Of its sources, where that is another one."""
 
     def write(self, folder: Path) -> None:
         """Write the files of a run but its weights."""
         of, config = self.of, self.model.config
         about = {"task": of.head.task, "input": of.head.input, "processor": {**of.head.processor}}
         write_json(folder / "config.json", config_json(config) | about)
-        searches = config.architecture == "encoder_decoder"
         how = generation(of.folder, of.keys, config)
         write_json(folder / "generation_config.json", how.model_dump(mode="json"))
         if config.reads_patches:
             image_reader(of.folder, config).save(folder)
             return
-        kind = of.family.model_type
-        target = published_tokenizer(of.folder, kind)
-        target.save(folder / "tokenizer.json")
-        source = published_tokenizer(of.folder, kind, "source") if searches else target
-        if source.fingerprint != target.fingerprint:
-            source.save(folder / "source_tokenizer.json")
+        if self.tokenizer is not None:
+            self.tokenizer.save(folder / "tokenizer.json")
+        if self.source is not None:
+            self.source.save(folder / "source_tokenizer.json")
         if (text := template_text(of.folder)) is not None:
             write_text(folder / CHAT_TEMPLATE, text)
 
@@ -63,7 +65,8 @@ class Opened:
 def open_published(
     path: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> Opened:
-    """The published model of a folder (or a file) that has these keys.
+    """The published model of a folder (or a file) that has these keys, without the rows of its
+    vocabulary that have no token (many are padded to a multiple of 64).
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
@@ -71,7 +74,22 @@ def open_published(
     tensors = tensors_at(path, of.family.prefix)
     if not keys.get("architectures"):
         of = published(path, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
-    return Opened(of, filled(of, tensors, device))
+    model = filled(of, tensors, device)
+    if of.model.reads_patches:
+        return Opened(of, model)
+    target, source = _tokenizers(of)
+    size = max(target.vocab_size, source.vocab_size)
+    if size < model.config.vocab_size:
+        model = with_first_tokens(model, size)
+    return Opened(of, model, target, source if source.fingerprint != target.fingerprint else None)
+
+
+def _tokenizers(of: Published) -> tuple[Tokenizer, Tokenizer]:
+    """Read the tokenizers of the target and of the source, which are one of most models."""
+    kind = of.family.model_type
+    target = published_tokenizer(of.folder, kind)
+    searches = of.model.architecture == "encoder_decoder"
+    return target, published_tokenizer(of.folder, kind, "source") if searches else target
 
 
 def tensors_at(path: Path, prefix: str) -> Tensors:

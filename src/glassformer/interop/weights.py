@@ -14,7 +14,7 @@ from glassformer.interop.family import Row, rows_of
 from glassformer.interop.tensors import Tensors
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import check_memory, without_memory
+from glassformer.models.weights import OF_TOKENS, check_memory, without_memory
 
 
 def filled(
@@ -40,6 +40,16 @@ def filled(
             _set(model, name, value.to(device))
     model.tie()
     return model.eval()
+
+
+def with_first_tokens(model: Transformer, count: int) -> Transformer:
+    """Return the model with the rows of its first tokens; the other parameters are shared."""
+    config = model.config.model_copy(update={"vocab_size": count})
+    made = Transformer(config, seed=None, device="meta")
+    for name, parameter in [*model.named_parameters()]:
+        _set(made, name, parameter.detach()[:count] if name in OF_TOKENS else parameter.detach())
+    made.tie()
+    return made.eval()
 
 
 def as_stored(of: Published, tensors: Tensors) -> Published:

@@ -33,6 +33,8 @@ FOREIGN_ROLES = {
 """The symbols of the same roles in published tokenizers."""
 
 LARGEST_ID = 1 << 24
+LARGEST_GAP = 1 << 16
+"""Ids without a token, among others, that are named."""
 LARGEST_FILE = 128 << 20
 """A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
 MB."""

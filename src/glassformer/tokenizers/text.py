@@ -20,6 +20,7 @@ from glassformer.files import file_in, write_text, writing
 from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
+    LARGEST_GAP,
     LARGEST_ID,
     ROLES,
     Kind,
@@ -62,6 +63,8 @@ class Tokenizer:
             symbols = self._read_symbols()
         self.vocab_size = max(self._spelling, default=-1) + 1
         """One more than the largest id: the size that an embedding needs."""
+        unused = self._names_of_gaps()
+        self._spelling |= unused
         given = self._ids_of(roles or {})
         self.specials = ids_by_role(symbols, given)
         """Ids by role: unk, pad, bos, eos, mask, cls, sep, decoder_start where there is one; an
@@ -70,7 +73,7 @@ class Tokenizer:
         self._roles = {} if derived else {role: (roles or {})[role] for role in given}
         # what a decoder begins with may be an ordinary piece, which a text may hold
         named = (index for role, index in given.items() if role != START)
-        self._special_ids = frozenset((*symbols.values(), *named))
+        self._special_ids = frozenset((*symbols.values(), *named, *unused))
         self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
@@ -382,6 +385,13 @@ class Tokenizer:
         if max(vocab.values(), default=0) >= LARGEST_ID:
             raise DataError(f"{self._name} has a token id beyond {LARGEST_ID}; restore the file")
         return {i: t for t, i in vocab.items()}
+
+    def _names_of_gaps(self) -> dict[int, str]:
+        """Return a name for each id between others that no token has: a model may choose it."""
+        if self.vocab_size - len(self._spelling) not in range(1, LARGEST_GAP):
+            return {}
+        free = set(range(self.vocab_size)) - self._spelling.keys()
+        return {index: f"<unused id {index}>" for index in free}
 
     def _read_symbols(self) -> dict[str, int]:
         if self.kind == "library":
