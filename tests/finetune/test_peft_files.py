@@ -150,7 +150,7 @@ Q = "base_model.model.encoder.blocks.0.attention.q_proj.lora_"
         ({"peft_type": "IA3"}, {}, "does not describe LoRA adapters"),
         ({"use_dora": True}, {}, "use_dora=True is not known here"),
         ({"init_lora_weights": "pissa"}, {}, "init_lora_weights='pissa' is not known here"),
-        ({"rank_pattern": {"q_proj": 2}}, {}, "rank_pattern=.* is not known here"),
+        ({"alpha_pattern": {"q_proj": "2"}}, {}, "lora_alpha is .2., not a number above 0"),
         ({"bias": "all"}, {}, "bias='all' is not known here"),
         ({"lora_alpha": "x"}, {}, "lora_alpha is 'x', not a number above 0"),
         ({"lora_alpha": None}, {}, "lora_alpha is None"),

@@ -19,14 +19,15 @@ from torch.testing import assert_close
 import glassformer as gf
 import published_families as families
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.families import FAMILIES
 from glassformer.interop.configuration import published, published_keys
-from glassformer.interop.families import FAMILIES
 from glassformer.interop.opening import tensors_at
 from glassformer.interop.parity import _parity, compared
 from glassformer.interop.weights import filled
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files
+from small_adapters import stir
 
 KINDS = [
     *("gpt2", "llama-3", "mistral", "qwen3", "gemma", "bert-masked", "bert-tags"),
@@ -230,6 +231,7 @@ def test_tensors_may_be_spread_over_files_with_an_index(folder, tmp_path):
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type="),
         ("bert-classes", {"problem_type": "regression"}, "problem_type='regression', a number in"),
         ("bert-classes", {"num_labels": 1, "id2label": None}, "num_labels=1, a number in"),
+        ("bert-classes", {"id2label": {"0": "x"}}, "id2label={'0': 'x'}, a number in"),
         ("bart", {"encoder_ffn_dim": 8}, "encoder_ffn_dim=8 and decoder_ffn_dim=12"),
         ("t5-1.1", {"feed_forward_proj": "gated-mish"}, "describes|lacks the key"),
     ],
@@ -385,7 +387,7 @@ def test_files_of_other_programs_are_runs_too(folder, tmp_path, cli):
     for number, (content, sentence) in enumerate(
         [
             (raw[:-4], f"has {len(raw) - 4:,} bytes, and a llama2.c model with its header has"),
-            (b"GGUF" + bytes(252), "is a file of GGUF, and a model of another kind"),
+            (b"GGUF" + bytes(252), "is a file of GGUF, which is written and not read"),
             (bytes([2, *[0] * 7]) + b"{}", "is a file of safetensors, and a model of another kind"),
             (raw[:20], "is no file of llama2.c in one of the versions 0, 1 and 2"),
             (raw[:4] + bytes([9]) + raw[5:], "is no file of llama2.c in one of the versions"),
@@ -702,9 +704,22 @@ def test_quantized_folders_are_named(folder, tmp_path):
     place = changed(folder("llama"), tmp_path / "gptq", quantization_config=own)
     with pytest.raises(CheckpointError, match=r"quantization_config \(quant_method='gptq'\)"):
         gf.load(place)
+    place = changed(folder("llama"), tmp_path / "older")
+    (place / "quantize_config.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="quantize_config.json describes a quantized model"):
+        gf.load(place)
 
 
-@pytest.mark.parametrize(("content", "code"), [(b"PK\3\4", True), (bytes(64), False)])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"PK\3\4", True),
+        (b"\x80\2\x8a\n", True),
+        (b"\x80\4\x95\0", True),
+        (b"\x80\2\0\0", False),  # 640 of llama2.c
+        (bytes(64), False),
+    ],
+)
 def test_only_a_pickle_may_run_code(folder, tmp_path, content, code):
     place = changed(folder("gpt2"), tmp_path / "bin")
     (place / "model.safetensors").unlink()
@@ -712,3 +727,26 @@ def test_only_a_pickle_may_run_code(folder, tmp_path, content, code):
     with pytest.raises(CheckpointError) as caught:
         gf.load(place)
     assert ("may run code" in str(caught.value)) == code
+    (place / "config.json").unlink()
+    with pytest.raises(CheckpointError, match="may run code" if code else "give the file: "):
+        gf.load(place)
+
+
+def test_an_adapter_is_imported_with_its_model(folder, tmp_path, cli):
+    run, adapter = gf.load(folder("llama")), tmp_path / "adapter"
+    gf.finetune.add_adapters(run.model, rank=2, alpha=6, targets=["q_proj"])
+    stir(run.model)
+    gf.finetune.save_adapter(run.model, adapter)
+    said = cli("import", folder("llama"), "--adapter", adapter, "--run", tmp_path / "run")
+    assert said.code == 0
+    batch = run.encode(run.task.first_input()).batch
+    with torch.no_grad():
+        merged = gf.load(tmp_path / "run").model(batch).logits
+        assert_close(merged, run.model(batch).logits, rtol=0, atol=1e-4)
+    said = cli("import", adapter, "--run", tmp_path / "other")
+    assert said.code == 1
+    assert f"glassformer import MODEL --adapter {adapter} --run runs/mine" in said.err
+    said = cli("import", folder("gpt2"), "--adapter", adapter, "--run", tmp_path / "other")
+    assert said.code == 1
+    assert "no linear map of this model; it is of another model" in said.err
+    assert not (tmp_path / "other").exists()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from glassformer.cli.options import Json, NewRun, RunFolder
 from glassformer.cli.terminal import print_json
@@ -15,6 +15,9 @@ def import_(
         Path, Argument(help="The folder of a published model, or OWNER/NAME.", metavar="PATH")
     ],
     run: NewRun = None,
+    adapter: Annotated[
+        Path | None, Option(help="Folder of an adapter that is merged.", metavar="PATH")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Import a published model as a run.
@@ -25,6 +28,7 @@ def import_(
     path here is downloaded from the Hugging Face Hub.
 
     run: The new run folder.
+    adapter: One that peft, or a run with method=lora, wrote.
     """
     if run is None:
         raise ConfigError(f"Give the new run a folder: glassformer import {path} --run runs/mine.")
@@ -34,7 +38,7 @@ def import_(
     from glassformer.run.folder import import_published
 
     with found(path) as model:
-        opened = import_published(model.path, run, model.origin)
+        opened = import_published(model.path, run, model.origin, adapter)
         ignored = not_read(model.path, published_keys(model.path) or {})
     config = opened.model.config
     values = {

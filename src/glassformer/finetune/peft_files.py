@@ -1,12 +1,17 @@
 """Adapters as files in the layout of peft: `adapter_config.json` and `adapter_model.safetensors`.
 
-base_model.model.decoder.blocks.0.attention.q_proj.lora_A.weight    A  [r, in]
-base_model.model.decoder.blocks.0.attention.q_proj.lora_B.weight    B  [out, r]
-base_model.model.head.proj.weight                                   a weight trained as a whole
+base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight      A  [r, in]
+base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight      B  [out, r]
+base_model.model.score.weight                                       a weight trained as a whole
+
+Names are those of the published class that the model fits, as in an export of it; of a model that
+fits none, our own. Both are read.
 """
 
 import math
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -16,6 +21,7 @@ from torch import Tensor
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json, write_json
 from glassformer.finetune.adapters import substitute
+from glassformer.finetune.published_names import Adapters, PublishedNames
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import LoRALinear, adapters, is_factor
 from glassformer.models.transformer import Transformer
@@ -24,9 +30,11 @@ from glassformer.models.weights import load_tensors, save_tensors
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
+MODULE = re.compile(r"\w+(\.\w+)*")
+"""Names of modules; peft takes them as expressions."""
 PLAIN = {"bias": ("none",), "init_lora_weights": (True, "gaussian", "orthogonal")}
 UNKNOWN = (
-    *("bias", "fan_in_fan_out", "use_dora", "lora_bias", "rank_pattern", "alpha_pattern"),
+    *("bias", "use_dora", "lora_bias"),
     *("layer_replication", "trainable_token_indices", "target_parameters", "use_qalora"),
     "init_lora_weights",
 )
@@ -46,28 +54,46 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         found = "no adapters" if not own else "adapters of several kinds"
         raise CheckpointError(f"This model has {found}; a file has adapters of one kind.")
     ((rank, alpha, dropout),) = kinds
+    factors = {name: dict(zip("AB", one.factors, strict=True)) for name, one in own.items()}
     whole = {
         name: p for name, p in model.named_parameters() if p.requires_grad and not is_factor(name)
     }
-    modules = ("head" if name.startswith("head.") else name.rpartition(".")[0] for name in whole)
-    tensors = {f"{PREFIX}{name}": p.detach() for name, p in whole.items()}
-    for name, one in own.items():
-        for letter, factor in zip("AB", one.factors, strict=True):
+    saved, transposed = _to_save(model, Adapters(factors, whole))
+    tensors = {f"{PREFIX}{name}": p.detach() for name, p in saved.whole.items()}
+    for name, one in saved.factors.items():
+        for letter, factor in one.items():
             tensors[f"{PREFIX}{name}.lora_{letter}.weight"] = factor.detach()
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors, folder / WEIGHTS)
+    ranks = {name: len(one["A"]) for name, one in saved.factors.items()}
+    joined = {name: size for name, size in ranks.items() if size != rank}
+    modules = (
+        "head" if name.startswith("head.") else name.rpartition(".")[0] for name in saved.whole
+    )
     values = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
         "r": rank,
         "lora_alpha": alpha,
         "lora_dropout": dropout,
-        "target_modules": sorted(own),
-        "modules_to_save": [one for one in dict.fromkeys(modules) if one not in own] or None,
+        "rank_pattern": joined,
+        "alpha_pattern": {name: alpha * size / rank for name, size in joined.items()},
+        "fan_in_fan_out": transposed,
+        "target_modules": sorted(saved.factors),
+        "modules_to_save": [one for one in modules if one not in ranks] or None,
         "bias": "none",
         "inference_mode": True,
     }
     write_json(folder / CONFIG, values)
+
+
+def _to_save(model: Transformer, ours: Adapters) -> tuple[Adapters, bool]:
+    """Return adapters by the names of a published class, if the model fits one that has them all;
+    and whether its matrices are transposed."""
+    for names in PublishedNames.all_of(model.config):
+        if (found := names.written(ours)) is not None:
+            return found, any(names.transposes(module) for module in found.factors)
+    return ours, False
 
 
 def load_adapter(model: Transformer, folder: Path | str) -> None:
@@ -93,20 +119,39 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
             factors.setdefault(found[1], {})[found[2]] = tensor
         else:
             whole[name] = tensor
-    _check(model, factors, whole, path)
-    for name, own in factors.items():
-        rank = len(own["A"])
-        factor = values["lora_alpha"] / (rank**0.5 if values.get("use_rslora") else rank)
+    found = _by_our_names(model, Adapters(factors, whole))
+    _check(model, found, path)
+    for name, own in found.factors.items():
+        rank, alpha = len(own["A"]), _alpha(values, found.name_of(name))
+        factor = alpha / (rank**0.5 if values.get("use_rslora") else rank)
         adapted = substitute(model, name, rank, factor * rank, values.get("lora_dropout") or 0.0)
         _copy(adapted, own)
     named = dict(model.named_parameters(remove_duplicate=False))
     with torch.no_grad():
-        for name, tensor in whole.items():
+        for name, tensor in found.whole.items():
             named[name].copy_(tensor)
 
 
+def _by_our_names(model: Transformer, read: Adapters) -> Adapters:
+    """Return adapters by our names, from those of a published class if they are in its names."""
+    if read.factors.keys() <= dict(model.named_modules()).keys():
+        return read
+    for names in PublishedNames.all_of(model.config):
+        with suppress(KeyError, RuntimeError, ValueError):  # of other shapes, as is said below
+            if (found := names.read(read)) is not None:
+                return found
+    return read
+
+
+def _alpha(values: Mapping[str, Any], module: str) -> float:
+    """The alpha of a map, by its name in the file."""
+    own = values.get("alpha_pattern") or {}
+    found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
+    return next(found, values["lora_alpha"])
+
+
 @torch.no_grad()
-def _copy(adapted: LoRALinear, own: dict[str, Tensor]) -> None:
+def _copy(adapted: LoRALinear, own: Mapping[str, Tensor]) -> None:
     for letter, factor in zip("AB", adapted.factors, strict=True):
         factor.copy_(own[letter])
 
@@ -129,9 +174,12 @@ def _config(path: Path) -> dict[str, Any]:
                 f"{path}: {name}={values[name]!r} is not known here; merge the adapters with the "
                 "program that made them."
             )
-    alpha, dropout = values.get("lora_alpha"), values.get("lora_dropout") or 0.0
-    if not _is_number(alpha) or not 0 < alpha < math.inf:
-        raise CheckpointError(f"{path}: lora_alpha is {alpha!r}, not a number above 0.")
+    alphas, dropout = values.get("alpha_pattern") or {}, values.get("lora_dropout") or 0.0
+    if not isinstance(alphas, dict) or not all(map(MODULE.fullmatch, alphas)):
+        raise CheckpointError(f"{path}: alpha_pattern={alphas!r:.100} is not names and numbers.")
+    for alpha in (values.get("lora_alpha"), *alphas.values()):
+        if not _is_number(alpha) or not 0 < alpha < math.inf:
+            raise CheckpointError(f"{path}: lora_alpha is {alpha!r}, not a number above 0.")
     if not _is_number(dropout) or not 0 <= dropout < 1:
         raise CheckpointError(f"{path}: lora_dropout is {dropout!r}, not a number from 0 to 1.")
     return values
@@ -141,18 +189,13 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return type(value) in (int, float)
 
 
-def _check(
-    model: Transformer,
-    factors: dict[str, dict[str, Tensor]],
-    whole: dict[str, Tensor],
-    path: Path,
-) -> None:
+def _check(model: Transformer, read: Adapters, path: Path) -> None:
     """Raise CheckpointError unless the tensors of a file fit the model."""
     modules = dict(model.named_modules())
     named = dict(model.named_parameters(remove_duplicate=False))
-    if not factors:
+    if not read.factors:
         raise CheckpointError(f"{path} holds no adapters; give a folder that does.")
-    for name, own in factors.items():
+    for name, own in read.factors.items():
         module = modules.get(name)
         if not isinstance(module, Linear):
             raise CheckpointError(
@@ -167,7 +210,7 @@ def _check(
                 f"{path}: the adapter of {name} has the shapes {shapes} and this model needs "
                 f"{wanted}; it is of another model."
             )
-    for name, tensor in whole.items():
+    for name, tensor in read.whole.items():
         own = named.get(name)
         if own is None or own.shape != tensor.shape:
             raise CheckpointError(

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.interop.families import FAMILIES
-from glassformer.interop.family import Family, Head, Named
+from glassformer.families import FAMILIES
+from glassformer.families.family import Family, Head
+from glassformer.families.keys import model_of
 from glassformer.interop.llama2c import keys_in
 from glassformer.interop.tensors import check_no_pickle
-from glassformer.models.config import LARGEST, ModelConfig
+from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
 
-FILE = "config.json"
+FILE, ADAPTER = "config.json", "adapter_config.json"
+QUANTIZED = ("quantize_config.json", "quant_config.json")
+"""Files that older programs wrote beside quantized weights."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,16 @@ def published_keys(path: Path) -> dict[str, Any] | None:
         return keys_in(path)
     if not (path / FILE).is_file():
         check_no_pickle(path)
+        if (file := next(path.glob("*.bin"), None)) is not None:
+            raise CheckpointError(
+                f"{path} holds {file.name} and no {FILE}; if that is a model of llama2.c, give the "
+                f"file: {file}."
+            )
+        if (path / ADAPTER).is_file():
+            raise CheckpointError(
+                f"{path} holds an adapter and not the model that it belongs to; import both by "
+                f"glassformer import MODEL --adapter {path} --run runs/mine."
+            )
     keys = config_values(path)
     return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
@@ -53,12 +66,7 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
         raise CheckpointError(
             f"{path} has model_type {kind!r}, which is not known; known are {', '.join(FAMILIES)}."
         )
-    if isinstance(packed := keys.get("quantization_config"), Mapping):
-        raise CheckpointError(
-            f"{path} has a quantization_config (quant_method={packed.get('quant_method')!r}): its "
-            "weights are of few bits and not read; take the model in 16 or 32 bits, and use "
-            "--quantize here."
-        )
+    _check_not_quantized(path, keys)
     family = FAMILIES[kind]
     keys = {**family.defaults, **keys}
     _check_only(family, keys, path)
@@ -76,14 +84,20 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
     return Published(place, family, head, keys, model)
 
 
-def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
-    """The configuration that these keys describe; KeyError: one is missing. ConfigError,
-    ValueError, TypeError: a value that cannot be."""
-    fields = {**family.fixed, **_fields(family, keys), **_classes(head, keys), **head.fields}
-    for computed in family.computed:
-        fields |= computed.read(keys)
-    fields |= {name: fields[other] for name, other in head.same.items()}
-    return ModelConfig.parse(fields)
+def _check_not_quantized(path: Path, keys: Mapping[str, Any]) -> None:
+    packed, found = keys.get("quantization_config"), ""
+    if isinstance(packed, Mapping):
+        found = f"{path} has a quantization_config (quant_method={packed.get('quant_method')!r})"
+    else:
+        files = (path.parent / name for name in QUANTIZED)
+        found = next(
+            (f"{file} describes a quantized model" for file in files if file.is_file()), ""
+        )
+    if found:
+        raise CheckpointError(
+            f"{found}: its weights are of few bits and not read; take the model in 16 or 32 bits, "
+            "and use --quantize here."
+        )
 
 
 def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:
@@ -99,57 +113,3 @@ def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:
                 f"{path} has {one}={keys.get(one)!r:.100} and {other}={keys.get(other)!r:.100}, "
                 "and a model of glassformer has as much on both sides."
             )
-
-
-def _fields(family: Family, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that keys of `config.json` have; KeyError: one is missing. ValueError: a value
-    without a name here."""
-    found = {}
-    for name, key in family.fields.items():
-        key, names = (key.key, key.names) if isinstance(key, Named) else (key, None)
-        value = keys.get(key)
-        if value is None:
-            if ModelConfig.model_fields[name].is_required() or not _may_be_left_out(name):
-                raise KeyError(key)
-            continue
-        if names is not None and (not isinstance(value, str) or value not in names):
-            raise ValueError(f"{key}={value!r:.100}; known are {', '.join(names)}")
-        found[name] = value if names is None else names[value]
-    return found
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Names of classes, the number behind those that occur before (ImageNet has two cranes)."""
-    seen: set[str] = set()
-    found = []
-    for number, name in enumerate(names):
-        found.append(f"{name} ({number})" if name in seen else name)
-        seen.add(name)
-    return found
-
-
-def _may_be_left_out(name: str) -> bool:
-    """Whether null is a value of a field, or a probability that has no use in a trained model."""
-    return ModelConfig.model_fields[name].default is None or "dropout" in name
-
-
-def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of the classes; ValueError: numbers are predicted, not classes."""
-    if head.fields.get("head") not in ("classify", "tag"):
-        return {}
-    count, names = keys.get("num_labels", 2), keys.get("id2label")
-    kind = keys.get("problem_type")
-    if isinstance(names, dict) and names:
-        named = _distinct([str(names[str(index)]) for index in range(len(names))])
-    elif not (isinstance(count, int) and 0 < count <= LARGEST):
-        raise ValueError(f"num_labels={count!r:.50}, which is no number of classes")
-    else:
-        named = [f"LABEL_{index}" for index in range(count)]
-    if kind == "regression" or len(named) == 1:
-        shown = "problem_type='regression'" if kind == "regression" else "num_labels=1"
-        raise ValueError(f"{shown}, a number in place of classes, which no task here predicts")
-    return {
-        "classes": named,
-        "n_classes": len(named),
-        "multi_label": kind == "multi_label_classification",
-    }

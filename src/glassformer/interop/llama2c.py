@@ -124,9 +124,13 @@ def _header(file: Path) -> Header:
             raw = opened.read(HEADER)
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read: {error.strerror or error}.") from None
-    if raw[:4] == b"GGUF" or raw[8:9] == b"{":
-        kind = "GGUF" if raw[:4] == b"GGUF" else "safetensors"
-        raise CheckpointError(f"{file} is a file of {kind}{NO_OTHER}")
+    if raw[:4] == b"GGUF":
+        raise CheckpointError(
+            f"{file} is a file of GGUF, which is written and not read; give the folder of the "
+            "model that it was made from."
+        )
+    if raw[8:10] in (b'{"', b"{}"):
+        raise CheckpointError(f"{file} is a file of safetensors{NO_OTHER}")
     marked = raw[:4] == MAGIC
     whole = len(raw) >= (HEADER if marked else 28)
     version = int.from_bytes(raw[4:8], "little") if marked else 0

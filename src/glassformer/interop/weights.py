@@ -1,16 +1,16 @@
 """The parameters of a model from the tensors of a published one; every tensor is accounted for."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError
+from glassformer.families.family import Row, rows_of
 from glassformer.interop.configuration import Published
-from glassformer.interop.family import Row, rows_of
 from glassformer.interop.tensors import Tensors
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -82,7 +82,7 @@ def _sources(
 ) -> Iterator[tuple[str, tuple[Row, str]]]:
     """The line and the tensor of each parameter; no tensor: it is 0."""
     for name, parameter in model.named_parameters():
-        row, theirs = row_of(of, name, tensors.shapes)
+        row, theirs = of.family.row_of(of.head, name, of.model, tensors.shapes)
         theirs = _name_in_file(of, theirs, tensors) if of.model.tied else theirs
         if theirs not in tensors.shapes:
             if row.how.zero and name.endswith("bias"):
@@ -95,19 +95,6 @@ def _sources(
         else:
             _check_shape(row, theirs, name, parameter, tensors, of.model)
         yield name, (row, theirs)
-
-
-def row_of(of: Published, name: str, there: Collection[str] = ()) -> tuple[Row, str]:
-    """The line of a parameter and the name of its tensor; of several, the first that is there, else
-    the first. ConfigError: there is no line."""
-    rows = of.family.rows_with(of.head)
-    found = [(row, theirs) for row in rows if (theirs := row.source(name, of.model))]
-    if not found:
-        raise ConfigError(
-            f"Models of type {of.family.model_type} have no tensor for the weight {name}, which "
-            "would be lost; add a line to the table of the family, or use a model without it."
-        )
-    return next((one for one in found if one[1] in there), found[0])
 
 
 def _check_shape(

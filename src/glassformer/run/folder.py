@@ -10,6 +10,8 @@ from torch import nn
 from glassformer.batch import Batch
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.files import scratch_folder
+from glassformer.finetune.adapters import fold
+from glassformer.finetune.peft_files import load_adapter
 from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
@@ -81,7 +83,8 @@ def _published(opened: Opened) -> Run:
             opened.write(place)
             return _opened(opened.model, place, folder)
         except GlassformerError as error:
-            raise type(error)(str(error).replace(str(place), str(folder))) from None
+            error.args = (str(error).replace(str(place), str(folder)),)
+            raise
 
 
 def _opened(model: Transformer, place: Path, folder: Path) -> Run:
@@ -100,12 +103,15 @@ def _opened(model: Transformer, place: Path, folder: Path) -> Run:
     return Run(folder, model, kind(recipe, processor, folder), own)
 
 
-def import_published(folder: str | Path, run: str | Path, origin: str = "") -> Run:
+def import_published(
+    folder: str | Path, run: str | Path, origin: str = "", adapter: Path | None = None
+) -> Run:
     """Write a published model as a run folder, new or empty, whose card names its `origin`; returns
     it opened.
 
-    CheckpointError: no published model, or one that is not known here; ConfigError: the run's
-    folder holds something.
+    `adapter`: folder of one that peft or `finetune.save_adapter` wrote; it is merged.
+    CheckpointError: no published model, one that is not known here, or an adapter of another;
+    ConfigError: the run's folder holds something.
     """
     keys = published_keys(Path(folder))
     if keys is None:
@@ -113,6 +119,9 @@ def import_published(folder: str | Path, run: str | Path, origin: str = "") -> R
             f"{folder} holds no published model, whose config.json names its model_type; give one."
         )
     opened = open_published(Path(folder), keys)
+    if adapter is not None:
+        load_adapter(opened.model, adapter)
+        fold(opened.model)
     _published(opened)  # which raises before anything is written
     import_run(opened, Path(run), origin)
     return load(run)

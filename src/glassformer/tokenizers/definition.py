@@ -7,7 +7,7 @@ kinds stand in `definitions.json`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -190,3 +190,11 @@ def _regular(vocab: object, added: list[dict[str, Any]]) -> bool:
             return False
         following += content not in vocab
     return True
+
+
+def names_of_gaps(spelling: Mapping[int, str]) -> dict[int, str]:
+    """Return a name for each id between others that no token has: a model may choose it."""
+    size = max(spelling, default=-1) + 1
+    if size - len(spelling) not in range(1, LARGEST_GAP):
+        return {}
+    return {index: f"<unused id {index}>" for index in set(range(size)) - spelling.keys()}

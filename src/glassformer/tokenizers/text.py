@@ -20,12 +20,12 @@ from glassformer.files import file_in, write_text, writing
 from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
-    LARGEST_GAP,
     LARGEST_ID,
     ROLES,
     Kind,
     checked,
     kind_of,
+    names_of_gaps,
     read_definition,
     symbol_entry,
 )
@@ -52,8 +52,7 @@ class Tokenizer:
         name: str = "the tokenizer",
         roles: Mapping[str, str] | None = None,
     ) -> None:
-        """`roles`: the symbol of a role (unk, pad, bos, eos, mask, cls, sep, decoder_start), where
-        it is not the one that the symbols' names tell."""
+        """`roles`: symbols by role (see `specials`), where their names do not say it."""
         self._definition = checked(definition, name)
         self._name = name
         with library.guarded(f"read the tokenizer {name}"):
@@ -63,8 +62,7 @@ class Tokenizer:
             symbols = self._read_symbols()
         self.vocab_size = max(self._spelling, default=-1) + 1
         """One more than the largest id: the size that an embedding needs."""
-        unused = self._names_of_gaps()
-        self._spelling |= unused
+        self._spelling |= (gaps := names_of_gaps(self._spelling))
         given = self._ids_of(roles or {})
         self.specials = ids_by_role(symbols, given)
         """Ids by role: unk, pad, bos, eos, mask, cls, sep, decoder_start where there is one; an
@@ -73,7 +71,7 @@ class Tokenizer:
         self._roles = {} if derived else {role: (roles or {})[role] for role in given}
         # what a decoder begins with may be an ordinary piece, which a text may hold
         named = (index for role, index in given.items() if role != START)
-        self._special_ids = frozenset((*symbols.values(), *named, *unused))
+        self._special_ids = frozenset((*symbols.values(), *named, *gaps))
         self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
@@ -385,13 +383,6 @@ class Tokenizer:
         if max(vocab.values(), default=0) >= LARGEST_ID:
             raise DataError(f"{self._name} has a token id beyond {LARGEST_ID}; restore the file")
         return {i: t for t, i in vocab.items()}
-
-    def _names_of_gaps(self) -> dict[int, str]:
-        """Return a name for each id between others that no token has: a model may choose it."""
-        if self.vocab_size - len(self._spelling) not in range(1, LARGEST_GAP):
-            return {}
-        free = set(range(self.vocab_size)) - self._spelling.keys()
-        return {index: f"<unused id {index}>" for index in free}
 
     def _read_symbols(self) -> dict[str, int]:
         if self.kind == "library":

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.interop.fit import Fit, fits, narrowed
+from glassformer.families.fit import Fit, fits, narrowed
 from glassformer.interop.parity import CLOSE
 from glassformer.layers.position import slowing
 from glassformer.models.config import ModelConfig

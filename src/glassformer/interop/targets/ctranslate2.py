@@ -17,8 +17,8 @@ from torch import Tensor
 
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.families.fit import Fit, fits, narrowed
 from glassformer.files import read_json, scratch_folder, write_json
-from glassformer.interop.fit import Fit, fits, narrowed
 from glassformer.interop.parity import Parity, compared
 from glassformer.interop.plan import Plan
 from glassformer.interop.targets import transformers as published

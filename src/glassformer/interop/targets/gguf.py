@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.interop.fit import Fit
+from glassformer.families.fit import Fit
 from glassformer.interop.gguf.architectures import (
     Architecture,
     as_stored,

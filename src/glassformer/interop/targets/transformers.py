@@ -15,14 +15,13 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
+from glassformer.families.family import Row
+from glassformer.families.fit import Fit, nearest
+from glassformer.families.keys import model_of
 from glassformer.files import write_json
-from glassformer.interop.configuration import Published, model_of
-from glassformer.interop.family import Row
-from glassformer.interop.fit import Fit, nearest
 from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, compared
 from glassformer.interop.plan import Plan
-from glassformer.interop.weights import row_of
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
 from glassformer.models.account import Account
@@ -265,20 +264,16 @@ def widened(model: Transformer, fit: Fit) -> Transformer:
 @torch.no_grad()
 def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
     """The tensors of a published model by their names."""
-    of = Published(Path(), fit.family, fit.head, fit.keys, model.config)
     rows: dict[str, Row] = {}
     parts: dict[str, dict[int, Tensor]] = {}
     for name, parameter in model.named_parameters():
-        row, theirs = row_of(of, name)
+        row, theirs = fit.family.row_of(fit.head, name, model.config)
         rows[theirs] = row
         parts.setdefault(theirs, {})[row.how.part] = parameter.detach()
     found = {}
-    # a trunk alone has no prefix
-    headed = any(not row.prefixed for row in fit.family.rows_with(fit.head))
-    prefix = fit.family.prefix if headed else ""
     for name, own in parts.items():
         row, ours = rows[name], [own[number] for number in sorted(own)]
-        whole = f"{prefix}.{name}" if prefix and row.prefixed else name
+        whole = fit.family.whole_name(fit.head, row, name)
         found[whole] = row.how.write(ours, model.config).contiguous()
     for second, first in fit.family.tied.items():  # a bias with two names, by version
         if first in found and found[first].dim() == 1:

@@ -45,6 +45,11 @@ class Transform:
     zero: bool = False
     when: Mapping[str, bool] = field(default_factory=dict)
 
+    @property
+    def transposed(self) -> bool:
+        """Whether their matrix is x W, not x Wᵀ."""
+        return PLAIN["transposed"] in self.steps
+
     def read(self, theirs: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
         """Their tensor as a parameter of this shape; ValueError: it has no such parts."""
         value = reduce(lambda value, step: step.forward(value, shape, model), self.steps, theirs)

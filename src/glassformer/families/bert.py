@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from glassformer.interop.family import Computed, Family, Head, Named
+from glassformer.families.family import Computed, Family, Head, Named
 from glassformer.models.config import ModelConfig
 
 POST_NORM = {

@@ -5,8 +5,8 @@ They have no `config.json`; `docs/published-models.md` shows how one is written 
 
 from dataclasses import replace
 
-from glassformer.interop.families.gpt2 import GPT2
-from glassformer.interop.family import Family, Head, Named
+from glassformer.families.family import Family, Head, Named
+from glassformer.families.gpt2 import GPT2
 
 SIZES: dict[str, str | Named] = {
     "vocab_size": "vocab_size",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from glassformer.errors import CheckpointError
-from glassformer.interop.transforms import Transform, transform
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.families.transforms import Transform, transform
 from glassformer.models.config import ModelConfig
 
 ACTIVATIONS = {
@@ -122,6 +122,8 @@ class Family:
     """Second names of tensors, and the first."""
     unused: str = ""
     """Expression for tensors that are no parameters."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Parts of names that its modules have since transformers 5, by those in files."""
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -131,6 +133,31 @@ class Family:
     def rows_with(self, head: "Head") -> tuple[Row, ...]:
         """The lines of a class: those of its head, then those of the family."""
         return (*rows_of(head.tensors, absolute=True), *self.rows)
+
+    def row_of(
+        self, head: "Head", name: str, model: ModelConfig, there: Collection[str] = ()
+    ) -> tuple[Row, str]:
+        """The line of a parameter and the name of its tensor, without the prefix; of several, the
+        first that is there, else the first. ConfigError: there is no line."""
+        rows = self.rows_with(head)
+        found = [(row, theirs) for row in rows if (theirs := row.source(name, model))]
+        if not found:
+            raise ConfigError(
+                f"Models of type {self.model_type} have no tensor for the weight {name}, which "
+                "would be lost; add a line to the table of the family, or use a model without it."
+            )
+        return next((one for one in found if one[1] in there), found[0])
+
+    def whole_name(self, head: "Head", row: Row, theirs: str) -> str:
+        """The name of a tensor in a file: behind the prefix, unless the class is the trunk."""
+        headed = any(not row.prefixed for row in self.rows_with(head))
+        return f"{self.prefix}.{theirs}" if headed and self.prefix and row.prefixed else theirs
+
+    def module_name(self, name: str) -> str:
+        """The name that a tensor of a file has in the class."""
+        for theirs, now in self.renamed.items():
+            name = name.replace(theirs, now)
+        return name
 
     def class_with(self, tensors: Collection[str]) -> str:
         """The class most of whose head is among these tensors."""

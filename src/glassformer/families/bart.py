@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.interop.family import Computed, Family, Head, Named, depths
+from glassformer.families.family import Computed, Family, Head, Named, depths
 from glassformer.models.config import ModelConfig
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from glassformer.interop.family import Computed, Family, Head, Named
+from glassformer.families.family import Computed, Family, Head, Named
 from glassformer.models.config import ModelConfig
 
 
@@ -89,6 +89,15 @@ VIT = Family(
             "head.dense  .pooler.dense",
             without={"pooler.dense.weight": {"pooler": False}},
         ),
+    },
+    renamed={
+        "attention.attention.query": "attention.q_proj",
+        "attention.attention.key": "attention.k_proj",
+        "attention.attention.value": "attention.v_proj",
+        "attention.output.dense": "attention.o_proj",
+        "intermediate.dense": "mlp.fc1",
+        "output.dense": "mlp.fc2",
+        "encoder.layer": "layers",
     },
 )
 

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.interop.fit import nearest
+from glassformer.families.fit import nearest
 from glassformer.interop.targets.transformers import fitting, write_model
 from glassformer.models import Transformer, presets
 

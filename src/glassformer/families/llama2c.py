@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from glassformer.interop.families.llama import LLAMA
-from glassformer.interop.family import Head
+from glassformer.families.family import Head
+from glassformer.families.llama import LLAMA
 
 LLAMA2C = replace(
     LLAMA,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.interop.configuration import model_of
-from glassformer.interop.families import FAMILIES
-from glassformer.interop.family import Family, Head, Named
+from glassformer.families import FAMILIES
+from glassformer.families.family import Family, Head, Named
+from glassformer.families.keys import model_of
 from glassformer.models.config import ModelConfig
 
 ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")

@@ -1,6 +1,6 @@
 """GPT-2 (Radford et al. 2019); its maps are stored transposed, q, k and v in one."""
 
-from glassformer.interop.family import Family, Head, Named
+from glassformer.families.family import Family, Head, Named
 
 GPT2 = Family(
     model_type="gpt2",
