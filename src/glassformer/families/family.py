@@ -149,7 +149,7 @@ class Family:
         return next((one for one in found if one[1] in there), found[0])
 
     def whole_name(self, head: "Head", row: Row, theirs: str) -> str:
-        """The name of a tensor in a file: behind the prefix, unless the class is the trunk."""
+        """The name of a tensor in a file, with the prefix unless the class is the trunk."""
         headed = any(not row.prefixed for row in self.rows_with(head))
         return f"{self.prefix}.{theirs}" if headed and self.prefix and row.prefixed else theirs
 

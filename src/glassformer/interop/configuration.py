@@ -85,18 +85,13 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
 
 
 def _check_not_quantized(path: Path, keys: Mapping[str, Any]) -> None:
-    packed, found = keys.get("quantization_config"), ""
-    if isinstance(packed, Mapping):
-        found = f"{path} has a quantization_config (quant_method={packed.get('quant_method')!r})"
-    else:
-        files = (path.parent / name for name in QUANTIZED)
-        found = next(
-            (f"{file} describes a quantized model" for file in files if file.is_file()), ""
-        )
+    found = [f"{file} is there" for name in QUANTIZED if (file := path.parent / name).is_file()]
+    if isinstance(own := keys.get("quantization_config"), Mapping):
+        found = [f"{path} has a quantization_config (quant_method={own.get('quant_method')!r})"]
     if found:
         raise CheckpointError(
-            f"{found}: its weights are of few bits and not read; take the model in 16 or 32 bits, "
-            "and use --quantize here."
+            f"{found[0]}: the weights are of few bits and not read; take the model in 16 or 32 "
+            "bits, and use --quantize here."
         )
 
 
