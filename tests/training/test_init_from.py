@@ -91,6 +91,18 @@ def test_the_trunk_is_the_other_ones_bit_for_bit_and_the_head_is_new(tmp_path, p
     assert len(model.config.classes) > 1
 
 
+@pytest.mark.parametrize(("there", "asked"), [(True, False), (False, True), (True, True)])
+def test_a_tied_head_is_the_embedding_and_stays(tmp_path, there, asked):
+    """A head of its own is new, and is what the recipe asks for."""
+    go(recipe(tmp_path, model={"tied": there}), tmp_path / "one")
+    train = {"init_from": str(tmp_path / "one")}
+    model = first_model(recipe(tmp_path, model={"tied": asked}, train=train), tmp_path / "two")
+    assert model.config.tied == (there or asked)
+    theirs = load_tensors(tmp_path / "one" / "model.safetensors")["embed.element.weight"]
+    assert torch.equal(model.head.weight, theirs) == (there or asked)
+    assert (model.head.weight is model.embed.element.weight) == (there or asked)
+
+
 def test_the_recipe_of_the_run_says_what_it_was_made_from(tmp_path, pretrained, monkeypatch):
     monkeypatch.chdir(pretrained.parent)
     made = tag_recipe(tmp_path, train={"init_from": "mlm"})

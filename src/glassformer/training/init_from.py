@@ -24,6 +24,8 @@ READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
 
 OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
 """Fields of a model that the recipe keeps: those of the head, and dropout."""
+OF_TIED = {"tied", "head_bias", "head_scale"}
+"""Fields of a head whose matrix is the embedding, which belongs to the trunk."""
 
 
 def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
@@ -80,6 +82,8 @@ def _taken_fields(
     if recipe.train.finetune.keep_head:
         _check_head(recipe, trunk, folder)
         own = OWN - {*HEAD_FIELDS}
+    elif trunk.tied and trunk.head == recipe.model.head:
+        own = OWN - OF_TIED
     taken = {k: v for k, v in trunk.model_dump().items() if k not in own}
     if begun is None and (new := recipe.processor.tokenizer.new_tokens):
         if recipe.processor.palette is not None:
