@@ -300,3 +300,70 @@ def test_what_is_not_labelled_is_one_sentence(name, tmp_path):
 def test_settings_that_cannot_be(tmp_path):
     fields = written(tmp_path, "a.tsv", "a\tb\n")
     assert "data.label_separator: " in refused(tmp_path, ConfigError, **fields, label_separator="")
+
+
+# A file for each text
+
+
+def test_a_folder_for_each_class(tmp_path):
+    """As IMDB and 20 Newsgroups are published: splits are folders around the classes."""
+    for split, label, name, text in [
+        ("train", "neg", "0_2.txt", "a dull film\n"),
+        ("train", "neg", "1_1.txt", "worse\nstill"),
+        ("train", "pos", "0_9", "a fine film"),
+        ("test", "pos", "batch/7_8.txt", "fine again"),
+    ]:
+        (tmp_path / split / label / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / split / label / name).write_text(text)
+    train = [("a dull film", ("neg",)), ("worse\nstill", ("neg",)), ("a fine film", ("pos",))]
+    assert rows(tmp_path, **{"train.path": "train"}) == train
+    found = read(tmp_path, **{"train.path": "."})
+    assert [(one.text, one.labels) for one in found if one.split == "train"] == train
+    assert [(one.text, one.split) for one in found if one.split == "test"] == [
+        ("fine again", "test")
+    ]
+    held = read(tmp_path, **{"train.path": "train", "validation.fraction": 0.34})
+    assert Counter(one.split for one in held) == {"train": 2, "validation": 1}
+    sentence = refused(tmp_path, ConfigError, text_field="body", **{"train.path": "train"})
+    assert "data.text_field='body' is not used by train" in sentence
+    named = {"label_pattern": "{n}_{label}.txt", "train.path": "train/neg"}
+    assert [labels for _, labels in rows(tmp_path, **named)] == [("2",), ("1",)]
+    (tmp_path / "train" / "neg" / "2_2.txt").write_text(" \n")
+    assert "2_2.txt has an empty text" in refused(tmp_path, **{"train.path": "train"})
+    (tmp_path / "train" / "neg" / "2_2.txt").write_bytes(b"\xff")
+    assert "2_2.txt is not utf-8" in refused(tmp_path, **{"train.path": "train"})
+
+
+def test_classes_in_a_second_file(tmp_path):
+    both = written(tmp_path, "texts", "a\nb c\n\nd\n") | {"train.labels": "classes"}
+    written(tmp_path, "classes", "x\ny\n\n0.0\n")
+    assert rows(tmp_path, **both) == [("a", ("x",)), ("b c", ("y",)), ("d", ("0",))]
+    for classes, sentence in {
+        "x\ny\n\n": r"texts goes on at line 4 where .*classes has ended after 3 lines",
+        "x\n\n\nz\n": "line 2 has no class",
+        "x\ny\nz\nz\n": "line 3 has an empty text",
+    }.items():
+        written(tmp_path, "classes", classes)
+        with pytest.raises(DataError, match=sentence):
+            read(tmp_path, **both)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_columns_of_zeros_and_ones(tmp_path, name):
+    """As Toxic Comments has them: each names a class, and a text may have none."""
+    table = [("a", 1, 0), ("b", 1, 1), ("c", 0, 0)]
+    marked = [{"text": text, "rude": one, "odd": other} for text, one, other in table]
+    if name.endswith("csv"):
+        body = "text,rude,odd\n" + "".join(f"{a},{b},{c}\n" for a, b, c in table)
+        written(tmp_path, name, body)
+    elif name.endswith("jsonl"):
+        written(tmp_path, name, "".join(json.dumps(row) + "\n" for row in marked))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        made = pytest.importorskip("pyarrow").Table.from_pylist(marked)
+        parquet.write_table(made, tmp_path / name)
+    given = {"train.path": name, "label_columns": ["rude", "odd"]}
+    assert rows(tmp_path, **given) == [("a", ("rude",)), ("b", ("rude", "odd")), ("c", ())]
+    assert "'rood'" in refused(tmp_path, **given | {"label_columns": ["rood"]})
+    sentence = refused(tmp_path, **given | {"label_columns": ["text", "odd"]})
+    assert "has 'a' in the column 'text'; give 0 or 1" in sentence

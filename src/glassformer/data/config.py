@@ -48,8 +48,9 @@ class SplitConfig(Record):
     )
     labels: str | None = Field(
         default=None,
-        description="Images in arrays (idx, numpy): the file with their classes.",
-        json_schema_extra={"inputs": ["image"]},
+        description="The file with the classes: of images in arrays (idx, numpy), or line n that "
+        "of line n of the texts in path.",
+        json_schema_extra={"inputs": ["image", "text"]},
     )
     parts: tuple[dict[str, str], ...] = Field(
         default=(),
@@ -62,7 +63,7 @@ class SplitConfig(Record):
         min_length=1,
         description="Files of data.train.path that belong to this split, by the fields of "
         "label_pattern: {speaker: [theo]}.",
-        json_schema_extra={"inputs": ["image", "audio"]},
+        json_schema_extra={"inputs": ["image", "audio", "text"]},
     )
     fraction: float | None = Field(
         default=None,
@@ -94,7 +95,8 @@ class DataConfig(Record):
         "record a line; csv, tsv, parquet: a record a row; conllu: Universal Dependencies; conll: "
         "columns, a word a line; slash: word/tag, a sentence a line; label_first: the first "
         "word of a line is its class; images, audio: files in a folder for each class, or with "
-        "their class in the name; idx, numpy: arrays of images; auto: by the file's name.",
+        "their class in the name, as texts may be; idx, numpy: arrays of images; auto: by the "
+        "file's name.",
     )
     encoding: str = Field(
         default="utf-8", description="Encoding of text files, for instance latin-1."
@@ -149,6 +151,11 @@ class DataConfig(Record):
         description="Field or column of the class.",
         json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
     )
+    label_columns: tuple[str, ...] = Field(
+        default=(),
+        description="Columns of 0 and 1, each named as its class, in place of label_field.",
+        json_schema_extra={"inputs": ["text", "image", "audio"]},
+    )
     label_separator: str | None = Field(
         default=None,
         min_length=1,
@@ -176,7 +183,7 @@ class DataConfig(Record):
         default=None,
         description="Fields in the name of a file, its class among them: "
         "{label}_{speaker}_{index}.wav.",
-        json_schema_extra={"inputs": ["image", "audio"]},
+        json_schema_extra={"inputs": ["image", "audio", "text"]},
     )
     file_field: str = Field(
         default="file_name",

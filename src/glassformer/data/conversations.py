@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import checked_text
-from glassformer.data.formats.records import records
+from glassformer.data.formats.records import check_used, records
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.data.usual_columns import columns_of
@@ -102,6 +102,7 @@ def _read(row: Any, where: str, config: DataConfig) -> Messages:
     if field in row:
         messages = messages_of(_parsed(row[field], where), where)
     elif pair is not None:
+        check_used(config, ["messages_field"], used=False, path=where)
         messages = _pair(row, pair, where)
     else:
         known = " or ".join(f"{one!r} and {other!r}" for one, other in PAIRS)

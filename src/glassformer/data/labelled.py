@@ -1,5 +1,5 @@
-"""Labelled texts of every split: one or two texts and their classes, from tables, JSONL, or lines
-that begin with a class.
+"""Labelled texts of every split: one or two texts and their classes, from tables, JSONL, lines
+that begin with a class or have it in a second file, or files in a folder for each class.
 
 Errors name the file and line.
 """
@@ -9,15 +9,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from glassformer.data.config import DataConfig, SplitName
-from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import classes_at, named_class, values
+from glassformer.data.config import DataConfig, SplitConfig, SplitName
+from glassformer.data.formats.labelled_files import labelled_files
+from glassformer.data.formats.lines import lines, lines_beside, texts
+from glassformer.data.formats.records import (
+    RECORDS,
+    check_used,
+    classes_at,
+    named_class,
+    values,
+)
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import DataError
 
+TEXTS = ("", ".txt", ".text")
+"""Ends of the names of files with a text each."""
 MARK = "__label__"
 """fastText's prefix of a class."""
+
+COLUMNS = ("text_field", "label_field", "pair_field", "label_columns")
+"""Settings that name columns."""
 
 Row = tuple[str, str | None, tuple[str, ...], str]
 """Text, second text, classes, origin."""
@@ -43,43 +55,84 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     DataError: a text without a class or a class without a text, a number without a name, empty
     files, another format.
     """
-    rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
+    if _are_files(config):
+        yield from _files(config)
+        return
+    rows = in_splits(config, lambda name: _rows(config, config.splits[name]))
     for split, (text, pair, labels, where) in rows:
         classes = dict.fromkeys(named_class(one, config, where) for one in labels)
         yield Labelled(split, text, pair, tuple(classes), where)
 
 
-def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Row]:
+def _are_files(config: DataConfig) -> bool:
+    """Return whether each text is a file: there are only files of text, and several of them."""
+    if config.train.path is None or config.train.labels is not None:
+        return False
+    sources = resolve(config.train.path, config.root)
+    return len(sources) > 1 and all(source.format(config) == "text" for source in sources)
+
+
+def _files(config: DataConfig) -> Iterator[Labelled]:
+    check_used(config, COLUMNS, used=False, path=config.train.path)
+    for file in labelled_files(config, TEXTS, "text file"):
+        text = "".join(texts(file.source, config)).strip()
+        _check_filled(text, "text", file.where)
+        yield Labelled(file.split, text, None, file.labels, file.where)
+
+
+def _rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
     some = labels_seen = False
-    for source in resolve(path, config.root):
-        for text, pair, labels, where in _all_rows(source, config):
-            some, labels_seen = True, labels_seen or bool(labels)
-            for side, content in (("text", text), ("second text", pair)):
-                if content is not None and not content.strip():
-                    raise DataError(
-                        f"{where} has an empty {side} beside its class; fill it or remove the line"
-                    )
-            yield text, pair, labels, where
+    for text, pair, labels, where in _all_rows(config, split):
+        some, labels_seen = True, labels_seen or bool(labels)
+        for side, content in (("text", text), ("second text", pair)):
+            if content is not None:
+                _check_filled(content, side, where)
+        yield text, pair, labels, where
     if not labels_seen:
         problem = "no text has a class in" if some else "there are no labelled texts in"
-        raise DataError(f"{problem} {path}; give texts with a class each")
+        raise DataError(f"{problem} {split.path}; give texts with a class each")
 
 
-def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
+def _check_filled(text: str, side: str, where: str) -> None:
+    if not text.strip():
+        raise DataError(f"{where} has an empty {side} beside its class; fill it or remove the line")
+
+
+def _all_rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
+    sources = resolve(split.path, config.root)
+    fields = split.labels is None and any(one.format(config) in RECORDS for one in sources)
+    check_used(config, COLUMNS, fields, split.path)
+    check_used(config, ["label_pattern"], used=False, path=split.path)
+    if split.labels is None:
+        for source in sources:
+            yield from _rows_of(source, config)
+        return
+    labels = resolve(split.labels, config.root)
+    if len(sources) != 1 or len(labels) != 1:
+        raise DataError(
+            f"there are {len(sources)} files of texts and {len(labels)} of their classes; give one "
+            "of each"
+        )
+    for text, label, where in lines_beside(sources[0], labels[0], config):
+        if text.strip() or label.strip():
+            yield text, None, classes_at(label, config, where), where
+
+
+def _rows_of(source: Source, config: DataConfig) -> Iterator[Row]:
     kind = source.format(config)
     if kind == "label_first":
         return _lines(source, config)
-    if kind in ("jsonl", "csv", "tsv", "parquet"):
+    if kind in RECORDS:
         return _fields(source, config)
     raise DataError(
         f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, "
-        f"tsv, jsonl, parquet or label_first"
+        f"tsv, jsonl, parquet or label_first, data.train.labels to a file with a class a line, or "
+        f"give a folder of texts for each class"
     )
 
 
 def _fields(source: Source, config: DataConfig) -> Iterator[Row]:
-    settings = ("text_field", "label_field", "pair_field")
-    for row, where in values(source, config, settings, "a text and a label"):
+    for row, where in values(source, config, COLUMNS[:3], "a text and a label"):
         if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
             text, label, pair = row
             yield text, pair, classes_at(label, config, where), where

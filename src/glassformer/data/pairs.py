@@ -5,15 +5,16 @@ Errors name the file and the line.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from glassformer.data.config import DataConfig, SplitConfig, SplitName
-from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import values
+from glassformer.data.formats.lines import lines_beside
+from glassformer.data.formats.records import RECORDS, check_used, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError
 
+COLUMNS = ("source_field", "target_field", "group_field")
+"""Settings that name columns."""
 Rows = Iterator[tuple[str, str, str | None, str]]
 """Source, target, group, origin."""
 
@@ -85,6 +86,7 @@ def _rows(config: DataConfig, split: SplitConfig) -> Rows:
 
 def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
     sources = resolve(split.path, config.root)
+    check_used(config, COLUMNS, split.targets is None, split.path)
     if split.targets is not None:
         targets = resolve(split.targets, config.root)
         if len(sources) != len(targets):
@@ -93,26 +95,14 @@ def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
                 f"one for each"
             )
         for left, right in zip(sources, targets, strict=True):
-            yield from _two_files(left, right, config)
+            for source, target, where in lines_beside(left, right, config):
+                yield source, target, None, where
         return
-    settings = ("source_field", "target_field", "group_field")
     for source in sources:
-        if source.format(config) not in ("jsonl", "csv", "tsv", "parquet"):
+        if source.format(config) not in RECORDS:
             raise DataError(
                 f"{source.path} is a text file with one side only; set `targets` beside its path "
                 f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"
             )
-        for row, where in values(source, config, settings, "a source and a target"):
+        for row, where in values(source, config, COLUMNS, "a source and a target"):
             yield row[0], row[1], None if row[2] is None else str(row[2]), where
-
-
-def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
-    both = zip_longest(lines(left, config), lines(right, config), fillvalue=(None, ""))
-    for number, ((source, where), (target, _)) in enumerate(both, 1):
-        if source is None or target is None:
-            longer, shorter = (right, left) if source is None else (left, right)
-            raise DataError(
-                f"{longer.path} goes on at line {number} where {shorter.path} has ended after "
-                f"{number - 1} lines; line n of one file must belong to line n of the other"
-            )
-        yield source, target, None, where

@@ -15,8 +15,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.formats.labelled_files import labelled_files
-from glassformer.data.formats.records import named_class
+from glassformer.data.formats.labelled_files import COLUMNS, labelled_files
+from glassformer.data.formats.records import check_used, named_class
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, counted
@@ -67,6 +67,7 @@ def pictures(config: DataConfig) -> list[Picture]:
             Picture(file.where, file.labels, file.split, file.file, file.source, file.levels)
             for file in labelled_files(config, SUFFIXES, "image")
         ]
+    check_used(config, (*COLUMNS, "label_pattern"), used=False, path=config.train.path)
     rows = {
         split: list(_arrays(config, split))
         for split, of in config.splits.items()

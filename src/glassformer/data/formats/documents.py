@@ -12,7 +12,7 @@ from glassformer.cuts import pieces
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import cells_of, is_default
 from glassformer.data.formats.lines import objects, texts
-from glassformer.data.formats.records import values
+from glassformer.data.formats.records import RECORDS, check_used, values
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
@@ -35,6 +35,8 @@ def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
     files.
     """
     sources, some = list(sources), False
+    fields = any(source.format(config) in RECORDS for source in sources)
+    check_used(config, ["text_field"], fields, sources[0].path if sources else "")
     for document in documents(sources, config):
         some = True
         yield document

@@ -13,7 +13,7 @@ from glassformer.data.formats.archives import check_inside, members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
-from glassformer.data.formats.records import classes_at, named_class, values
+from glassformer.data.formats.records import check_used, classes_at, named_class, values
 from glassformer.data.sources import Source, listed, placed, resolve, slashed
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
@@ -28,6 +28,8 @@ TABLES = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **{".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
 }
+COLUMNS = ("file_field", "label_field", "label_columns")
+"""Settings that name columns."""
 METADATA = "metadata"
 """Name of a table in a folder of files that lists their classes."""
 Folders = tuple[str, ...]
@@ -138,8 +140,10 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
     if files and not metadata:
+        check_used(config, COLUMNS, used=False, path=named)
         yield from _folder_rows(files, config)
     else:
+        check_used(config, ["label_pattern"], used=False, path=named)
         for table in metadata or tables:
             yield from _table_rows(table, config)
 

@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
 from glassformer import headway
@@ -108,6 +108,19 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
     for line, where, _ in ended_lines(source, config):
         yield line.rstrip("\r\n"), where
+
+
+def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
+    """Line n of two files, and the origin of the first; DataError: one has more lines."""
+    both = zip_longest(lines(left, config), lines(right, config), fillvalue=(None, ""))
+    for number, ((one, where), (other, _)) in enumerate(both, 1):
+        if one is None or other is None:
+            longer, shorter = (right, left) if one is None else (left, right)
+            raise DataError(
+                f"{longer.path} goes on at line {number} where {shorter.path} has ended after "
+                f"{number - 1} lines; line n of one file must belong to line n of the other"
+            )
+        yield one, other, where
 
 
 def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, bytes]]:

@@ -11,18 +11,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.delimited import column_place, table
+from glassformer.data.formats.delimited import column_place, default_of, is_default, table
 from glassformer.data.formats.lines import checked_text, found, objects
 from glassformer.data.formats.parquet import parquet_rows
 from glassformer.data.sources import Source
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 
+RECORDS = ("jsonl", "csv", "tsv", "parquet")
+"""Formats with fields."""
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
+MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 MISSING = ("", "nan", "null")
 """Labels of texts without a class."""
+
+
+def check_used(config: DataConfig, settings: Sequence[str], used: bool, path: object) -> None:
+    """Raise ConfigError for a setting that is set and names a column where there are none."""
+    for name in () if used else settings:
+        if not is_default(config, name):
+            raise ConfigError(
+                f"data.{name}={getattr(config, name)!r} is not used by {path}, which has no such "
+                f"columns; set it to {default_of(name)!r}, or give a table or data.format."
+            )
 
 
 def records(
@@ -62,12 +75,26 @@ def values(
     DataError: see `records`; a missing field, or a value that is not text and not `untyped`.
     """
     fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
-    wanted = {field: name for name, field in fields.items()}
+    marks = config.label_columns if "label_field" in fields else ()
+    if marks:
+        del fields["label_field"]
+    wanted = {field: name for name, field in fields.items()} | dict.fromkeys(marks, "label_columns")
     for row, where in records(source, config, wanted, columns):
         cells = {name: found(row, field, where, name) for name, field in fields.items()}
+        if marks:
+            cells["label_field"] = [one for one in marks if _is_marked(row, one, where)]
         for name in fields.keys() - set(untyped):
             checked_text(cells[name], fields[name], where, f"set data.{name} to a text")
         yield [cells.get(name) for name in settings], where
+
+
+def _is_marked(row: Any, column: str, where: str) -> bool:
+    """Return whether a row has 1 in a column of 0 and 1."""
+    value = found(row, column, where, "label_columns")
+    mark = MARKS.get(str(value).strip().casefold())
+    if mark is None:
+        raise DataError(f"{where} has {value!r:.50} in the column {column!r}; give 0 or 1")
+    return mark
 
 
 def field_of(row: Any, field: str, where: str, setting: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import CELL, column_lines, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
-from glassformer.data.formats.records import named_class, records
+from glassformer.data.formats.records import check_used, named_class, records
 from glassformer.data.formats.span_records import span_sentence
 from glassformer.data.sources import Source
 from glassformer.errors import DataError, counted
@@ -32,6 +32,7 @@ def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
         case "conllu" | "conll":
             return _columns(source, config)
         case "slash":
+            check_used(config, ["word_field", "tag_field"], used=False, path=source.path)
             return _slash(source, config)
         case "jsonl" | "parquet":
             return _lists(source, config)
@@ -88,6 +89,7 @@ def _lists(source: Source, config: DataConfig) -> Iterator[Sentence]:
         if isinstance(record, dict) and config.word_field not in record:
             spans = span_sentence(record, where)
             if spans is not None:
+                check_used(config, ["word_field", "tag_field"], used=False, path=where)
                 if spans[0]:
                     yield *spans, where
                 continue
