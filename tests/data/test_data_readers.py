@@ -11,6 +11,7 @@ import pytest
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
+from glassformer.data.labelled import labelled
 from glassformer.data.sources import capture_stdin, resolve
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from small_runs import data_config
@@ -281,6 +282,25 @@ def test_semicolons_divide_cells_as_excel_writes_them(tmp_path, first):
     found = list(read(resolve(config.train.path), config))
     assert [one.text for one in found] == ["one; two", "three, four"]
     assert found[1].source.endswith(f"line {3 + bool(first)}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        (["text;label", "Well, fine;good", "bad;poor"], "Well, fine"),
+        (['"no, id";text;label', '"1, 2";a, b;good'], "a, b"),
+        ([f"I came, saw {i};{('good', 'poor')[i % 2]}" for i in range(9)], "I came, saw 0"),
+        (["text,label", '"a; b",good', "c,poor"], "a; b"),
+        (["text|label", "a, b|good"], "a, b"),
+        (["text\tlabel", "a, b\tgood"], "a, b"),
+        (["text,label", '"a', 'b; c",good'], "a\nb; c"),
+        (["text,label", '"a ""b"" ; c",good'], 'a "b" ; c'),
+    ],
+)
+def test_what_divides_cells_is_found_by_the_rows(tmp_path, rows, first):
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    found = labelled(data_config({"train.path": str(tmp_path / "t.csv")}))
+    assert next((one.text, one.labels) for one in found) == (first, ("good",))
 
 
 def test_running_text_of_a_table_without_the_column_names_those_that_exist(tmp_path):

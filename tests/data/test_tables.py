@@ -128,9 +128,19 @@ def test_a_missing_label_is_named_by_its_line(tmp_path, missing):
         classes(tmp_path, rows)
 
 
-def test_decimals_are_no_classes(tmp_path):
-    rows = [f"word {i} here,{i % 6 / 2}\n" for i in range(40)]
-    with pytest.raises(DataError, match=r"6 numbers with decimals .* only a regression predicts"):
+@pytest.mark.parametrize("form", ["{:.1f}", "{:.0e}", '"{}"'])
+def test_decimals_are_no_classes(tmp_path, form):
+    numbers = [form.format(i / 2 + 0.5) for i in range(6)]
+    if form == '"{}"':
+        numbers = [one.replace(".", ",") for one in numbers]
+    rows = [f"word {i} here,{numbers[i % 6]}\n" for i in range(40)]
+    with pytest.raises(DataError, match=r"\d numbers with decimals .* only a regression predicts"):
+        classes(tmp_path, rows)
+
+
+def test_more_classes_than_texts_are_swapped_columns(tmp_path):
+    rows = [f"{('ham', 'spam')[i % 2]},see message {i % 20}\n" for i in range(40)]
+    with pytest.raises(DataError, match=r"2 different ones of 20 classes; swap data\.text_field"):
         classes(tmp_path, rows)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.data.example import Example
+from glassformer.data.labelled import Labelled
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.classify import classify
 from glassformer.losses import LossSum, binary_cross_entropy
@@ -31,7 +32,8 @@ FEW_IDS = 10
 """Training inputs for which nearly as many classes are refused."""
 MOST_DISTINCT = 0.8
 """Classes for each training input that are still believed."""
-NUMBER = re.compile(r"[+-]?\d*\.?\d+")
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
+WHOLE = re.compile(r"[+-]?\d+")
 
 
 class Classification(LabelTask):
@@ -62,6 +64,7 @@ class Classification(LabelTask):
                 classes.check(labels, record.where)
             check_labels(record, multi)
         check_counts(counts, processor.noun, multi)
+        _check_sides(records.get("train", ()), len(counts))
         held_out = chain.from_iterable(map(labels_of, records.get("validation", ())))
         classes.check_some_known(held_out, "validation")
         numbers = np.array([counts[name] for name in classes.names])
@@ -278,6 +281,16 @@ def is_blank(given: Any) -> bool:
     return False
 
 
+def _check_sides(records: Sequence[Any], classes: int) -> None:
+    """Raise DataError for many more classes than different texts: the columns are swapped."""
+    texts = {(record.text, record.pair) for record in records if isinstance(record, Labelled)}
+    if len(records) >= FEW_IDS and 0 < 2 * len(texts) < classes:
+        raise DataError(
+            f"the {len(records):,} training texts are {len(texts):,} different ones of "
+            f"{classes:,} classes; swap data.text_field and data.label_field"
+        )
+
+
 def labels_of(record: Any) -> tuple[str, ...]:
     """The classes of a record; a row of parts without any has its target as its class."""
     target = getattr(record, "target", None)
@@ -305,7 +318,11 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
             f"the {counts.total():,} training {noun}s have {len(counts):,} different classes "
             f"({few}, ...), as row numbers or texts would; set data.label_field to the classes"
         )
-    if len(counts) > 2 and all(map(NUMBER.fullmatch, counts)) and any("." in one for one in counts):
+    if (
+        len(counts) > 2
+        and all(map(NUMBER.fullmatch, counts))
+        and not all(map(WHOLE.fullmatch, counts))
+    ):
         raise DataError(
             f"the classes are {len(counts):,} numbers with decimals ({few}, ...), which only a "
             "regression predicts; write ranges of them as words, for example low and high"

@@ -16,6 +16,16 @@ LONGEST_CELL = (1 << 31) - 1
 """Longest cell that the csv module allows on every platform."""
 
 
+SAMPLE = 50
+"""Lines by which a table's delimiter is found."""
+DELIMITERS = (",", ";", "\t", "|")
+"""The comma first; Excel writes semicolons where numbers have decimal commas."""
+PROBLEMS = {
+    "unexpected end of data": "a quote that opens there is never closed",
+    "new-line character": "its lines end with CR alone; save it with LF",
+    "expected after": 'a quote inside a cell; write it as "", also after a backslash',
+}
+"""Reasons by a part of the csv module's sentence."""
 EXCEL = re.compile(r"\ufeff?\"?sep=(.)\"?")
 """A first line by which Excel is given the character between cells."""
 
@@ -72,11 +82,11 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
     # the rest
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     texts = (f"{line}\n" for line, _ in lines(source, config))
-    head, begin = list(islice(texts, 1)), 1
+    head, begin = list(islice(texts, SAMPLE)), 1
     if delimiter == "," and head and (found := EXCEL.fullmatch(head[0].strip())):
-        delimiter, head, begin = found[1], list(islice(texts, 1)), 2
-    elif delimiter == "," and head and "," not in head[0] and ";" in head[0]:
-        delimiter = ";"  # as Excel writes where numbers have decimal commas
+        delimiter, head, begin = found[1], head[1:], 2
+    elif delimiter == ",":
+        delimiter = _delimiter(head)
     cells = head[0].split(delimiter) if head else []
     spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     table = csv.reader(
@@ -93,20 +103,35 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
                 yield row, begin
             begin = table.line_num + 1 + skipped
     except csv.Error as problem:
-        unclosed = "unexpected end of data" in str(problem)
-        lone = "new-line character" in str(problem)
-        reason = (
-            "a quote that opens there is never closed"
-            if unclosed
-            else "its lines end with CR alone; save it with LF"
-            if lone
-            else 'a quote inside a cell; write it as "", also where a backslash stands before it'
-            if "expected after" in str(problem)
-            else problem
-        )
+        reason = next((own for part, own in PROBLEMS.items() if part in str(problem)), problem)
         raise DataError(
             f"{source.path}, line {begin} is no {delimiter!r} table ({reason})"
         ) from None
+
+
+def _delimiter(head: list[str]) -> str:
+    """Return what is between the cells of a table, by its first lines: a comma, unless only another
+    character gives rows of equal length, or gives a column with fewer different cells."""
+    found: dict[str, int] = {}
+    for delimiter in DELIMITERS:
+        rows = _sampled(head, delimiter)
+        widths = {*map(len, rows)}
+        if len(widths) == 1 and widths != {1}:
+            different = [len({*cells}) for cells in zip(*rows, strict=True)]
+            found[delimiter] = min((n for n in different if n > 1), default=len(rows))
+    return min(found, key=lambda one: found[one], default=",")
+
+
+def _sampled(head: list[str], delimiter: str) -> list[list[str]]:
+    """Return the rows of a table's first lines; none if they are no table by this delimiter."""
+    rows: list[list[str]] = []
+    try:
+        for row in csv.reader(head, delimiter=delimiter, strict=True):
+            rows += [row] if row else []
+    except csv.Error as problem:
+        if "unexpected end" not in str(problem):  # a cell may go on after these lines
+            return []
+    return rows
 
 
 def _places(

@@ -192,7 +192,8 @@ def _array(
         raise DataError(
             f"{source.path} is not JSON ({problem}); set data.format=jsonl if each line is"
         ) from None
-    rows: Any = value["data"] if isinstance(value, dict) and [*value] == ["data"] else value
+    listed = value.get("data") if isinstance(value, dict) else None
+    rows: Any = listed if isinstance(listed, list) else value
     if whole and not isinstance(rows, list):
         raise DataError(
             f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"

@@ -24,7 +24,7 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
 MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
-MISSING = ("", "nan", "null")
+MISSING = ("", "nan", "null", "<na>")
 """Labels of texts without a class."""
 
 
