@@ -51,6 +51,8 @@ class Record(BaseModel):
                 elif isinstance(part, int):
                     where.append(str(part))
             message = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "string_type" and isinstance(first["input"], bool | float):
+                message += " (in quotes)"
             got = "" if first["type"] == "value_error" else f", got {_given(first['input'])}"
             name = ".".join(filter(None, where))
             raise ConfigError(f"{name}: {message[0].lower() + message[1:]}{got}.") from None

@@ -1,12 +1,14 @@
 """YAML of recipes: what small and hostile texts are told."""
 
 import time
+from math import inf
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError
 from glassformer.recipe.recipe import read_recipe, read_yaml
 from glassformer.recipe.yaml_text import parse
@@ -43,6 +45,18 @@ def test_only_true_and_false_are_truth_values():
     """A class may be called no; a field of truth values takes its text."""
     assert parse("[no, Yes, on, off, true, False]") == ["no", "Yes", "on", "off", True, False]
     assert read_recipe("lm", ["data.train.path=x", "train.tensorboard=yes"]).train.tensorboard
+
+
+def test_times_and_dates_are_texts_and_numbers_are_numbers():
+    """As names of classes; 1:30 is 90 in YAML 1.1."""
+    texts = "1:30, 2026-01-01, 010, 1e-4"
+    assert parse(f"[{texts}]") == texts.split(", ")
+    assert parse("[0, -3, +4, 1_000, 0x10]") == [0, -3, 4, 1000, 16]
+    assert parse("[1.5, -.5, 1.0e-4, 2., .inf, ~, null, ]") == [1.5, -0.5, 1e-4, 2, inf, None, None]
+    with pytest.raises(
+        ConfigError, match=r"class_names\.0: .* valid string \(in quotes\), got True"
+    ):
+        DataConfig.parse({"class_names": parse("[true, 0.5]")})
 
 
 def test_aliases_of_reasonable_size_are_values():

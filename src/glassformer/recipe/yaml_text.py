@@ -1,23 +1,42 @@
 """YAML as recipes use it: plain values, no key twice, and no small text that grows large."""
 
+import re
 from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-BOOL = "tag:yaml.org,2002:bool"
+TAG = "tag:yaml.org,2002:"
+PLAIN = {
+    "bool": ("tTfF", r"true|True|TRUE|false|False|FALSE"),
+    "int": ("-+0123456789", r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)"),
+    "float": ("-+.0123456789", r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"
+              r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
+    "merge": ("<", "<<"),
+    "null": ("~nN", r"~|null|Null|NULL"),
+}  # fmt: skip
+"""Values that are no texts, by the characters that they begin with, as in YAML 1.2."""
 MOST_CHARACTERS, MOST_VALUES = 1_000_000, 20_000
 """A resolved recipe has some 10,000 characters and 300 values."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Only true and false are truth values, as in YAML 1.2: the class `no` is a text."""
+def _resolvers(*names: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    found: dict[str, list[tuple[str, re.Pattern[str]]]] = {"": [_NOTHING]}
+    for name in names:
+        firsts, pattern = PLAIN[name]
+        for first in firsts:
+            found.setdefault(first, []).append((f"{TAG}{name}", re.compile(rf"(?:{pattern})$")))
+    return found
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as of yaml's own loaders
-        first: [one for one in known if one[0] != BOOL or first in "tTfF"]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+
+_NOTHING = (f"{TAG}null", re.compile("$"))
+
+
+class _Loader(yaml.SafeLoader):
+    """The class `no`, the time 1:30 and the date 2026-01-01 are texts, as in YAML 1.2."""
+
+    yaml_implicit_resolvers = _resolvers(*PLAIN)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -31,10 +50,7 @@ class _Loader(yaml.SafeLoader):
 class _TextLoader(_Loader):
     """Every value is a text, except null."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as of yaml's own loaders
-        first: [one for one in known if one[0] == "tag:yaml.org,2002:null"]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    yaml_implicit_resolvers = _resolvers("null")
 
 
 def parse(text: str, texts: bool = False) -> Any:

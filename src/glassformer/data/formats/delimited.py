@@ -114,7 +114,7 @@ def _delimiter(head: list[str]) -> str:
     character gives rows of equal length, or gives a column with fewer different cells."""
     found: dict[str, int] = {}
     for delimiter in DELIMITERS:
-        rows = _sampled(head, delimiter)
+        rows = _sample_rows(head, delimiter)
         widths = {*map(len, rows)}
         if len(widths) == 1 and widths != {1}:
             different = [len({*cells}) for cells in zip(*rows, strict=True)]
@@ -122,7 +122,7 @@ def _delimiter(head: list[str]) -> str:
     return min(found, key=lambda one: found[one], default=",")
 
 
-def _sampled(head: list[str], delimiter: str) -> list[list[str]]:
+def _sample_rows(head: list[str], delimiter: str) -> list[list[str]]:
     """Return the rows of a table's first lines; none if they are no table by this delimiter."""
     rows: list[list[str]] = []
     try:
