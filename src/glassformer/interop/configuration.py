@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
-from glassformer.families.keys import model_of
+from glassformer.families.keys import check_family, model_of
 from glassformer.interop.llama2c import keys_in
 from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import ModelConfig
@@ -72,6 +72,7 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
     _check_only(family, keys, path)
     head = family.head(keys.get("architectures"))
     try:
+        check_family(family, keys)
         model = model_of(family, head, keys)
     except ConfigError as error:
         raise CheckpointError(f"{path} describes no model of glassformer: {error}") from None
