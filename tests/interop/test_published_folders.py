@@ -755,3 +755,21 @@ def test_an_adapter_is_imported_with_its_model(folder, tmp_path, cli):
     assert said.code == 1
     assert "no linear map of this model; it is of another model" in said.err
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("to", ["transformers", "onnx"])
+def test_a_vocabulary_without_latin_letters_is_exported(tmp_path, to):
+    """It has no token for the example sentences."""
+    pytest.importorskip("onnxruntime" if to == "onnx" else to)
+    place = families.complete("llama", tmp_path / "kana", vocab_size=16)
+    letters = [*"いろはにほへとちりぬる"]
+    model = {"type": "BPE", "vocab": {c: i for i, c in enumerate(letters)}, "merges": []}
+    definition = {"version": "1.0", "added_tokens": [], "model": model}
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        definition[part] = None
+    (place / "tokenizer.json").write_text(json.dumps(definition), encoding="utf-8")
+    exported = export_run(place, to=to, out=tmp_path / "out")
+    assert exported.parity is not None
+    assert exported.parity.inputs == 1
+    assert exported.parity.agrees
+    export_run(place, to=to, out=tmp_path / "unchecked", check=False)

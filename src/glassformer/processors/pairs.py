@@ -46,6 +46,7 @@ from glassformer.processors.tokenized import (
     described,
     dropout_of,
     kept_store,
+    known_text,
     load_tokenizer,
 )
 from glassformer.tokenizers.piece_dropout import PieceDropout
@@ -264,7 +265,8 @@ class PairsProcessor(TokenProcessor):
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""
-        return [("A dog runs.", ""), ("a", "")]
+        texts = ("A dog runs.", "a", known_text(self.pair.source))
+        return [(text, "") for text in texts]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`."""

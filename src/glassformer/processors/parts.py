@@ -40,7 +40,7 @@ from glassformer.processors.processor import (
     ids_of,
     row_number,
 )
-from glassformer.processors.tokenized import TokenProcessor, load_tokenizer
+from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -383,7 +383,7 @@ class PartsProcessor(TokenProcessor):
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
-        return [self.ordered(text, blank) for text in (QUESTION, "a")]
+        return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""

@@ -3,6 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,7 @@ from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 FILE, STORE = "tokenizer.json", "tokens"
+FEW_TOKENS = 8
 
 
 class PackedInputs(Inputs):
@@ -177,6 +179,10 @@ class TokenProcessor(Processor):
         """See `Processor`."""
         return [f"tokenizer: {described(self.tokenizer)}"]
 
+    def neutral_inputs(self) -> list[Any]:
+        """See `Processor`: one is of the vocabulary, which may have no Latin letters."""
+        return [*super().neutral_inputs(), known_text(self.tokenizer)]
+
 
 class PackedProcessor(TokenProcessor):
     """A processor of token sequences that are packed into rows."""
@@ -244,6 +250,12 @@ def dropout_of(tokenizer: Tokenizer, how: Augmentations) -> PieceDropout | None:
 def described(tokenizer: Tokenizer) -> str:
     """Kind and size of a tokenizer."""
     return f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"
+
+
+def known_text(tokenizer: Tokenizer) -> str:
+    """The text of the first ordinary tokens of a vocabulary."""
+    ordinary = filterfalse(tokenizer.skipped, range(tokenizer.vocab_size))
+    return tokenizer.decode([*islice(ordinary, FEW_TOKENS)])
 
 
 def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:

@@ -116,5 +116,5 @@ def _write_tokenizers(task: Task, folder: Path) -> None:
 def _frame(task: Task) -> Frame:
     """What stands around a prompt: its end may be missing, since the text goes on."""
     frame, end = task.processor.reader.frame, len(task.processor.reader.frame.end)
-    ids = task.encode("a").batch.elements[0].tolist()
+    ids = task.encode(task.first_input()).batch.elements[0].tolist()
     return frame if tuple(ids[len(ids) - end :]) == frame.end else replace(frame, end=())
