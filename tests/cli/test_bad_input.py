@@ -267,7 +267,6 @@ def test_a_folder_that_is_no_run(refused, tmp_path, command):
         (["--min-p", "-0.1"], "generate.min_p"),
         (["--repetition-penalty", "0"], "generate.repetition_penalty"),
         (["--seed", "-1"], "generate.seed"),
-        (["--prompt", ""], "The prompt is empty"),
         (["--prompt", "x" * 33], "The prompt has 33 tokens and the context 32"),
         (["--device", "abacus"], "'abacus' is no device"),
         (

@@ -4,11 +4,12 @@ why it ended."""
 from functools import cache
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from glassformer.generate import GenerateConfig, beam_search, generate, stream
 from glassformer.generate.decode import Step
 from glassformer.generate.stop import StopStrings
@@ -145,11 +146,14 @@ def test_ids_and_log_probabilities_belong_together():
     assert all(log_prob <= 0 for log_prob in result.log_probs)
 
 
-def test_an_empty_prompt_is_refused_and_one_of_spaces_begins_a_text():
-    with pytest.raises(ConfigError, match="The prompt is empty"):
-        generate(model("byte"), tokenizer("byte"), [""], how())
-    assert tokenizer("word").encode(" \n").tolist() == []
-    assert generate(model("word"), tokenizer("word"), [" \n"], how())[0].ids
+@pytest.mark.parametrize(("kind", "prompt"), [("byte", ""), ("word", ""), ("word", " \n")])
+def test_a_prompt_without_a_token_is_the_beginning_of_a_text(kind, prompt):
+    own = tokenizer(kind)
+    assert own.encode(prompt).tolist() == []
+    found = generate(model(kind), own, [prompt], how(temperature=0.0))[0].ids
+    with torch.no_grad():
+        logits = model(kind)(torch.tensor([[own.specials["eos"]]])).logits
+    assert found[0] == logits[0, -1].argmax()
 
 
 def test_a_prompt_that_is_no_text_is_refused():

@@ -102,6 +102,17 @@ def beginning(tokenizer: Tokenizer) -> Ids:
     return frame or tuple(named[:1])
 
 
+def prompt_ids(tokenizer: Tokenizer, text: str) -> tuple[Ids, int]:
+    """Return the ids of a prompt, and how many of them are before its text; a text without a token
+    is the beginning of one."""
+    first = tokenizer.frame_or("", "").begin
+    ids = (*first, *tokenizer.encode(text).tolist())
+    if ids:
+        return ids, len(first)
+    ids = beginning(tokenizer)
+    return ids, len(ids)
+
+
 def cut(pair: Pair, longest: int) -> Pair:
     """A pair without the beginning of a prompt that is too long beside its answer."""
     prompt, answer = pair

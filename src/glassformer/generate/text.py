@@ -21,6 +21,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
 from glassformer.generate.drafts import Drafts
 from glassformer.generate.gradually import Steps, by_length, finish
+from glassformer.generate.likelihood import prompt_ids
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.watch import Choice, Watch
 from glassformer.models.transformer import Transformer
@@ -69,7 +70,7 @@ def stream(
     `config.beams` the best hypothesis comes when its search is over. Errors: those of `decode` and
     `beam_search`, and text that the tokenizer refuses.
     """
-    begins, results = _begins(tokenizer, prompts), [Generated() for _ in prompts]
+    begins, results = _prompts(tokenizer, prompts), [Generated() for _ in prompts]
     for new in _progress(model, tokenizer, begins, config, results, begins, drafts=drafts):
         yield from new
 
@@ -124,7 +125,7 @@ def generate(
 ) -> list[Generated]:
     """The whole text for each prompt, or for its last `longest` tokens, in order. Errors: those of
     `stream`."""
-    begins = [ids[-longest if longest else 0 :] for ids in _begins(tokenizer, prompts)]
+    begins = [ids[-longest if longest else 0 :] for ids in _prompts(tokenizer, prompts)]
     how: dict[str, Any] = {"watch": watch, "drafts": drafts}
     return finish(_whole(model, tokenizer, begins, config, begins, **how))
 
@@ -292,12 +293,5 @@ class RowText:
         return shown, "stop" if self.stops.stopped else finish
 
 
-def _begins(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
-    """The ids of each prompt behind the symbols that the tokenizer begins a text with; spaces alone
-    may have no ids, and then stand for the beginning of a text."""
-    end, begins = tokenizer.specials.get("eos"), []
-    first = tokenizer.frame_or("", "").begin
-    for prompt in prompts:
-        ids = [*first, *tokenizer.encode(prompt).tolist()]
-        begins.append([end] if prompt and not ids and end is not None else ids)
-    return begins
+def _prompts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    return [[*prompt_ids(tokenizer, text)[0]] for text in texts]

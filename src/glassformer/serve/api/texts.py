@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import beginning
+from glassformer.generate.likelihood import prompt_ids
 from glassformer.generate.request import Event, Request, Scored
 from glassformer.generate.text import RowText
 from glassformer.serve.api.calls import Call
@@ -178,12 +178,8 @@ def _prompt(served: Served, given: str | list[int]) -> Prompt:
     tokenizer, context = served.run.tokenizer, served.run.model.config.max_length
     if isinstance(given, str):
         check_fits(tokenizer.at_least(given), 0, context)  # before it is tokenized
-        first = tokenizer.frame_or("", "").begin
-        ids = (*first, *tokenizer.encode(given).tolist())
-        if ids:
-            return Prompt(given, ids, len(first))
-        ids = beginning(tokenizer)
-        return Prompt(given, ids, len(ids)) if ids else _refuse_empty()
+        ids, framed = prompt_ids(tokenizer, given)
+        return Prompt(given, ids, framed) if ids else _refuse_empty()
     size = min(served.run.model.config.vocab_size, tokenizer.vocab_size)
     if wrong := [token for token in given if token >= size]:
         raise ApiError(
