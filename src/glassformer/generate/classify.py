@@ -9,8 +9,11 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.data.example import Example
+from glassformer.generate.gradually import Steps
 from glassformer.models.transformer import Transformer, evaluating
 
+STEP = 1024
+"""Elements that are computed at once while other requests wait for their next token."""
 Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
 """Examples to batches, each with the numbers of its examples in the order of their targets."""
 
@@ -33,6 +36,29 @@ def answers(
     return [found[i] for i in range(len(examples))]
 
 
+def answer_steps(
+    model: Transformer, examples: Sequence[Example], batches: Batches
+) -> Steps[list[Float[Tensor, "W C"]]]:
+    """The same in steps of about `STEP` elements."""
+    found = list[Tensor]()
+    for group in groups(examples):
+        found += answers(model, group, batches)
+        yield
+    return found
+
+
+def groups(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
+    """Split examples into runs of at most `STEP` elements, or of a single one."""
+    begin = size = 0
+    for number, example in enumerate(examples):
+        if number > begin and size + example.length > STEP:
+            yield examples[begin:number]
+            begin, size = number, 0
+        size += example.length
+    if examples:
+        yield examples[begin:]
+
+
 def classify(
     model: Transformer,
     examples: Sequence[Example],
@@ -43,12 +69,20 @@ def classify(
 ) -> np.ndarray:
     """Probabilities, float32 [N, C], of `n` inputs; example i is a window of input `owner[i]`.
 
-    Rows sum to 1, or (multi-label) are sigmoids. The windows of an input are averaged.
+    Rows sum to 1, or (multi-label) are sigmoids. The windows of an input are averaged; an input
+    without any has NaN.
     """
-    if not len(examples):
-        return np.zeros((n, model.config.class_count), np.float32)
-    logits = torch.cat(answers(model, examples, batches, precision))
-    each = logits.sigmoid() if model.config.multi_label else logits.softmax(-1)
+    return averaged(model, answers(model, examples, batches, precision), owner, n)
+
+
+def averaged(
+    model: Transformer, logits: Sequence[Tensor], owner: Sequence[int] | np.ndarray, n: int
+) -> np.ndarray:
+    """Return the probabilities of `classify` from the logits of its examples."""
+    if not len(logits):
+        return np.full((n, model.config.class_count), np.nan, np.float32)
+    rows = torch.cat([*logits])
+    each = rows.sigmoid() if model.config.multi_label else rows.softmax(-1)
     of = torch.from_numpy(np.asarray(owner, np.int64))
     total = torch.zeros(n, each.shape[1]).index_add(0, of, each)
     return (total / of.bincount(minlength=n)[:, None]).numpy()

@@ -18,6 +18,8 @@ import torch
 from glassformer.data.collate import joined
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.generate.classify import groups
+from glassformer.generate.gradually import Steps
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
@@ -42,8 +44,7 @@ def embed(
     elements, the first of the first, the last of the last. ConfigError: a pool or a layer that
     there is not. DataError: a text that is `empty`, having no tokens.
     """
-    if how not in POOLS:
-        raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}")
+    pooling = _known(how)
     check_trunk(model, [layer])
     examples: list[Example] = []
     owners: list[int] = []
@@ -54,17 +55,61 @@ def embed(
                 f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave it "
                 "out."
             )
-        own = {"mean": own, "first": own[:1], "last": own[-1:]}[how]
+        own = chosen(own, how)
         examples += [Example(ids) for ids in own]
         owners += [number - 1] * len(own)
-    total = torch.zeros(len(texts), model.config.d_model, dtype=torch.float64)
-    weight = torch.zeros(len(texts), 1, dtype=torch.float64)
-    device, lengths = next(model.parameters()).device, [len(one.ids) for one in examples]
-    for numbers, batch in joined(examples):
-        (hidden,), places = streams(model, batch.to(device), [layer])
-        of = torch.tensor([owners[i] for i in numbers])
-        size = torch.tensor([[lengths[i]] for i in numbers], dtype=torch.float64)
-        total.index_add_(0, of, pool(hidden, places, how).cpu().double() * size)
-        weight.index_add_(0, of, size)
-    mean = total / weight.clamp(min=1)
-    return (torch.nn.functional.normalize(mean, dim=1) if normalize else mean).float().numpy()
+    sums = _Sums(model, pooling, layer, len(texts))
+    sums.add(examples, owners)
+    return sums.vectors(normalize)
+
+
+def embed_steps(
+    model: Transformer, texts: Sequence[Sequence[np.ndarray]], how: str, normalize: bool
+) -> Steps[np.ndarray]:
+    """The same step by step, for the windows of each text, at least one."""
+    sums = _Sums(model, _known(how), None, len(texts))
+    windows = [(Example(ids), i) for i, own in enumerate(texts) for ids in chosen(own, how)]
+    at = 0
+    for group in groups([example for example, _ in windows]):
+        sums.add(group, [owner for _, owner in windows[at : at + len(group)]])
+        at += len(group)
+        yield
+    return sums.vectors(normalize)
+
+
+def _known(how: str) -> Pool:
+    for known in POOLS:
+        if how == known:
+            return known
+    raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}")
+
+
+def chosen(windows: Sequence[np.ndarray], how: str) -> Sequence[np.ndarray]:
+    """The windows of a text that a pool reads."""
+    return {"mean": windows, "first": windows[:1], "last": windows[-1:]}[how]
+
+
+class _Sums:
+    """Pooled vectors of windows, added up by their texts."""
+
+    def __init__(self, model: Transformer, how: Pool, layer: int | None, n: int):
+        self.model, self.layer = model, layer
+        self.how: Pool = how
+        self.total = torch.zeros(n, model.config.d_model, dtype=torch.float64)
+        self.weight = torch.zeros(n, 1, dtype=torch.float64)
+
+    def add(self, examples: Sequence[Example], owners: Sequence[int]) -> None:
+        """Compute windows, each of the text with the number of its owner."""
+        device = next(self.model.parameters()).device
+        lengths = [len(one.ids) for one in examples]
+        for numbers, batch in joined(examples):
+            (hidden,), places = streams(self.model, batch.to(device), [self.layer])
+            of = torch.tensor([owners[i] for i in numbers])
+            size = torch.tensor([[lengths[i]] for i in numbers], dtype=torch.float64)
+            self.total.index_add_(0, of, pool(hidden, places, self.how).cpu().double() * size)
+            self.weight.index_add_(0, of, size)
+
+    def vectors(self, normalize: bool) -> np.ndarray:
+        """The vector of each text."""
+        mean = self.total / self.weight.clamp(min=1)
+        return (torch.nn.functional.normalize(mean, dim=1) if normalize else mean).float().numpy()

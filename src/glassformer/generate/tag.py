@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.data.example import Example
-from glassformer.generate.classify import answers
+from glassformer.generate.classify import answer_steps, answers
+from glassformer.generate.gradually import Steps
 from glassformer.metrics.spans import scheme_of, spans
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Processor
@@ -70,10 +72,10 @@ def tag(
     elements = 0
 
     def compute() -> None:
-        examples = [example for _, example in windows]
-        if not examples:
+        if not windows:
             return
-        found = answers(model, examples, processor.batches, precision)
+        together = [example for _, example in windows]
+        found = answers(model, together, processor.batches, precision)
         whole, end = _likeliest(torch.cat(found), top), 0
         for (sentence, _), logits in zip(windows, found, strict=True):
             begin, end = end, end + len(logits)
@@ -82,7 +84,7 @@ def tag(
         windows.clear()
 
     for given in inputs:
-        own = [one.example for one in processor.windows(given) if one.example.at is not None]
+        own = examples(processor, given)
         waiting.append(_Sentence(len(own), [nothing]))
         for example in own:
             windows.append((waiting[-1], example))
@@ -94,6 +96,21 @@ def tag(
             yield waiting.popleft().tags()
     compute()
     yield from (sentence.tags() for sentence in waiting)
+
+
+def tag_steps(
+    model: Transformer, processor: Processor, inputs: Sequence[Sequence[Example]], top: int = 1
+) -> Steps[list[Tags]]:
+    """The same step by step, for the `examples` of each input."""
+    nothing = torch.zeros(0, model.config.class_count)
+    logits = yield from answer_steps(model, [*chain.from_iterable(inputs)], processor.batches)
+    rows = iter(logits)
+    return [_likeliest(torch.cat([nothing, *islice(rows, len(own))]), top) for own in inputs]
+
+
+def examples(processor: Processor, given: Any) -> list[Example]:
+    """The sequences of an input that have words to tag."""
+    return [one.example for one in processor.windows(given) if one.example.at is not None]
 
 
 def _likeliest(logits: Float[Tensor, "W C"], top: int) -> Tags:

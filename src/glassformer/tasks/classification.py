@@ -14,7 +14,8 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.classify import classify
+from glassformer.generate.classify import answer_steps, averaged, classify
+from glassformer.generate.gradually import Steps
 from glassformer.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer
@@ -199,17 +200,20 @@ class Classification(LabelTask):
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
         """See `Task`: NaN for an input without any text, which has no class."""
-        windows = [
-            (number, window.example)
-            for number, given in enumerate(inputs)
-            if not is_blank(given)
-            for window in self.processor.windows(given)
-        ]
-        examples = [example for _, example in windows]
-        owner = [number for number, _ in windows]
-        found = classify(model, examples, owner, len(inputs), self.processor.batches)
-        found[np.bincount(owner, minlength=len(inputs)) == 0] = np.nan
-        return found
+        examples, owner = _flat(list(map(self.examples, inputs)))
+        return classify(model, examples, owner, len(inputs), self.processor.batches)
+
+    def examples(self, given: Any) -> list[Example]:
+        """The sequences of an input; none of a blank one."""
+        return [] if is_blank(given) else [one.example for one in self.processor.windows(given)]
+
+    def classify_steps(
+        self, model: Transformer, inputs: Sequence[Sequence[Example]]
+    ) -> Steps[np.ndarray]:
+        """The same as `classify` step by step, for the `examples` of each input."""
+        examples, owner = _flat(inputs)
+        logits = yield from answer_steps(model, examples, self.processor.batches)
+        return averaged(model, logits, owner, len(inputs))
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""
@@ -267,6 +271,12 @@ class Classification(LabelTask):
             "labels": {"type": "array", "items": {"enum": list(self.outcomes())}},
             "probabilities": {"type": "object", "additionalProperties": number},
         }
+
+
+def _flat(inputs: Sequence[Sequence[Example]]) -> tuple[list[Example], list[int]]:
+    """Return all examples in one list, and the number of the input of each."""
+    owner = [number for number, own in enumerate(inputs) for _ in own]
+    return list(chain.from_iterable(inputs)), owner
 
 
 def is_blank(given: Any) -> bool:

@@ -367,7 +367,7 @@ class Task(ABC):
     answer_steps = refused("answering")
     score_pairs = refused("scoring pairs")
     tag = refused("tagging")
-    classify = refused("classifying")
+    classify = examples = classify_steps = refused("classifying")
     draw = refused("drawing")
     fill = refused("filling blanks")
     likelihoods = room = refused("scoring answers")

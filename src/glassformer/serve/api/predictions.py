@@ -1,19 +1,20 @@
 """Routes of single tasks: vectors, translations, tags, classes, answers to parts.
 
 Each is a micro-batch: inputs of several requests for the same model and options are computed
-together, step by step: a step of a search, or `PORTION` inputs.
+together, step by step: a step of a search, or a few sequences. Texts are tokenized beside it.
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 
+from glassformer.data.example import Example
 from glassformer.generate import Steps
-from glassformer.generate.embed import embed
+from glassformer.generate.embed import embed_steps
+from glassformer.generate.tag import examples, tag_steps
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api.answers import Plain
@@ -34,16 +35,6 @@ from glassformer.serve.api.service import Service
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
-PORTION = 32
-
-
-class _Windows:
-    """A reader of texts that were read before."""
-
-    @staticmethod
-    def windows(given: list[np.ndarray]) -> list[np.ndarray]:
-        """What is given."""
-        return given
 
 
 async def embeddings(service: Service, request: Request) -> Plain:
@@ -65,7 +56,11 @@ async def embeddings(service: Service, request: Request) -> Plain:
     call = service.calls.admit()
 
     async def answered() -> dict[str, Any]:
-        work = _portions(partial(_embedded, served))
+        run, task = served.run, served.run.task
+
+        def work(given: list[Any]) -> Steps[list[np.ndarray]]:
+            return [*(yield from embed_steps(run.model, given, task.pool, task.normalizes))]
+
         rows = await call.batch(("embed", served.id), work, windows)
         form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
         data = [
@@ -94,12 +89,6 @@ def _windows(served: Served, inputs: list[Any]) -> list[list[np.ndarray]]:
             raise ApiError(400, f"input: text {number} has no tokens; leave it out.", "input")
         found.append(own)
     return found
-
-
-def _embedded(served: Served, windows: list[Any]) -> Sequence[np.ndarray]:
-    task, reader = served.run.task, _Windows()
-    pool, unit = task.pool, task.normalizes
-    return list(embed(served.run.model, reader, windows, pool, None, unit))  # pyright: ignore
 
 
 def _base64(row: np.ndarray) -> str:
@@ -147,24 +136,32 @@ async def tag(service: Service, request: Request) -> Plain:
     asked, served = await service.read(request, TagRequest, "tag")
     inputs, run = await _inputs(service, served, asked.input), served.run
     top = min(asked.top or 1, len(run.classes))
+    sentences = await service.prepare(_sentences, served, inputs)
 
-    def work(given: list[Any]) -> list[Any]:
+    def work(given: list[Any]) -> Steps[list[Any]]:
+        found = yield from tag_steps(run.model, run.processor, [own for _, own in given], top)
         return [
-            {"words": run.processor.words(one), **tags.as_json(run.classes)}
-            for one, tags in zip(given, run.tagged(given, top), strict=True)
+            {"words": words, **tags.as_json(run.classes)}
+            for (words, _), tags in zip(given, found, strict=True)
         ]
 
-    return _predicted(service.calls.admit(), served, ("tag", top), _portions(work), inputs)
+    return _predicted(service.calls.admit(), served, ("tag", top), work, sentences)
+
+
+def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[Example]]]:
+    processor = served.run.processor
+    return [(processor.words(one), examples(processor, one)) for one in inputs]
 
 
 async def classify(service: Service, request: Request) -> Plain:
     """POST /v1/classify."""
     asked, served = await service.read(request, ClassifyRequest, "classify")
     inputs, run = await _inputs(service, served, asked.input), served.run
+    windows = await service.prepare(lambda: list(map(run.task.examples, inputs)))
 
-    def work(given: list[Any]) -> list[Any]:
+    def work(given: list[Any]) -> Steps[list[Any]]:
         found = list[Any]()
-        for row in run.classified(given):
+        for row in (yield from run.task.classify_steps(run.model, given)):
             if np.isnan(row[0]):  # nothing but space
                 found.append({"labels": [], "probabilities": {}})
                 continue
@@ -174,7 +171,7 @@ async def classify(service: Service, request: Request) -> Plain:
             found.append({"labels": best, "probabilities": by_name})
         return found
 
-    return _predicted(service.calls.admit(), served, ("classify",), _portions(work), inputs)
+    return _predicted(service.calls.admit(), served, ("classify",), work, windows)
 
 
 async def generate(service: Service, request: Request) -> Plain:
@@ -196,19 +193,6 @@ async def generate(service: Service, request: Request) -> Plain:
     return _predicted(
         service.calls.admit(), served, ("generate", how.model_dump_json()), work, inputs
     )
-
-
-def _portions(work: Callable[[list[Any]], Sequence[Any]]) -> Work:
-    """A work that computes some inputs at a time."""
-
-    def steps(given: list[Any]) -> Steps[list[Any]]:
-        found = list[Any]()
-        for begin in range(0, len(given), PORTION):
-            found += work(given[begin : begin + PORTION])
-            yield
-        return found
-
-    return steps
 
 
 async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:

@@ -1,0 +1,55 @@
+"""A long input is computed in short steps, between which texts of other requests go on."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from glassformer.generate import tag
+from glassformer.generate.classify import STEP, groups
+from glassformer.generate.embed import embed_steps
+from glassformer.generate.tag import examples, tag_steps
+
+LONG = "the cat sat on the mat " * 2000
+
+
+def taken(steps):
+    """The result of a computation, and its number of steps."""
+    n = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, n
+        n += 1
+
+
+def sizes(windows):
+    return [sum(one.length for one in group) for group in groups(windows)]
+
+
+@pytest.mark.parametrize("text", [LONG, "the cat"])
+def test_classes_and_tags_and_vectors_of_long_texts(api, text):
+    classifier, tagger = api.runs["classes"], api.runs["tags"]
+    windows = classifier.task.examples(text)
+    found, n = taken(classifier.task.classify_steps(classifier.model, [windows, [], windows]))
+    assert n == len(sizes([*windows, *windows])) >= len(windows) * 2 * windows[0].length / STEP
+    whole = classifier.classified([text, " ", text])
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)  # of batches of other sizes
+    windows = examples(tagger.processor, text)
+    (tags,), n = taken(tag_steps(tagger.model, tagger.processor, [windows], 2))
+    assert n == len(sizes(windows))
+    (whole,) = tag.tag(tagger.model, tagger.processor, [text], 2)
+    np.testing.assert_array_equal(tags.classes, whole.classes)
+    np.testing.assert_allclose(tags.probabilities, whole.probabilities, rtol=0, atol=1e-6)
+    windows = classifier.task.text_reader().windows(text)
+    found, n = taken(embed_steps(classifier.model, [windows], "mean", normalize=True))
+    assert n >= len(list(chain.from_iterable(windows))) / (STEP + len(windows[0]))
+    np.testing.assert_allclose(found[0], classifier.embed(text, "mean"), rtol=0, atol=1e-6)
+
+
+def test_a_group_is_one_long_sequence_or_several_short_ones(api):
+    windows = api.runs["classes"].task.examples(LONG)
+    of = sizes(windows)
+    assert sum(of) == sum(one.length for one in windows)
+    assert max(of) <= max(STEP, max(one.length for one in windows))
