@@ -150,27 +150,35 @@ def test_a_request_beyond_its_deadline_ends(api_of, gate):
     assert asyncio.run(api.loads()) == 0
 
 
-def test_a_text_that_waited_too_long_is_not_begun(api_of, gate):
-    """One text at a time: while the first is written, the time of the second runs out."""
-    api = api_of("lm", rows=1, limits=replace(Limits(), begin=1e9))
+def test_a_text_that_would_wait_too_long_is_refused_at_once(api_of, gate):
+    """One text at a time: a second one waits, and a third one is expected to wait too long. What
+    was accepted is written."""
+    api = api_of("lm", rows=1, limits=replace(Limits(), begin=60.0))
+    model, engines = api.runs["lm"].model, api.service.calls.engine.engines
     end = api.runs["lm"].tokenizer.specials["eos"]
     fields = LONG | {"logit_bias": {str(end): -100}}
 
-    async def waited():
+    async def together():
         writes = Connection(api, COMPLETIONS, fields | {"stream": True})
         gate.release(1)
         await writes.until(2)
-        api.service.calls.limits = replace(Limits(), begin=-1.0)
-        late = Connection(api, COMPLETIONS, fields)
-        while api.service.calls.weight < 2:
-            await asyncio.sleep(0)
+        engines._seconds[engines._engines[model]] = 50.0
+        waits = Connection(api, COMPLETIONS, fields)
+        while engines.counts["waiting"] < 1:
+            gate.release(1)
+            await asyncio.sleep(0.001)
+        assert engines.expected_wait(model) == 100.0
+        refused = Connection(api, COMPLETIONS, fields)
+        await refused.task
         gate.release(1000)
-        await asyncio.gather(late.task, writes.task)
-        return late, writes
+        await asyncio.gather(waits.task, writes.task)
+        return writes, waits, refused
 
-    late, writes = asyncio.run(waited())
-    assert (late.status, "[DONE]" in writes.text) == (503, True)
-    assert (b"retry-after", b"1") in late.messages[0]["headers"]
+    writes, waits, refused = asyncio.run(together())
+    assert (waits.status, refused.status, "[DONE]" in writes.text) == (200, 429, True)
+    assert (b"retry-after", b"40") in refused.messages[0]["headers"]
+    assert "would wait about 100 seconds" in refused.text
+    assert engines._seconds[engines._engines[model]] < 50.0, "the mean follows the texts"
 
 
 def test_prefixes_are_shared_by_requests_of_one_key_alone(tmp_path):

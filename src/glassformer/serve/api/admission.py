@@ -5,7 +5,6 @@ with admission.admit(1) as call:   ApiError 429: too much is in hand; 503: the s
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable
 from typing import Self, TypeVar
 
@@ -115,11 +114,6 @@ class Admission:
             self.weight -= call.weight
             if not self._open:
                 self._idle.set()
-
-    @property
-    def begin_by(self) -> float:
-        """When what is accepted now must have begun."""
-        return time.monotonic() + self.limits.begin
 
     async def drain(self, seconds: float) -> None:
         """Accept nothing more; wait for what runs, and end the rest with an error."""

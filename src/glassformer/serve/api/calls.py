@@ -6,16 +6,19 @@ with call:                        its texts are aborted at the end
 """
 
 import asyncio
+import math
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from glassformer.generate.request import Event
+from glassformer.models.transformer import Transformer
 from glassformer.serve.api.admission import Admission, Admitted
 from glassformer.serve.api.engine_thread import EngineThread, Work
 from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
+from glassformer.serve.api.problems import ApiError
 
 
 class Call(Admitted):
@@ -37,6 +40,19 @@ class Call(Admitted):
             future.cancel()
         self._futures = []
         super().close()
+
+    def check_wait(self, model: Transformer) -> None:
+        """Raise ApiError 429 where a text of a model is not expected to begin in time."""
+        wait, most = self.engine.engines.expected_wait(model), self.calls.limits.begin
+        if wait > most:
+            self.calls.metrics.count("rejected_total", labels=("slow",))
+            raise ApiError(
+                429,
+                f"A new text would wait about {wait:.0f} seconds for the others of this model, and "
+                f"{most:g} is the most; send the request again later.",
+                code="queue_full",
+                headers={"Retry-After": str(math.ceil(wait - most))},
+            )
 
     def generate(self, index: int, text: TextRequest) -> None:
         """Begin a text, whose tokens are `news`."""

@@ -6,9 +6,8 @@
 What fails is news of the texts that it ends, and of no other.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.generate.drafts import Drafts
@@ -16,6 +15,8 @@ from glassformer.generate.engine import Engine, pages
 from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
 
+LATEST = 0.1
+"""Weight of the latest text in the mean time of texts."""
 Sink = Callable[[Event, float], None]
 """Takes an event, and when it was, by `time.monotonic`."""
 
@@ -32,17 +33,11 @@ class News:
 
 @dataclass(frozen=True)
 class TextRequest:
-    """What is asked of a model; `begin_by`: when it must have begun, by `time.monotonic`; `drafts`:
-    what proposes its tokens."""
+    """What is asked of a model; `drafts`: what proposes its tokens."""
 
     model: Transformer
     request: Request
-    begin_by: float = math.inf
     drafts: Drafts | None = None
-
-
-class TooLate(Exception):
-    """A text was not begun in time."""
 
 
 class Panicked(Exception):
@@ -63,9 +58,8 @@ def contained(error: BaseException) -> Exception:
 class _Text:
     number: int
     sink: Sink
-    begin_by: float
-    told: bool = False
-    """Whether it has had an event."""
+    began: float | None = None
+    """When it had its first event."""
 
 
 class Engines:
@@ -80,6 +74,8 @@ class Engines:
         self._texts: dict[tuple[Engine, int], _Text] = {}
         self._places: dict[int, tuple[Engine, int]] = {}
         self._refused = list[News]()
+        self._seconds: dict[Engine, float] = {}
+        """From the first event of a text to its last: a mean in which the latest count most."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -97,6 +93,14 @@ class Engines:
             "prefix_hits": sum(one.prefixes.hits for one in engines),
         }
 
+    def expected_wait(self, model: Transformer) -> float:
+        """Seconds until a new text of a model begins, by the number of those that wait and the time
+        that texts took; 0: none waits, or none has ended yet."""
+        engine = self._engines.get(model)
+        if engine is None or not (waiting := len(engine.waiting)):
+            return 0.0
+        return (waiting + 1) / max(1, len(engine.running)) * self._seconds.get(engine, 0.0)
+
     def check(self, model: Transformer) -> None:
         """Raise ConfigError for a model that writes, and for which the cache has no room."""
         if model.config.architecture == "decoder" and model.config.predicts_next:
@@ -112,7 +116,7 @@ class Engines:
             refused = Event(0, error=contained(error))
             self._refused.append(News(sink, refused, time.monotonic(), urgent=True))
             return
-        self._texts[place] = _Text(number, sink, text.begin_by)
+        self._texts[place] = _Text(number, sink)
         self._places[number] = place
 
     def abort(self, number: int) -> None:
@@ -126,7 +130,7 @@ class Engines:
         news, self._refused = self._refused, []
         for model, engine in list(self._engines.items()):
             if not engine.idle:
-                events = [*_late(engine, self._texts), *self._stepped(model, engine)]
+                events = self._stepped(model, engine)
                 now = time.monotonic()
                 news += [self._told(engine, event, now) for event in events]
         return news
@@ -150,20 +154,10 @@ class Engines:
         """An event for its text, which is forgotten if it has ended."""
         place = engine, event.request
         text = self._texts[place]
-        ended = bool(event.finish or event.error)
+        ended, first = bool(event.finish or event.error), text.began is None
+        began = text.began = now if text.began is None else text.began
         if ended:
             del self._texts[place], self._places[text.number]
-        news = News(text.sink, event, now, urgent=ended or not text.told)
-        text.told = True
-        return news
-
-
-def _late(engine: Engine, texts: dict[tuple[Engine, int], _Text]) -> Iterator[Event]:
-    """End the texts that should have begun by now; those that wait stand in the order of theirs."""
-    now = time.monotonic()
-    while engine.waiting:
-        number = engine.waiting[0].number
-        if texts[engine, number].begin_by > now:
-            return
-        engine.abort(number)
-        yield Event(number, error=TooLate())
+            mean = self._seconds.get(engine, now - began)
+            self._seconds[engine] = mean + LATEST * (now - began - mean)
+        return News(text.sink, event, now, urgent=ended or first)

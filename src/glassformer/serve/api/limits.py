@@ -22,7 +22,7 @@ class Limits:
     deadline: float = 300.0
     """Seconds of a request."""
     begin: float = 60.0
-    """Seconds until a sequence is begun."""
+    """Seconds in which a new text is expected to begin, or else is refused at once."""
     receive: float = 30.0
     """Seconds in which header fields must come, and then a body."""
     send: float = 30.0

@@ -18,7 +18,7 @@ from glassformer.generate.likelihood import prompt_ids
 from glassformer.generate.request import Event, Request, Scored
 from glassformer.generate.text import RowText
 from glassformer.serve.api.calls import Call
-from glassformer.serve.api.engines import TextRequest, TooLate
+from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.formats import Format
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
@@ -103,10 +103,6 @@ class Choice:
     def push(self, event: Event) -> str:
         """The text that an event makes safe to show; errors of its computation."""
         if event.error is not None:
-            if isinstance(event.error, TooLate):
-                raise ApiError(
-                    503, "The request waited too long; send it again.", headers={"Retry-After": "1"}
-                )
             raise event.error
         assert event.token is not None
         before = len(self.text)
@@ -245,7 +241,8 @@ def seed_of(seed: int, choice: int) -> int:
 
 
 def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
-    """Begin the texts of each prompt."""
+    """Begin the texts of each prompt; ApiError 429: others that wait would take too long."""
+    call.check_wait(served.run.model)
     model, found = served.run.model, list[Choice]()
     for prompt in prompts:
         for number in range(wanted.n):
@@ -254,7 +251,7 @@ def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted)
             found.append(choice)
             allowed = wanted.format.begin() if wanted.format else None
             of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt, allowed
-            asked = TextRequest(model, Request(*of), call.calls.begin_by, served.drafts)
+            asked = TextRequest(model, Request(*of), served.drafts)
             call.generate(choice.index, asked)
     return found
 
