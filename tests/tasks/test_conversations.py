@@ -226,3 +226,23 @@ def test_chat_streams_what_it_says_whole(talker):
     [made] = run.chatted(["hot up"], run.options())
     assert np.isfinite(made.log_probs).all()
     assert run.generate("hot up") == "cold"
+
+
+def test_texts_are_scored_as_by_a_language_model(talker, tmp_path, cli):
+    """Prompts as they are, without a template: `--shots`, and the harness."""
+    run = gf.load(talker)
+    (one,) = run.likelihoods([("1 + 1", " = 2")])
+    ids = run.tokenizer.encode("1 + 1 = 2").tolist()
+    before = len(run.tokenizer.encode("1 + 1"))
+    frame = list(run.tokenizer.frame_or("", "").begin)
+    with torch.no_grad():
+        table = run.model(torch.tensor([[*frame, *ids]])).logits[0].log_softmax(-1)
+    places = range(before, len(ids))
+    expected = sum(table[len(frame) + at - 1, ids[at]].item() for at in places)
+    assert one.log_prob == pytest.approx(expected, abs=1e-4)  # float32, a sum of a few
+    assert len(run.task.rolled(run.model, ["1 + 1"])) == 1
+    shots = tmp_path / "shots.csv"
+    shots.write_text("text,label\ngood,yes\nbad,no\nfine,yes\nsad,no\n")
+    said = cli("generate", talker, "--shots", shots, "--prompt", "good")
+    assert said.code == 0
+    assert "yes" in said.out or "no" in said.out

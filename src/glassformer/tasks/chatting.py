@@ -1,11 +1,20 @@
-"""Chat: the assistant's next message, by a language model with a chat template."""
+"""Language models: texts scored and continued, and messages answered by a chat template."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from glassformer.data.conversations import ASSISTANT, Messages, messages_of
 from glassformer.errors import ConfigError, DataError
+from glassformer.generate import generate
 from glassformer.generate.config import GenerateConfig
+from glassformer.generate.likelihood import (
+    Likelihood,
+    beginning,
+    cut,
+    likelihoods,
+    rolling,
+    split_answer,
+)
 from glassformer.generate.text import Delta, Generated, continued, deltas
 from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
@@ -17,7 +26,7 @@ LEAST = 4
 
 
 class Chatting(Task):
-    """A task whose model may answer messages."""
+    """A task whose model continues texts, and may answer messages."""
 
     routes = ("completions", "chat/completions", "embeddings")
 
@@ -31,6 +40,43 @@ class Chatting(Task):
                 f"glassformer train chat data.train.path=FILE train.init_from={self.folder}."
             )
         return template
+
+    def likelihoods(
+        self, model: Transformer, pairs: Sequence[tuple[str, str]], fit: bool = False
+    ) -> list[Likelihood]:
+        """See `Task`."""
+        ids = [split_answer(self.processor.tokenizer, *pair) for pair in pairs]
+        longest = model.config.max_length
+        return likelihoods(model, [cut(pair, longest) for pair in ids] if fit else ids)
+
+    def room(self, model: Transformer, prompt: str, answer: str) -> int:
+        """See `Task`."""
+        before, behind = split_answer(self.processor.tokenizer, prompt, answer)
+        return model.config.max_length + 1 - len(before) - len(behind)
+
+    def rolled(self, model: Transformer, texts: Sequence[str]) -> list[float]:
+        """See `Task`."""
+        tokenizer, longest = self.processor.tokenizer, model.config.max_length
+        first, frame = beginning(tokenizer), tokenizer.frame_or("", "").begin
+        if texts and not first:
+            raise ConfigError(
+                f"{self.folder} has no symbol behind which a text's first token is predicted; use "
+                "`glassformer evaluate`."
+            )
+        windows = [
+            rolling([*frame, *tokenizer.encode(text).tolist()], first[0], longest) for text in texts
+        ]
+        found = iter(likelihoods(model, [pair for own in windows for pair in own]))
+        return [sum(next(found).log_prob for _ in own) for own in windows]
+
+    def complete(
+        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig
+    ) -> list[str]:
+        """See `Task`."""
+        longest = model.config.max_length
+        kept = max(longest - how.max_new_tokens, longest // 2)
+        found = generate(model, self.processor.tokenizer, prompts, how, longest=kept)
+        return [one.text for one in found]
 
     def chat_prompt(
         self, messages: Any, how: GenerateConfig

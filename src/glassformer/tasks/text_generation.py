@@ -16,14 +16,6 @@ from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate import generate, score, stream
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import (
-    Likelihood,
-    beginning,
-    cut,
-    likelihoods,
-    rolling,
-    split_answer,
-)
 from glassformer.generate.text import Delta, Generated
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
@@ -206,40 +198,3 @@ class TextGeneration(RunningText, Chatting):
         pieces = [tokenizer.piece(i) for i in ids]
         log_probs = score(model, ids, prefix=first)
         return list(zip(pieces, log_probs if first else [None, *log_probs], strict=True))
-
-    def likelihoods(
-        self, model: Transformer, pairs: Sequence[tuple[str, str]], fit: bool = False
-    ) -> list[Likelihood]:
-        """See `Task`."""
-        ids = [split_answer(self.processor.tokenizer, *pair) for pair in pairs]
-        longest = model.config.max_length
-        return likelihoods(model, [cut(pair, longest) for pair in ids] if fit else ids)
-
-    def room(self, model: Transformer, prompt: str, answer: str) -> int:
-        """See `Task`."""
-        before, behind = split_answer(self.processor.tokenizer, prompt, answer)
-        return model.config.max_length + 1 - len(before) - len(behind)
-
-    def rolled(self, model: Transformer, texts: Sequence[str]) -> list[float]:
-        """See `Task`."""
-        tokenizer, longest = self.processor.tokenizer, model.config.max_length
-        first, frame = beginning(tokenizer), tokenizer.frame_or("", "").begin
-        if texts and not first:
-            raise ConfigError(
-                f"{self.folder} has no symbol behind which a text's first token is predicted; use "
-                "`glassformer evaluate`."
-            )
-        windows = [
-            rolling([*frame, *tokenizer.encode(text).tolist()], first[0], longest) for text in texts
-        ]
-        found = iter(likelihoods(model, [pair for own in windows for pair in own]))
-        return [sum(next(found).log_prob for _ in own) for own in windows]
-
-    def complete(
-        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig
-    ) -> list[str]:
-        """See `Task`."""
-        longest = model.config.max_length
-        kept = max(longest - how.max_new_tokens, longest // 2)
-        found = generate(model, self.processor.tokenizer, prompts, how, longest=kept)
-        return [one.text for one in found]
