@@ -374,3 +374,14 @@ def test_demo_works_offline_and_goes_on(cli, tmp_path, monkeypatch):
     assert "trained 3 steps" in again.out
     assert "a uniform guess" in again.out
     assert "resuming at step 2" in again.err
+
+
+def test_what_the_vocabulary_lacks_is_reported(cli, recipe, tmp_path):
+    """On standard error, so that the text stays what it is."""
+    kind = "processor.tokenizer.kind=character"
+    assert cli("train", recipe, kind, "--run", tmp_path / "run").code == 0
+    own = ["generate", tmp_path / "run", "--max-new-tokens", 1]
+    said = cli(*own, "--prompt", "\N{SNOWMAN}a\N{SNOWMAN}")
+    assert said.code == 0
+    assert "2 tokens of the prompt are not in the vocabulary, and read as <unk>" in said.err
+    assert "not in the vocabulary" not in cli(*own, "--prompt", "a").err

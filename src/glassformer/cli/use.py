@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -154,6 +154,7 @@ def _write(
     options = _drafting(options, next(run.model.parameters()).device.type)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
+    _report_unknown(run, prompts)
     watched = on_terminal() and not as_json and run.task.continues
     if scored:
         for prompt in prompts:
@@ -164,6 +165,22 @@ def _write(
         _whole(run, prompts, files, options, as_json)
     if "draft" in options:
         _compare(run, prompts, files, options)
+
+
+def _report_unknown(run: "Run", prompts: Sequence[str]) -> None:
+    """Say on standard error what of the prompts the vocabulary lacks."""
+    tokenizer: Any = getattr(run.processor, "tokenizer", None)
+    unknown = tokenizer and tokenizer.specials.get("unk")
+    if unknown is None:
+        return
+    n = sum(tokenizer.encode(prompt).tolist().count(unknown) for prompt in prompts)
+    if n:
+        lacks = "is" if n == 1 else "are"
+        print(
+            f"{counted(n, 'token')} of the prompt {lacks} not in the vocabulary, and read as "
+            f"{tokenizer.symbol(unknown)}",
+            file=sys.stderr,
+        )
 
 
 def _drafting(options: dict[str, Any], device: str) -> dict[str, Any]:
