@@ -65,26 +65,31 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
             tensors[f"{PREFIX}{name}.lora_{letter}.weight"] = factor.detach()
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors, folder / WEIGHTS)
-    ranks = {name: len(one["A"]) for name, one in saved.factors.items()}
-    joined = {name: size for name, size in ranks.items() if size != rank}
-    modules = (
-        "head" if name.startswith("head.") else name.rpartition(".")[0] for name in saved.whole
-    )
     values = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
         "r": rank,
         "lora_alpha": alpha,
         "lora_dropout": dropout,
-        "rank_pattern": joined,
-        "alpha_pattern": {name: alpha * size / rank for name, size in joined.items()},
         "fan_in_fan_out": transposed,
-        "target_modules": sorted(saved.factors),
-        "modules_to_save": [one for one in modules if one not in ranks] or None,
         "bias": "none",
         "inference_mode": True,
     }
-    write_json(folder / CONFIG, values)
+    write_json(folder / CONFIG, values | _modules(saved, rank, alpha))
+
+
+def _modules(saved: Adapters, rank: int, alpha: float) -> dict[str, Any]:
+    """Return the fields of `adapter_config.json` that name modules; joined maps have a larger rank
+    and alpha."""
+    ranks = {name: len(one["A"]) for name, one in saved.factors.items()}
+    joined = {name: size for name, size in ranks.items() if size != rank}
+    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
+    return {
+        "rank_pattern": joined,
+        "alpha_pattern": {name: alpha * size / rank for name, size in joined.items()},
+        "target_modules": sorted(ranks),
+        "modules_to_save": [one for one in dict.fromkeys(owners) if one not in ranks] or None,
+    }
 
 
 def _to_save(model: Transformer, ours: Adapters) -> tuple[Adapters, bool]:
