@@ -91,6 +91,11 @@ def test_the_readme_works_with_the_wheel_alone(environment, elsewhere):
         if words[1] == "inspect":
             looks += opens(environment, elsewhere, words)
             continue
+        if words[1] == "sweep":
+            asked = run(environment, elsewhere, words)
+            assert asked.returncode == 2
+            assert "pip install 'glassformer[sweep]'" in asked.stderr.decode()
+            continue
         more = TWO_STEPS if words[1] == "train" else []
         if words[1] == "export" and "--no-check" not in words:
             asked = run(environment, elsewhere, words)
