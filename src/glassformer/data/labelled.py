@@ -1,5 +1,7 @@
-"""Labelled texts of every split: one or two texts and their classes, from tables, JSONL, lines
-that begin with a class or have it in a second file, or files in a folder for each class.
+"""Labelled texts of every split: one or two texts and their classes.
+
+They are rows of tables or JSONL, lines that begin with a class or have it in a second file, or
+files in a folder for each class.
 
 Errors name the file and line.
 """

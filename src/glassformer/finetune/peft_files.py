@@ -96,7 +96,7 @@ def _to_save(model: Transformer, ours: Adapters) -> tuple[Adapters, bool]:
     """Return adapters by the names of a published class, if the model fits one that has them all;
     and whether its matrices are transposed."""
     for names in PublishedNames.all_of(model.config):
-        if (found := names.written(ours)) is not None:
+        if (found := names.write(ours)) is not None:
             return found, any(names.transposes(module) for module in found.factors)
     return ours, False
 

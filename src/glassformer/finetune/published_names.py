@@ -92,7 +92,7 @@ class PublishedNames:
             for name in self.parts[place]:
                 module, how = name.removesuffix(WEIGHT), self.rows[name].how
                 shape = (self.shapes[name][0], own["A"].shape[0])
-                rows = how.read(_turned(own["B"], how), shape, self.config)
+                rows = how.read(_turn(own["B"], how), shape, self.config)
                 factors[module] = {"A": own["A"], "B": rows}
                 names[module] = place.removesuffix(WEIGHT)
         whole = {
@@ -102,7 +102,7 @@ class PublishedNames:
         }
         return Adapters(factors, whole, names)
 
-    def written(self, ours: Adapters) -> Adapters | None:
+    def write(self, ours: Adapters) -> Adapters | None:
         """Return adapters by the names of the class; None: it has no such weight, or joins it with
         one that was not trained."""
         maps = {f"{name}{WEIGHT}": own for name, own in ours.factors.items()}
@@ -119,8 +119,8 @@ class PublishedNames:
                 whole[place] = how.write(trained, self.config)
             elif any(name in maps for name in parts):
                 sizes = [self.shapes[name][0] for name in parts]
-                a, b = _joined([maps.get(name) for name in parts], sizes)
-                factors[module] = {"A": a, "B": _turned(how.write(b, self.config), how)}
+                a, b = _join([maps.get(name) for name in parts], sizes)
+                factors[module] = {"A": a, "B": _turn(how.write(b, self.config), how)}
         return Adapters(factors, whole)
 
     def transposes(self, module: str) -> bool:
@@ -128,12 +128,12 @@ class PublishedNames:
         return self.rows[self.parts[f"{module}{WEIGHT}"][0]].how.transposed
 
 
-def _turned(b: Tensor, how: Transform) -> Tensor:
+def _turn(b: Tensor, how: Transform) -> Tensor:
     """B as a part of their matrix, and back; in files it is [out, r] of every map."""
     return b.T if how.transposed else b
 
 
-def _joined(
+def _join(
     parts: Sequence[Mapping[str, Tensor] | None], sizes: Sequence[int]
 ) -> tuple[Tensor, list[Tensor]]:
     """A of all parts, and B of each: 0 but for its own columns."""

@@ -13,7 +13,7 @@ from glassformer.generate.gradually import Steps
 from glassformer.models.transformer import Transformer, evaluating
 
 STEP = 1024
-"""Elements that are computed at once while other requests wait for their next token."""
+"""Elements of a step, between which other requests get their next token."""
 Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
 """Examples to batches, each with the numbers of its examples in the order of their targets."""
 
@@ -39,7 +39,7 @@ def answers(
 def answer_steps(
     model: Transformer, examples: Sequence[Example], batches: Batches
 ) -> Steps[list[Float[Tensor, "W C"]]]:
-    """The same in steps of about `STEP` elements."""
+    """Compute the logits of `answers` in steps of about `STEP` elements."""
     found = list[Tensor]()
     for group in groups(examples):
         found += answers(model, group, batches)
@@ -72,10 +72,10 @@ def classify(
     Rows sum to 1, or (multi-label) are sigmoids. The windows of an input are averaged; an input
     without any has NaN.
     """
-    return averaged(model, answers(model, examples, batches, precision), owner, n)
+    return average(model, answers(model, examples, batches, precision), owner, n)
 
 
-def averaged(
+def average(
     model: Transformer, logits: Sequence[Tensor], owner: Sequence[int] | np.ndarray, n: int
 ) -> np.ndarray:
     """Return the probabilities of `classify` from the logits of its examples."""

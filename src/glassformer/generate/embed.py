@@ -44,7 +44,7 @@ def embed(
     elements, the first of the first, the last of the last. ConfigError: a pool or a layer that
     there is not. DataError: a text that is `empty`, having no tokens.
     """
-    pooling = _known(how)
+    pooling = _check_pool(how)
     check_trunk(model, [layer])
     examples: list[Example] = []
     owners: list[int] = []
@@ -55,7 +55,7 @@ def embed(
                 f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave it "
                 "out."
             )
-        own = chosen(own, how)
+        own = windows_for(own, how)
         examples += [Example(ids) for ids in own]
         owners += [number - 1] * len(own)
     sums = _Sums(model, pooling, layer, len(texts))
@@ -66,9 +66,9 @@ def embed(
 def embed_steps(
     model: Transformer, texts: Sequence[Sequence[np.ndarray]], how: str, normalize: bool
 ) -> Steps[np.ndarray]:
-    """The same step by step, for the windows of each text, at least one."""
-    sums = _Sums(model, _known(how), None, len(texts))
-    windows = [(Example(ids), i) for i, own in enumerate(texts) for ids in chosen(own, how)]
+    """Compute vectors step by step, by the windows of each text, at least one."""
+    sums = _Sums(model, _check_pool(how), None, len(texts))
+    windows = [(Example(ids), i) for i, own in enumerate(texts) for ids in windows_for(own, how)]
     at = 0
     for group in groups([example for example, _ in windows]):
         sums.add(group, [owner for _, owner in windows[at : at + len(group)]])
@@ -77,14 +77,14 @@ def embed_steps(
     return sums.vectors(normalize)
 
 
-def _known(how: str) -> Pool:
+def _check_pool(how: str) -> Pool:
     for known in POOLS:
         if how == known:
             return known
     raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}")
 
 
-def chosen(windows: Sequence[np.ndarray], how: str) -> Sequence[np.ndarray]:
+def windows_for(windows: Sequence[np.ndarray], how: str) -> Sequence[np.ndarray]:
     """The windows of a text that a pool reads."""
     return {"mean": windows, "first": windows[:1], "last": windows[-1:]}[how]
 

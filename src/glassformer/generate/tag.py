@@ -101,7 +101,7 @@ def tag(
 def tag_steps(
     model: Transformer, processor: Processor, inputs: Sequence[Sequence[Example]], top: int = 1
 ) -> Steps[list[Tags]]:
-    """The same step by step, for the `examples` of each input."""
+    """Tag inputs step by step, by the `examples` of each."""
     nothing = torch.zeros(0, model.config.class_count)
     logits = yield from answer_steps(model, [*chain.from_iterable(inputs)], processor.batches)
     rows = iter(logits)

@@ -14,7 +14,7 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.classify import answer_steps, averaged, classify
+from glassformer.generate.classify import answer_steps, average, classify
 from glassformer.generate.gradually import Steps
 from glassformer.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
@@ -210,10 +210,10 @@ class Classification(LabelTask):
     def classify_steps(
         self, model: Transformer, inputs: Sequence[Sequence[Example]]
     ) -> Steps[np.ndarray]:
-        """The same as `classify` step by step, for the `examples` of each input."""
+        """Compute what `classify` does step by step, from the `examples` of each input."""
         examples, owner = _flat(inputs)
         logits = yield from answer_steps(model, examples, self.processor.batches)
-        return averaged(model, logits, owner, len(inputs))
+        return average(model, logits, owner, len(inputs))
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""

@@ -33,7 +33,7 @@ class News:
 
 @dataclass(frozen=True)
 class TextRequest:
-    """What is asked of a model; `drafts`: what proposes its tokens."""
+    """A text for a model to write; `drafts` proposes its tokens."""
 
     model: Transformer
     request: Request
