@@ -202,7 +202,6 @@ train --resume --run RUN data.encoding=none
 train --resume --run RUN train.init_from=missing
 train --resume --run RUN train.precision=float8
 train --resume --run RUN train.workers=-1
-generate RUN --prompt ''
 generate RUN --temperature -1
 generate RUN --top-p 2
 generate RUN --beams 3

@@ -27,7 +27,7 @@ def test_a_refused_command_changes_nothing(run, monkeypatch, capsys):
     monkeypatch.chdir(run.parent)
     (run.parent / "notes.txt").write_text("mine")
     assert adversary.refusals(run) == (len(adversary.REFUSED), 0), capsys.readouterr().out
-    assert len(adversary.REFUSED) == 60
+    assert len(adversary.REFUSED) == 59
 
 
 def test_no_command_changes_a_users_files(tmp_path, monkeypatch, capsys):

@@ -154,7 +154,6 @@ def _write(
     options = _drafting(options, next(run.model.parameters()).device.type)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
-    _report_unknown(run, prompts)
     watched = on_terminal() and not as_json and run.task.continues
     if scored:
         for prompt in prompts:
@@ -165,6 +164,7 @@ def _write(
         _whole(run, prompts, files, options, as_json)
     if "draft" in options:
         _compare(run, prompts, files, options)
+    _report_unknown(run, prompts)
 
 
 def _report_unknown(run: "Run", prompts: Sequence[str]) -> None:
