@@ -62,6 +62,7 @@ class InspectedPart(Base):
     """Arrays as lists, null where the format is safetensors; what else there is says their axes."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     layers: list[int]
 
@@ -177,6 +178,7 @@ class Prediction(Base):
     """What a task says of an input: `output` of its model in /v1/models has the fields."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     index: int
 
