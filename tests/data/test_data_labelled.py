@@ -365,5 +365,8 @@ def test_columns_of_zeros_and_ones(tmp_path, name):
     given = {"train.path": name, "label_columns": ["rude", "odd"]}
     assert rows(tmp_path, **given) == [("a", ("rude",)), ("b", ("rude", "odd")), ("c", ())]
     assert "'rood'" in refused(tmp_path, **given | {"label_columns": ["rood"]})
+    if name.endswith("csv"):
+        sentence = refused(tmp_path, **{"train.path": name, "label_field": "rude,odd"})
+        assert "set data.label_columns='[rude, odd]' for columns of 0 and 1" in sentence
     sentence = refused(tmp_path, **given | {"label_columns": ["text", "odd"]})
     assert "has 'a' in the column 'text'; give 0 or 1" in sentence

@@ -149,6 +149,9 @@ def _places(
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:
         known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))
+        listed = [one.strip(" []") for one in missing[0].split(",")]
+        if wanted[missing[0]] == "label_field" and len(listed) > 1 and {*listed} <= {*first}:
+            known = f"set data.label_columns='[{', '.join(listed)}]' for columns of 0 and 1"
         raise DataError(
             f"{where.rpartition(', ')[0]} has no column {missing[0]!r} in its first row; {known} "
             f"(set data.{wanted[missing[0]]} to a name, or to a number from 1 to {len(first)})"
