@@ -23,7 +23,7 @@ from PIL import Image
 from glassformer.errors import ConfigError
 from glassformer.files import LOCK, locked, patiently, writing
 from glassformer.manifest import digest
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from glassformer.processes import Processes, joined
 from glassformer.training.job import goes_on
 from glassformer.training.run_folder import check_folder
