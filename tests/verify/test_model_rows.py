@@ -8,7 +8,8 @@ import torch
 from glassformer import verify
 from glassformer.batch import Batch, Positions
 from glassformer.models import Transformer, presets
-from verify.models import CONFIGS, WORDS, batch_for, moved
+from glassformer.verify.rows_notes import batch_for, moved
+from verify.models import CONFIGS, WORDS
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -69,6 +70,4 @@ def test_the_callers_model_is_left_as_it_was():
 
 def test_freshly_made_models_pass_too():
     model = Transformer(presets.modern(**WORDS))
-    assert all(
-        row.passed for row in verify.model_rows(model, batch_for(model.config, padded=False))
-    )
+    assert all(row.passed for row in verify.model_rows(model, batch_for(model.config)))
