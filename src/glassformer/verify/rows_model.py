@@ -134,12 +134,12 @@ def outputs(seen: Look) -> Iterator[Gap]:
     kinds = (["distilled"] if config.distilled else []) + ([] if config.tied else ["untied"])
     claim, function = variant(f"head.{config.head}", *kinds), type(seen.model.head)
     heads = [seen.reference.head(hidden[row], sample_of(seen.batch, row)) for row in seen.rows]
-    yield Gap(claim, "head", logits, np.stack(heads), function)
+    yield Gap(claim, "", logits, np.stack(heads), function)
     if targets is not None and not config.gives_vectors:
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
         summed, n = cross_entropy(logits.detach(), targets), max(count, 1)
-        got, expected = (float(summed.total) / n, summed.count), (total / n, count)
-        yield Gap("loss", f"{count} targets", got, expected)
+        got = float(summed.total) / n, summed.count / n
+        yield Gap("loss", f"{count} targets", got, (total / n, count / n))
     whole = np.stack(reference_logits(seen.reference, seen.batch))
     yield Gap("whole", "", seen.fused.logits, whole)
 
