@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.verify.row import claims
-from glassformer.verify.rows_notes import cases, shown
+from glassformer.verify.rows_notes import cases, field_text
 from verify.models import noted
 
 PAGE = (Path(__file__).parents[2] / "docs" / "notes.md").read_text(encoding="utf-8")
@@ -58,5 +58,5 @@ def test_every_reading_is_on_the_page_as_it_is_written_in_a_recipe():
     hidden = ("architecture", "head", "n_classes", "n_buckets", "max_distance")
     for name, fields in cases().items():
         if claims()[name]["equation"].startswith("reading: "):
-            text = shown({key: value for key, value in fields.items() if key not in hidden})
+            text = field_text({key: value for key, value in fields.items() if key not in hidden})
             assert f"`{text}`" in PAGE, name

@@ -13,7 +13,7 @@ from glassformer.verify.rows_notes import (
     batch_for,
     cases,
     generation,
-    moved,
+    make_model,
     offsets,
     scores,
 )
@@ -65,7 +65,7 @@ def test_choices_of_one_point_differ():
     """A choice that both sides ignored would pass."""
     outputs = {}
     for name, fields in cases().items():
-        model = moved(ModelConfig.parse(TINY | fields)).double()
+        model = make_model(ModelConfig.parse(TINY | fields)).double()
         shapes = tuple((key, value.shape) for key, value in model.state_dict().items())
         with torch.no_grad():
             logits = model(batch_for(model.config), all_positions=True).logits

@@ -21,7 +21,7 @@ from glassformer.verify.rows_notes import (
     batch_for,
     generation,
     image,
-    moved,
+    make_model,
     offsets,
     scores,
     shift,
@@ -364,7 +364,7 @@ def breaks(patch: pytest.MonkeyPatch, broken: str, wrong: Wrong) -> None:
 def failing(on) -> set[str]:
     """The claims that fail on a model, on a small model with these fields, or in this group."""
     if isinstance(on, dict):
-        on = moved(ModelConfig.parse(TINY | on))
+        on = make_model(ModelConfig.parse(TINY | on))
     gaps = model_gaps(on, batch_for(on.config)) if isinstance(on, torch.nn.Module) else on()
     return {gap.claim for gap in gaps for row in rows_of([gap]) if not row.passed}
 
@@ -381,32 +381,32 @@ def test_every_claim_fails_in_a_sabotage():
 
 
 def test_scale_of_one_block():
-    model = moved(ModelConfig.parse(TINY))
+    model = make_model(ModelConfig.parse(TINY))
     model.decoder.blocks[1].attention.scale *= 1.001
     assert failing(model) == {"attention.S", "attention.fused", "whole", "gradient"}
 
 
 def test_unmasked_future():
-    model = moved(ModelConfig.parse(TINY))
+    model = make_model(ModelConfig.parse(TINY))
     model.decoder.mask = mask.Valid()
     assert {"attention.S", "attention.M", "causality"} <= failing(model)
 
 
 def test_a_head_that_is_not_tied_any_more():
-    model = moved(ModelConfig.parse(TINY))
+    model = make_model(ModelConfig.parse(TINY))
     model.head.weight = torch.nn.Parameter(model.head.weight.detach() * 1.001)
     model.tie = lambda: None
     assert failing(model) == {"head.lm", "whole"}
 
 
 def test_epsilon_where_the_notes_have_none():
-    model = moved(ModelConfig.parse(TINY | {"epsilon": 0.0}))
+    model = make_model(ModelConfig.parse(TINY | {"epsilon": 0.0}))
     model.decoder.blocks[0].attention_norm.epsilon = 1e-5
     assert "norm.layer" in failing(model)
 
 
 def test_not_a_number_fails():
-    model = moved(ModelConfig.parse(TINY))
+    model = make_model(ModelConfig.parse(TINY))
     with torch.no_grad():
         model.decoder.blocks[0].feedforward.down_proj.weight[0, 0] = float("nan")
     assert "ffn" in failing(model)

@@ -1,7 +1,7 @@
 """Simple baselines, learned from plain data, and their scores by the metrics of a model: the most
 frequent class, naive Bayes on the words of texts, and the most frequent tag of each word.
 
-A score says little by itself: beside these it shows whether a model has learned more than counts.
+Beside these, a score shows whether a model has learned more than counts.
 """
 
 import math
@@ -69,7 +69,7 @@ class NaiveBayes:
 
     score(c) = log p(c) + sum_f n(f) log p(f | c), where p(f | c) = (N(f, c) + 1) / (N(c) + V): N
     are the training's counts of V features, and features that it lacks are skipped. With `several`,
-    each class is predicted by itself, and a score is that of c less that of all texts without c.
+    each class is predicted separately, and a score is that of c less that of all texts without c.
 
     Sources: Manning, Raghavan and Schütze, Introduction to Information Retrieval, figure 13.2; Wang
     and Manning 2012, where pairs of words (`pairs`) are found to help throughout. Memory grows with
@@ -175,7 +175,7 @@ def class_baselines(
     """Scores of the majority class, and of naive Bayes if inputs have texts; `train` is read twice,
     input by input.
 
-    With `several` classes of an input, each is predicted by itself: if more than half of the
+    With `several` classes of an input, each is predicted separately: if more than half of the
     training inputs have it, or if naive Bayes finds it likelier than not.
     """
     number, counts, n_train = {name: i for i, name in enumerate(names)}, Counter[str](), 0
@@ -202,13 +202,13 @@ def _class_scores(
         score = TagScore(names)
         score.add(np.array([own[0] for own in gold], int), scores.argmax(1))
         found = score.result()
-        return _kept({"micro_f1": found["accuracy"], **found})
+        return _select({"micro_f1": found["accuracy"], **found})
     truth, score = np.zeros(scores.shape, bool), MultiLabelScore(names)
     for row, own in zip(truth, gold, strict=True):
         row[own[own >= 0]] = True
     unseen = np.array([(own < 0).sum() for own in gold], int)
     score.add(truth, (scores > 0).astype(np.float64), unseen=unseen)
-    return _kept(score.result())
+    return _select(score.result())
 
 
 def tag_baselines(
@@ -236,9 +236,9 @@ def tag_baselines(
             if marked:
                 spans.add(row.tags, predicted)
         of_spans = {**spans.result(), **score.result()} if marked else score.result()
-        found[name] = _kept(of_spans)
+        found[name] = _select(of_spans)
     return found
 
 
-def _kept(scores: dict[str, float]) -> dict[str, float]:
+def _select(scores: dict[str, float]) -> dict[str, float]:
     return {name: scores[name] for name in SCORED if name in scores}

@@ -33,7 +33,7 @@ def sample_of(batch: Batch, row: int) -> Sample:
     elements, p = batch.elements, batch.where()
     rows, length = elements.shape[:2]
 
-    def listed(values: Tensor | None, default: int = 0) -> Array:
+    def for_elements(values: Tensor | None, default: int = 0) -> Array:
         values = torch.tensor([[default]]) if values is None else values
         return values.expand(rows, length)[row].numpy()
 
@@ -42,8 +42,12 @@ def sample_of(batch: Batch, row: int) -> Sample:
         here = part.at // length == row
         at, values, index = (t[here].numpy() for t in (part.at % length, part.values, part.index))
         parts.append(Patches(part.name, at, values, index))
-    of_elements = listed(p.position), listed(p.document), listed(p.valid, 1).astype(bool)
-    kinds = listed(batch.token_type_ids)
+    of_elements = (
+        for_elements(p.position),
+        for_elements(p.document),
+        for_elements(p.valid, 1).astype(bool),
+    )
+    kinds = for_elements(batch.token_type_ids)
     return Sample(elements[row].numpy(), *of_elements, kinds, tuple(parts))
 
 

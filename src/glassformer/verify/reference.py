@@ -28,7 +28,7 @@ def softmax(scores: Array, temperature: float = 1.0) -> Array:
     return e / np.where(total == 0, 1.0, total)
 
 
-def simplified(x: Array) -> Array:
+def simple_attention(x: Array) -> Array:
     """a_i = Σ_{j <= i} α_ij x_j, α_ij = exp(x_i · x_j) / Σ_{j <= i} exp(x_i · x_j) (equation 2,
     Note B's first version)."""
     out = np.zeros(x.shape)
@@ -167,7 +167,7 @@ def bucket(distance: int, n_buckets: int, max_distance: int, *, both_ways: bool)
     return first + min(exact + math.floor(steps + 1e-9), n_buckets - 1)
 
 
-def bucketed(table: Array, positions: Array, max_distance: int, *, both_ways: bool) -> Array:
+def bucket_bias(table: Array, positions: Array, max_distance: int, *, both_ways: bool) -> Array:
     """T5's bias for each head: the row of the distance's bucket in a buckets x H table; H x T x
     T."""
     gaps, at = np.unique(-np.subtract.outer(positions, positions), return_inverse=True)

@@ -42,7 +42,7 @@ class Sample:
 
 
 Source = tuple[Array, Sample]
-"""The encoder's output and where its rows stand."""
+"""The encoder's output, and the positions of its rows."""
 
 
 class ReferenceModel:
@@ -185,7 +185,7 @@ class ReferenceModel:
             case "relative":
                 bias = ref.relative(self.weights[name], at)
             case "buckets":
-                bias = ref.bucketed(self.weights[name], at, c.max_distance, both_ways=both_ways)
+                bias = ref.bucket_bias(self.weights[name], at, c.max_distance, both_ways=both_ways)
             case "alibi":
                 bias = ref.alibi(c.n_heads, at)
             case _:
@@ -229,7 +229,7 @@ class ReferenceModel:
         """Z = A V of each head."""
         return pattern @ self.shared(v)
 
-    def mixed(self, name: str, z: Array) -> Array:
+    def mix_heads(self, name: str, z: Array) -> Array:
         """concat(Z¹ .. Zᴴ) W_O (equation 5)."""
         return self.linear(f"{name}.out_proj", np.hstack([*z]))
 
@@ -247,7 +247,7 @@ class ReferenceModel:
         q = self.project_heads(name, "q", x, rotated_at)
         k = self.project_heads(name, "k", source, rotated_at)
         v = self.project_heads(name, "v", source)
-        return self.mixed(name, self.weighted(ref.softmax(self.scores(q, k, mask, bias)), v))
+        return self.mix_heads(name, self.weighted(ref.softmax(self.scores(q, k, mask, bias)), v))
 
     def feed_forward(self, name: str, x: Array) -> Array:
         """φ(x W₁ + b₁) W₂ + b₂; gated: (φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂ (equation 10)."""

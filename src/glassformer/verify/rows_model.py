@@ -97,7 +97,7 @@ def attention(seen: Look, name: str) -> Iterator[Gap]:
         yield gap("Z", z, reference.weighted(pattern, v))
         fused = seen.fused_z[f"{name}.z"][row]
         yield gap("fused", fused, reference.weighted(ref.softmax(expected), v))
-        yield gap("O", seen.kept[f"{name}_out"][row], reference.mixed(name, z))
+        yield gap("O", seen.kept[f"{name}_out"][row], reference.mix_heads(name, z))
 
 
 def residual(seen: Look, name: str) -> Iterator[Gap]:
@@ -164,14 +164,14 @@ def past(seen: Look) -> Iterator[Gap]:
     cache, memory, read = Cache(), None, []
     for slots in torch.arange(length).tensor_split([t, t + 1]):
         if len(slots):
-            features = seen.model.features(taken(seen.batch, slots), memory, cache)
+            features = seen.model.features(select_slots(seen.batch, slots), memory, cache)
             memory, cache = features.memory, features.cache
             read.append(features.hidden)
     yield Gap("cache", "", torch.cat(read, 1), array(whole))
 
 
-def taken(batch: Batch, slots: Tensor) -> Batch:
-    """The elements in these slots, each with its own position; the source as it is."""
+def select_slots(batch: Batch, slots: Tensor) -> Batch:
+    """The elements in these slots, each with its own position, and the same source."""
     take = lambda t: None if t is None else t[:, slots]
     return replace(
         batch,
@@ -187,10 +187,10 @@ def permutation(seen: Look) -> Gap:
     """Equation 17: slots in another order, each element with its own position (where there are
     positions)."""
     order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
-    batch, source, config = taken(seen.batch, order), seen.batch.source, seen.model.config
+    batch, source, config = select_slots(seen.batch, order), seen.batch.source, seen.model.config
     if source is not None:
         backwards = torch.arange(source.elements.shape[1]).flip(0)
-        batch = replace(batch, source=taken(source, backwards))
+        batch = replace(batch, source=select_slots(source, backwards))
     none = config.position == "none" and seen.model.decoder is None
     claim, got = "permutation.none" if none else "permutation", seen.model.features(batch).hidden
     return Gap(claim, "", got, array(seen.fused.features.hidden[:, order]))

@@ -1,5 +1,4 @@
-"""Rows of the notes: small models under every named choice, and the functions that stand outside a
-model."""
+"""Rows of the notes: small models under every named choice, and functions outside a model."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -46,8 +45,8 @@ def cases() -> dict[str, dict[str, Any]]:
     return {name: json.loads(fields) for name, fields in lines.items() if fields}
 
 
-def shown(fields: Mapping[str, Any]) -> str:
-    """Return the fields as they are written in Python."""
+def field_text(fields: Mapping[str, Any]) -> str:
+    """Text of the fields as in Python."""
     return ", ".join(f"{key}={value!r}" for key, value in fields.items())
 
 
@@ -56,7 +55,7 @@ def draw(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def moved(config: ModelConfig) -> Transformer:
+def make_model(config: ModelConfig) -> Transformer:
     """A model whose every weight has left its initial value: zeros and ones would hide mistakes."""
     model, generator = Transformer(config), torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -89,10 +88,10 @@ def batch_for(config: ModelConfig) -> Batch:
 def case_gaps(name: str, fields: Mapping[str, Any]) -> Iterator[Gap]:
     """The gaps of a small model with these fields; the whole forward pass is those of the case."""
     config = ModelConfig.parse(TINY | dict(fields))
-    for gap in model_gaps(moved(config), batch_for(config)):
-        yield gap._replace(place=": ".join(filter(None, (shown(fields), gap.place))))
+    for gap in model_gaps(make_model(config), batch_for(config)):
+        yield gap._replace(place=": ".join(filter(None, (field_text(fields), gap.place))))
         if gap.claim == "whole":
-            yield gap._replace(claim=name, place=shown(fields))
+            yield gap._replace(claim=name, place=field_text(fields))
 
 
 def choices() -> Iterator[Gap]:
@@ -104,7 +103,7 @@ def choices() -> Iterator[Gap]:
 def scores() -> Iterator[Gap]:
     """Equation 2, and Note E's four terms of a score."""
     x, place = draw(6, 16), Positions.arange(6)
-    allow, expected = allowed(Causal(), place, place), ref.simplified(array(x / 4))
+    allow, expected = allowed(Causal(), place, place), ref.simple_attention(array(x / 4))
     one = x[None, None] / 4
     for form in (attending.attend_reference, attending.attend):
         z = form(one, one, one, allow, None, 1.0)[0]
@@ -148,7 +147,7 @@ def shift() -> Iterator[Gap]:
     """Equation 15: in production's batch, target i is predicted from START and the targets before
     it."""
     config = ModelConfig.parse(TINY | {"architecture": "encoder_decoder"})
-    (model, reference), start = pair(moved(config)), 0
+    (model, reference), start = pair(make_model(config)), 0
     source, answer = (one[0].numpy().astype(np.int32) for one in (SOURCE_IDS, IDS))
     given = collate.encoder_decoder([Example(source, answer=answer)], start)
     expected = [start, *answer[:-1].tolist()]
@@ -167,7 +166,7 @@ def generation() -> Iterator[Gap]:
     how = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 8})
     for position in ("learned", "rotary", "relative"):
         config = ModelConfig.parse(TINY | {"position": position, "tied": False})
-        model, reference = pair(moved(config))
+        model, reference = pair(make_model(config))
         step = lambda ids, r=reference: reference_logits(r, Batch(torch.tensor([ids])))[0][-1]
         got = [step.ids[0] for step in decode(model, [PROMPT], how)]
         yield Gap("greedy", f"position={position!r}", got, ref.greedy(step, PROMPT, 8))
