@@ -17,12 +17,12 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.generate.classify import answer_steps, average, classify
 from glassformer.generate.gradually import Steps
 from glassformer.losses import LossSum, binary_cross_entropy
+from glassformer.metrics.baselines import Labels, Scores, class_baselines
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.baselines import Labels, Scores, class_baselines
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
