@@ -12,8 +12,8 @@ import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published, published_keys
-from glassformer.interop.opening import tensors_at
 from glassformer.interop.targets.transformers import write_model
+from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled
 from glassformer.media.patches import patchify
 from glassformer.models import Transformer
@@ -33,15 +33,14 @@ POOLED = "BertModel", "RobertaModel"
 
 
 def keys_of(folder: Path) -> dict:
-    keys = published_keys(families.place(folder))
+    keys = published_keys(folder)
     assert keys is not None
     return keys
 
 
 def opened(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    place = families.place(folder)
-    of = published(place, keys_of(folder))
-    return filled(of, tensors_at(place, of.family.prefix), dtype=dtype)
+    of = published(folder, keys_of(folder))
+    return filled(of, tensors_of(folder, of.family.prefix), dtype=dtype)
 
 
 @pytest.fixture(scope="module")
