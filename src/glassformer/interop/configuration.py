@@ -33,7 +33,7 @@ class Published:
 def published_keys(path: Path) -> dict[str, Any] | None:
     """The keys of a folder's `config.json`; None: they are of no published model.
 
-    CheckpointError: a file that is missing or damaged, or a file in place of the folder.
+    CheckpointError: a file that is missing or damaged, or a file instead of the folder.
     """
     if path.is_file():
         raise CheckpointError(

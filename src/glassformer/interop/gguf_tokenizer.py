@@ -1,7 +1,7 @@
 """The tokenizer of a GGUF file.
 
 gpt2   byte-level byte pairs: tokens, merges, and the name of how a text is cut before
-llama  SentencePiece byte pairs: tokens and scores; the pair of the highest score is merged first
+llama  SentencePiece byte pairs: tokens and scores. The pair of the highest score is merged first.
 
 `gguf_tokenizers.json` lists what llama.cpp knows: its names, and the fields of a tokenizer.json.
 
@@ -42,12 +42,12 @@ def add_tokenizer(writer: "GGUFWriter", tokenizer: Tokenizer, frame: Frame, size
     """
     from gguf import TokenType
 
-    known, model = _known(tokenizer.definition), tokenizer.definition["model"]
+    known, model = _find(tokenizer.definition), tokenizer.definition["model"]
     vocab, added = model["vocab"], tokenizer.definition.get("added_tokens") or []
     if missing := {*BYTES[known["model"]]} - vocab.keys():
         raise _refusal(f"no token {min(missing)} in model.vocab (every byte needs one)")
     # older files write a pair as one text
-    pairs = [one.split(" ") if isinstance(one, str) else one for one in model["merges"]]
+    pairs = [one.split(" ") if isinstance(one, str) else one for one in model.get("merges") or []]
     names = {i: piece for piece, i in vocab.items()} | {one["id"]: one["content"] for one in added}
     types = dict.fromkeys(vocab.values(), TokenType.NORMAL)
     ids = range(max(size, tokenizer.vocab_size))
@@ -88,7 +88,7 @@ def _add_symbols(writer: "GGUFWriter", specials: Mapping[str, int], frame: Frame
     writer.add_add_eos_token(False)  # the end of a text is not the end of a prompt
 
 
-def _known(definition: Mapping[str, Any]) -> dict[str, Any]:
+def _find(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of this tokenizer; ConfigError: there is none, with the fields in which the
     nearest one differs."""
     given = {name: definition.get(name) for name in ("normalizer", "pre_tokenizer")}

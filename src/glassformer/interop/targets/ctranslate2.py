@@ -114,7 +114,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     searches = {"max_input_length": 0, "min_decoding_length": 0, **greedy}
 
     def translate(batch: Batch, length: int, more: int, **options: Any) -> Any:
-        """Translate after so many tokens of the target, the first of which is added there."""
+        """Translate after this number of tokens of the target, whose first one is added there."""
         assert batch.source is not None
         source = [names[i] for i in batch.source.elements[0]]
         begin = [names[i] for i in batch.elements[0, 1:length]]
