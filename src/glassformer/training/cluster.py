@@ -51,39 +51,30 @@ class Hardware(Record):
 
     section = "hardware"
 
-    peak: float = Field(default=989e12, gt=0, description="FLOP/s of matrix products (H100, bf16).")
-    mfu: float = Field(
-        default=0.4, gt=0, le=1, description="Share of the peak that computing reaches."
-    )
-    memory: float = Field(default=80e9, gt=0, description="Bytes of memory.")
-    intra: float = Field(
-        default=450e9, gt=0, description="Bytes/s to other GPUs of the machine (NVLink 4)."
-    )
-    inter: float = Field(
-        default=50e9, gt=0, description="Bytes/s to other machines (400 Gbit/s for each GPU)."
-    )
-    intra_latency: float = Field(
-        default=2e-6, ge=0, description="Seconds of a turn of a ring within a machine."
-    )
-    inter_latency: float = Field(
-        default=8e-6, ge=0, description="Seconds of a turn of a ring between machines."
-    )
-    overlap: float = Field(
-        default=0.8,
-        ge=0,
-        le=1,
-        description="Share of computing behind which parameters and gradients can travel.",
-    )
-    gpu_hours_per_failure: float = Field(
-        default=GPU_HOURS_PER_FAILURE, gt=0, description="Hours of one GPU between failures."
-    )
-    restart: float = Field(default=300.0, ge=0, description="Seconds of a restart.")
-    save: float = Field(
-        default=30.0, gt=0, description="Seconds of a save that training waits for."
-    )
-    stall: float = Field(
-        default=2.0, gt=0, description="Seconds that an asynchronous save is waited for."
-    )
+    peak: float = Field(default=989e12, gt=0)
+    """FLOP/s of matrix products (H100, bf16)."""
+    mfu: float = Field(default=0.4, gt=0, le=1)
+    """Share of the peak that computing reaches."""
+    memory: float = Field(default=80e9, gt=0)
+    """Bytes of memory."""
+    intra: float = Field(default=450e9, gt=0)
+    """Bytes/s to other GPUs of the machine (NVLink 4)."""
+    inter: float = Field(default=50e9, gt=0)
+    """Bytes/s to other machines (400 Gbit/s for each GPU)."""
+    intra_latency: float = Field(default=2e-6, ge=0)
+    """Seconds of a turn of a ring within a machine."""
+    inter_latency: float = Field(default=8e-6, ge=0)
+    """Seconds of a turn of a ring between machines."""
+    overlap: float = Field(default=0.8, ge=0, le=1)
+    """Share of computing behind which parameters and gradients can travel."""
+    gpu_hours_per_failure: float = Field(default=GPU_HOURS_PER_FAILURE, gt=0)
+    """Hours of one GPU between failures."""
+    restart: float = Field(default=300.0, ge=0)
+    """Seconds of a restart."""
+    save: float = Field(default=30.0, gt=0)
+    """Seconds of a save that training waits for."""
+    stall: float = Field(default=2.0, gt=0)
+    """Seconds that an asynchronous save is waited for."""
 
 
 @dataclass(frozen=True)
