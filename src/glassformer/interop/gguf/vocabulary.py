@@ -7,6 +7,7 @@ Source: ggml-org/llama.cpp, src/llama-vocab.cpp.
 """
 
 from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from typing import Any
 
 from glassformer.errors import ConfigError
@@ -14,10 +15,12 @@ from glassformer.interop.gguf.file import Value
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.decoding import MARK
 from glassformer.tokenizers.frame import Frame
-from glassformer.tokenizers.pieces import QWEN_WORDS
-from glassformer.tokenizers.sentencepiece import Type
 from glassformer.tokenizers.text import Tokenizer
 
+QWEN_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 LLAMA3_WORDS = QWEN_WORDS.replace(r"\p{N}|", r"\p{N}{1,3}|", 1)
 CUTS = {None: "gpt-2", QWEN_WORDS: "qwen2", LLAMA3_WORDS: "llama-bpe"}
 """How llama.cpp names the ways to cut a text before byte pairs are merged; None: GPT-2's."""
@@ -26,6 +29,17 @@ WHOLE_WORDS = ("llama-bpe",)
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding", "mask": "mask"}
 """Names of symbols there by their roles here."""
+
+
+class Type(IntEnum):
+    """What a token is."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
 
 
 def vocabulary(tokenizer: Tokenizer, frame: Frame, size: int) -> dict[str, Value]:
