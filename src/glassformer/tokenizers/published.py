@@ -25,11 +25,11 @@ from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
 from glassformer.tokenizers.sentencepiece import (
     CONTROL,
-    needs_hub,
-    plain,
-    prepare,
+    missing_package,
     read_sentencepiece,
     set_model,
+    set_steps,
+    to_plain,
     unigram,
 )
 from glassformer.tokenizers.text import Tokenizer
@@ -66,11 +66,12 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
     roles, settings = roles_beside(file), read_object(folder / "tokenizer_config.json")
     about = read_object(folder / "config.json")
     with guarded(f"read {name}"):
-        added = _added(folder, settings, {*roles.values()})
+        added = _added_tokens(folder, settings, {*roles.values()})
         if file.is_file():
             definition = read_definition(file)
         else:
-            definition, own = _made(folder, model_type, side, about | settings, roles, added)
+            options = _options(about | settings, roles, added)
+            definition, own = _convert_files(folder, model_type, side, options)
             roles = own | roles
         ids = _ids(definition)
         if missing := [one for one in added if one["content"] not in ids]:
@@ -91,8 +92,8 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
     return tokenizer
 
 
-def _added(folder: Path, settings: Values, symbols: set[str]) -> list[dict[str, Any]]:
-    """The added tokens that the small files list, as a tokenizer.json has them."""
+def _added_tokens(folder: Path, settings: Values, symbols: set[str]) -> list[dict[str, Any]]:
+    """Return the added tokens that the small files list, as a tokenizer.json has them."""
     older = read_object(folder / "added_tokens.json").items()
     found = [(i, {"content": name, "normalized": name not in symbols}) for name, i in older]
     found += [(int(i), {**one}) for i, one in (settings.get("added_tokens_decoder") or {}).items()]
@@ -102,27 +103,26 @@ def _added(folder: Path, settings: Values, symbols: set[str]) -> list[dict[str, 
 
 
 def _ids(definition: Values) -> dict[str, int]:
-    """The id of every piece and added token."""
+    """Return the id of every piece and added token."""
     vocab, added = definition["model"]["vocab"], definition.get("added_tokens") or []
     if isinstance(vocab, list):
         vocab = {entry[0]: index for index, entry in enumerate(vocab)}
     return vocab | {one["content"]: one["id"] for one in added}
 
 
-def _made(
-    folder: Path, model_type: str, side: str, settings: Values, roles: Values, added: list[Any]
+def _convert_files(
+    folder: Path, model_type: str, side: str, options: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The definition that is made of other files, and the symbols of roles."""
+    """Return the definition that is made of other files, and the symbols of roles."""
 
     def has(*names: str) -> bool:
         return all((folder / name).is_file() for name in names)
 
     for names in CONVERTED:
         if has(*names):
-            files = [folder / name for name in names]
-            return _converted(files, model_type, settings, roles, added)
+            return _convert([folder / name for name in names], model_type, options)
     if has("source.spm", "target.spm", "vocab.json"):
-        return _marian(folder, side, roles.get("unk", "<unk>")), {}
+        return _marian(folder, side, options.get("unk_token", "<unk>")), {}
     if has("vocab.json") and model_type in GPT2:
         model = {"type": "BPE", "vocab": _vocabulary(folder / "vocab.json"), "merges": []}
         return {"version": "1.0", "model": model, "decoder": {"type": "Fuse"}}, {}
@@ -133,12 +133,12 @@ def _made(
     )
 
 
-def _converted(
-    files: list[Path], model_type: str, settings: Values, roles: Values, added: list[Values]
+def _convert(
+    files: list[Path], model_type: str, options: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The definition that transformers makes of a vocabulary, and the symbols of roles.
+    """Return the definition that transformers makes of a vocabulary, and the symbols of roles.
 
-    Of the folder it opens these files only, and it gets no settings but known ones.
+    It opens no other file of the folder, and its settings are the options only.
     """
     for file in files:
         read_bytes(file, LARGEST, f"a {file.name}")
@@ -148,14 +148,13 @@ def _converted(
     try:
         from transformers import AutoConfig, AutoTokenizer
     except ImportError:
-        raise needs_hub(files[0], "transformers") from None
+        raise missing_package(files[0], "transformers") from None
     with scratch_folder() as place:
-        options = _options(settings, roles, added)
         if model is not None:
-            bos = roles.get("bos", model.trainer_spec.bos_piece)
+            bos = options.get("bos_token", model.trainer_spec.bos_piece)
             begins = any(piece.piece == bos for piece in model.pieces)
             files, options = [place / files[0].name], {"add_bos_token": begins} | options
-            files[0].write_bytes(plain(model))
+            files[0].write_bytes(to_plain(model))
         write_json(place / "tokenizer_config.json", options)
         made: Any = AutoTokenizer.from_pretrained(
             place,
@@ -172,9 +171,10 @@ def _converted(
     library = made.backend_tokenizer
     if model is not None:
         set_model(library, model)
-    size, definition = library.get_vocab_size(with_added_tokens=False), json.loads(library.to_str())
+    definition, size = json.loads(library.to_str()), library.get_vocab_size(with_added_tokens=False)
     # symbols that only the class names are no part of this vocabulary
-    known = {*roles.values(), *(one["content"] for one in added)}
+    known = [one["content"] for one in options.get("added_tokens_decoder", {}).values()]
+    known += options.values()
     definition["added_tokens"] = [
         one for one in definition["added_tokens"] if one["id"] < size or one["content"] in known
     ]
@@ -182,8 +182,8 @@ def _converted(
     return definition, {role: symbol for role, symbol in own.items() if symbol}
 
 
-def _options(settings: Values, roles: Values, added: list[Values]) -> dict[str, Any]:
-    """The tokenizer_config.json for transformers: what is known here, in checked values."""
+def _options(settings: Values, roles: Values, added: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the tokenizer_config.json for transformers: what is known here, in checked values."""
     options = {k: settings[k] for k in OPTIONS if isinstance(settings.get(k), bool)}
     if str(settings.get("tokenizer_class")).endswith(("Tokenizer", "TokenizerFast")):
         options["tokenizer_class"] = settings["tokenizer_class"]
@@ -196,7 +196,7 @@ def _options(settings: Values, roles: Values, added: list[Values]) -> dict[str, 
 
 
 def _marian(folder: Path, side: str, unknown: str) -> dict[str, Any]:
-    """The pieces of one side with the ids of the vocabulary of both."""
+    """Return the definition of the pieces of one side with the ids of the vocabulary of both."""
     from tokenizers import AddedToken, processors
     from tokenizers import Tokenizer as Library
 
@@ -209,7 +209,7 @@ def _marian(folder: Path, side: str, unknown: str) -> dict[str, Any]:
             f"{', '.join(symbols)}; restore it, or give the tokenizer as a tokenizer.json"
         )
     library = Library(unigram(names, model))
-    prepare(library, model)
+    set_steps(library, model)
     symbols += [one.piece for one in model.pieces if one.type == CONTROL and one.piece in vocab]
     library.add_special_tokens(symbols)
     languages = [name for name in names if name.startswith(">>") and name.endswith("<<")]
@@ -220,7 +220,7 @@ def _marian(folder: Path, side: str, unknown: str) -> dict[str, Any]:
 
 
 def _vocabulary(file: Path) -> dict[str, int]:
-    """Ids by piece; DataError: it is no such object."""
+    """Return ids by piece; DataError: the file has none."""
     vocab = json.loads(read_bytes(file, LARGEST, f"a {file.name}"))
     if not isinstance(vocab, dict) or not vocab or len({*vocab.values()}) < len(vocab):
         raise DataError(f"{file} is not an object of pieces and different ids; restore it")

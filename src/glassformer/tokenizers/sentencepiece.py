@@ -1,4 +1,4 @@
-"""SentencePiece models: their pieces, and how they prepare a text, in the tokenizer library.
+"""SentencePiece models: their pieces and their steps of a text, as the tokenizer library has them.
 
     "  Two  cats"  charsmap, one space   "Two cats"  prefix, mark   "▁Two▁cats"  pieces  ▁Two ▁cat s
 
@@ -35,8 +35,8 @@ UNIGRAM, BYTE_PAIRS = 1, 2
 """Types of models."""
 
 
-def needs_hub(file: Path, package: str) -> ConfigError:
-    """Return the error that a package which reads a file is not installed."""
+def missing_package(file: Path, package: str) -> ConfigError:
+    """Return the error for a package that reads a file and is not installed."""
     return ConfigError(
         f"{file} is read by {package}, which is not installed; run pip install 'glassformer[hub]', "
         "or give the tokenizer as a tokenizer.json."
@@ -52,7 +52,7 @@ def read_sentencepiece(file: Path) -> Any:
     try:
         from sentencepiece import sentencepiece_model_pb2 as schema
     except ImportError:
-        raise needs_hub(file, "sentencepiece with protobuf") from None
+        raise missing_package(file, "sentencepiece with protobuf") from None
     model = getattr(schema, "ModelProto")()  # noqa: B009 - made while the module is imported
     with guarded(f"read {file} as a SentencePiece model"):
         model.ParseFromString(raw)
@@ -80,7 +80,7 @@ def read_sentencepiece(file: Path) -> Any:
 
 
 def unknown_piece(model: Any) -> str:
-    """Return the piece that stands for what the model does not know."""
+    """Return the piece for unknown characters."""
     return next(piece.piece for piece in model.pieces if piece.type == UNKNOWN)
 
 
@@ -101,7 +101,7 @@ def unigram(names: Sequence[str], model: Any) -> "Unigram":
     return models.Unigram([(name, scores.get(name, lowest)) for name in names], unknown, fallback)
 
 
-def plain(model: Any) -> bytes:
+def to_plain(model: Any) -> bytes:
     """Return a model to be converted, without what `set_model` gives the result."""
     copy = type(model)()
     copy.CopyFrom(model)
@@ -136,7 +136,7 @@ def set_model(library: "Library", model: Any) -> None:
             vocab, merges(model), unk_token=unknown, fuse_unk=True, byte_fallback=fallback
         )
         library.add_tokens(users)
-    prepare(library, model)
+    set_steps(library, model)
 
 
 def merges(model: Any) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ def merges(model: Any) -> list[tuple[str, str]]:
     return [(pieces[left].piece, pieces[right].piece) for _, _, left, right in sorted(found)]
 
 
-def prepare(library: "Library", model: Any) -> None:
+def set_steps(library: "Library", model: Any) -> None:
     """Give a tokenizer the steps of a model before and after its pieces."""
     from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 

@@ -32,7 +32,7 @@ ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding", "mask":
 
 
 class Type(IntEnum):
-    """What a token is."""
+    """Type of a token."""
 
     NORMAL = 1
     UNKNOWN = 2
