@@ -416,7 +416,7 @@ def test_what_is_missing_or_not_read_is_one_sentence(folders, tmp_path):
         published_tokenizer(place, "bert")
     shutil.copytree(folders["gpt2"], tmp_path / "gpt2")
     (tmp_path / "gpt2" / "merges.txt").write_text("a b c\n", encoding="utf-8")
-    with pytest.raises(DataError, match="[Mm]erges text file invalid at line 1"):
+    with pytest.raises(DataError, match=r"[Mm]erges text file invalid at line 1"):
         published_tokenizer(tmp_path / "gpt2", "gpt2")
 
 
@@ -491,6 +491,16 @@ def test_a_small_sentencepiece_model_is_read(tmp_path):
     (tmp_path / "tokenizer.model").write_bytes(UNKNOWN + b"".join(pieces))
     found = published_tokenizer(tmp_path, "llama")
     assert [found.piece(int(i)) for i in found.encode(" a  ba ")] == [" a", " ", "b", "a"]
+
+
+def test_byte_pairs_are_merged_by_their_scores(tmp_path):
+    """Not by their ids, as of several spaces in the models of Llama and Mistral."""
+    pieces = (piece("▁"), piece("▁▁", score=-1e9), piece("a"), piece("▁a"))
+    kind = message(2, b"\x18\x02") + message(3, b"\x20\x00")  # BPE that keeps spaces
+    (tmp_path / "tokenizer.model").write_bytes(UNKNOWN + b"".join(pieces) + kind)
+    found = published_tokenizer(tmp_path, "mistral")
+    assert [found.piece(int(i)) for i in found.encode(" a")] == [" ", " a"]
+    assert [found.piece(int(i)) for i in found.encode(" ")] == ["  "]
 
 
 DEEP = b"[" * 100_000

@@ -140,11 +140,7 @@ def _convert(
 
     It opens no other file of the folder, and its settings are the options only.
     """
-    for file in files:
-        read_bytes(file, LARGEST, f"a {file.name}")
-    model = read_sentencepiece(files[0]) if files[0].name in MODELS else None
-    if files[0].suffix == ".json":
-        _vocabulary(files[0])
+    model = _check(files)
     try:
         from transformers import AutoConfig, AutoTokenizer
     except ImportError:
@@ -180,6 +176,15 @@ def _convert(
     ]
     own = {role: getattr(made, f"{role}_token", None) for role in ROLES}
     return definition, {role: symbol for role, symbol in own.items() if symbol}
+
+
+def _check(files: list[Path]) -> Any:
+    """Refuse files that a converter should not be given, and return a SentencePiece model."""
+    for file in files:
+        read_bytes(file, LARGEST, f"a {file.name}")
+    if files[0].suffix == ".json":
+        _vocabulary(files[0])
+    return read_sentencepiece(files[0]) if files[0].name in MODELS else None
 
 
 def _options(settings: Values, roles: Values, added: list[dict[str, Any]]) -> dict[str, Any]:
