@@ -1,5 +1,5 @@
-"""The only access to the tokenizers library, a Rust extension: building it from a definition,
-encoding, and its errors as DataError."""
+"""The tokenizers library, a Rust extension: building a tokenizer from a definition, encoding, and
+errors as DataError."""
 
 import json
 import os
