@@ -10,7 +10,6 @@ from torch import nn
 import tiny
 from glassformer.errors import ConfigError
 from glassformer.interop.gguf.architectures import as_stored
-from glassformer.interop.onnx.model import graphs
 from glassformer.interop.targets import ctranslate2, gguf
 from glassformer.interop.targets.transformers import save_model, tensors, widened, write_model
 from glassformer.layers.attention import Attention
@@ -70,7 +69,6 @@ def compiled_later(model: Transformer, folder: Path) -> None:
 
 EVERYWHERE = {
     "quantized": lambda model, folder: quantize(model, "int8"),
-    "onnx": lambda model, folder: graphs(model),
     "verify": lambda model, folder: pair(model),
     "plan": lambda model, folder: matrices(model.config),
 }

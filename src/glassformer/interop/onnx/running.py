@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.interop.onnx.model import IDS, MASK, PATCHES, PIXELS, SOURCE_MASK, TYPES
+from glassformer.interop.onnx.graphs import IDS, MASK, PATCHES, PIXELS, SOURCE_MASK, TYPES
 from glassformer.media.image import ImageReader
 
 Arrays = dict[str, np.ndarray]

@@ -10,9 +10,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
-from glassformer.interop.onnx.graph import OPSET, Graph
-from glassformer.interop.onnx.media import features
-from glassformer.interop.onnx.model import graphs
+from glassformer.interop.onnx.graphs import OPSET, features, graphs
 from glassformer.interop.onnx.running import Running, installed
 from glassformer.interop.onnx.snippets import snippet
 from glassformer.interop.parity import Parity, compared
@@ -54,9 +52,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         made = {"features": features(reader), **made}
     elif not isinstance(reader, ImageReader):
         _write_tokenizers(task, folder)
-    for name, graph in made.items():
-        graph.save(folder / f"{name}.onnx")
-    ports = {f"{name}.onnx": _ports(graph) for name, graph in made.items()}
+    ports = {(file := f"{name}.onnx"): graph.save(folder / file) for name, graph in made.items()}
     write_json(folder / "config.json", {**about, "graphs": ports})
     return " and ".join(ports)
 
@@ -78,11 +74,6 @@ def usage(task: Task, name: str) -> str:
         "`config.json` has the names, types and shapes of all inputs and outputs. With "
         f"onnxruntime:\n\n```python\n{snippet(task)}```"
     )
-
-
-def _ports(graph: Graph) -> dict[str, Any]:
-    sides = {"inputs": graph.inputs, "outputs": graph.outputs}
-    return {side: {name: port.as_json for name, port in of.items()} for side, of in sides.items()}
 
 
 def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
