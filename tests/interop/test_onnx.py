@@ -44,11 +44,14 @@ PATCHES = {
     **{"patch": (2, 2), "patch_width": 12, "max_length": 8, **CLASSES},
 }
 MODERN = {"norm": "rms", "position": "rotary", "qk_norm": True, "activation": "relu_squared"}
+ONE = {"n_layers": 1}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "language model": MODERN | {"bias": False, "attention_bias": False, "n_kv_heads": 2},
-    "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
-    "t5": CROSSED | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
-    "vit": PATCHES | {"pool": "first"},
+    "classes": {**ONE, **CLASSES, "architecture": "encoder", "position": "alibi", "pooler": True},
+    "t5": CROSSED
+    | ONE
+    | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
+    "vit": PATCHES | ONE | {"pool": "first"},
 }
 """Those of `make test`: a decoder with a cache, an encoder with a head, both together, patches."""
 MORE: dict[str, dict[str, Any]] = {

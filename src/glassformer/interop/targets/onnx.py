@@ -27,7 +27,7 @@ LIBRARY = "onnx"
 
 
 def planned(recipe: Recipe) -> Plan:
-    """The graphs of a model, which fit any configuration but the fields that are told."""
+    """The graphs of a model, which fit any configuration except for the fields that are named."""
     return Plan(f"ONNX graphs of opset {OPSET}", tuple(differences(recipe.model)))
 
 
@@ -42,7 +42,7 @@ def differences(model: ModelConfig) -> list[str]:
 def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write graphs, tokenizer and config.json; returns the names of the graphs.
 
-    ConfigError: a model that no graph is written for, or onnx is not installed.
+    ConfigError: a model that has no graph, or onnxscript is not installed.
     """
     if told := differences(model.config):
         raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
