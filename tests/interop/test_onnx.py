@@ -46,15 +46,15 @@ PATCHES = {
 MODERN = {"norm": "rms", "position": "rotary", "qk_norm": True, "activation": "relu_squared"}
 ONE = {"n_layers": 1}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "language model": MODERN | {"bias": False, "attention_bias": False, "n_kv_heads": 2},
-    "classes": {**ONE, **CLASSES, "architecture": "encoder", "position": "alibi", "pooler": True},
     "t5": CROSSED
     | ONE
     | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
     "vit": PATCHES | ONE | {"pool": "first"},
 }
-"""Those of `make test`: a decoder with a cache, an encoder with a head, both together, patches."""
+"""Those of `make test`: an encoder, a decoder with a cache and a source, patches with a head."""
 MORE: dict[str, dict[str, Any]] = {
+    "modern": MODERN | {"bias": False, "attention_bias": False, "n_kv_heads": 2},
+    "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
     "alibi": {"position": "alibi", "n_kv_heads": 1, "window": 4, "n_token_types": 2},
     "llama 3": {
         **{"position": "rotary", "rotary_factor": 4.0, "rotary_wavelengths": (2.0, 20.0)},
