@@ -48,14 +48,14 @@ def write(folder: Path, megabytes: int) -> Path:
     """A BERT whose file has about this size."""
     import torch
 
-    from glassformer.interop.targets.transformers import write_model
+    from glassformer.interop.targets.transformers import fitting, save_model
     from glassformer.models import Transformer
     from glassformer.models.presets import bert
 
     layers = max(1, round((megabytes * 1e6 / 4 - 31e6) / 12.6e6))
     torch.manual_seed(0)
     config = bert("large", n_layers=layers)
-    write_model(Transformer(config), "feature-extraction", folder)
+    save_model(fitting(config, "feature-extraction"), Transformer(config), folder)
     return folder / "model.safetensors"
 
 

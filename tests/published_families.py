@@ -18,7 +18,7 @@ import torch
 import tiny
 from glassformer.tokenizers.definition import word_definition
 from glassformer.tokenizers.text import Tokenizer
-from published_others import llama2c, mingpt, nanogpt
+from published_others import mingpt, nanogpt
 
 transformers = pytest.importorskip("transformers", reason="the oracle of these tests")
 
@@ -30,7 +30,6 @@ LLAMA = SIZES | {
     "num_key_value_heads": 2, "max_position_embeddings": 32, "bos_token_id": 1, "eos_token_id": 2,
     "pad_token_id": 0,
 }  # fmt: skip
-LLAMA2C = LLAMA | {"rms_norm_eps": 1e-5, "hidden_size": 16, "num_attention_heads": 4}
 BERT = SIZES | {"max_position_embeddings": 16, "type_vocab_size": 3, "layer_norm_eps": 1e-12}
 ROBERTA = BERT | {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 18}
 DISTILBERT = {
@@ -170,10 +169,6 @@ CASES: dict[str, Case] = {
     "nanogpt-plain": _of(partial(nanogpt, bias=False), "GPT2LMHeadModel", GPT2,
                          activation_function="gelu"),
     "mingpt": _of(mingpt, "GPT2LMHeadModel", GPT2, tie_word_embeddings=False),
-    "llama2.c": _of(llama2c, "LlamaForCausalLM", LLAMA2C),
-    "llama2.c-1": _of(partial(llama2c, version=1), "LlamaForCausalLM", LLAMA2C,
-                      tie_word_embeddings=True),
-    "llama2.c-2": _of(partial(llama2c, version=2), "LlamaForCausalLM", LLAMA2C),
 }  # fmt: skip
 
 
@@ -192,12 +187,6 @@ def save(name: str, folder: Path, **changes: Any) -> None:
     folder.mkdir(exist_ok=True)
     case.write(oracle, folder)
     oracle.save_pretrained(folder / "oracle")
-
-
-def place(folder: Path) -> Path:
-    """What a user names: the folder, or the one file of a model."""
-    file = folder / "model.bin"
-    return file if file.is_file() else folder
 
 
 def complete(name: str, folder: Path, **changes: Any) -> Path:

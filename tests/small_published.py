@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from safetensors.numpy import save_file
 
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 
 TEXT = "the cat sat on the mat because it was a warm day and the bank was near the river\n"
 TAGS = ("DET", "NOUN", "VERB", "ADP")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.run_folder import prepare

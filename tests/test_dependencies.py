@@ -28,7 +28,6 @@ USED = {
     "types-PyYAML": ("pyproject.toml", "[tool.basedpyright]"),
     "tensorboard": ("src/glassformer/training/tensorboard.py", "torch.utils.tensorboard"),
     "anywidget": ("src/glassformer/serve/explorer/notebook.py", 'import_module("anywidget")'),
-    "gguf": ("tests/interop/test_gguf.py", 'importorskip("gguf"'),
     "furo": ("tools/docsite/conf.py", "furo"),
     "myst-parser": ("tools/docsite/conf.py", "myst_parser"),
     "seqeval": ("tests/metrics/test_metrics_spans.py", 'importorskip("seqeval'),

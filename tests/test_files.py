@@ -159,30 +159,6 @@ def test_windows_removes_a_lock_when_it_is_closed(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("windows", "refusals"), [(True, 3), (True, 99), (False, 1)])
-def test_windows_is_asked_again_for_an_open_file(tmp_path, monkeypatch, windows, refusals):
-    replace, waited, left = Path.replace, [], [refusals]
-
-    def refuses(path, target):
-        left[0] -= 1
-        if left[0] >= 0:
-            raise PermissionError(errno.EACCES, "another program has it open")
-        return replace(path, target)
-
-    monkeypatch.setattr(files, "WINDOWS", windows)
-    monkeypatch.setattr(Path, "replace", refuses)
-    monkeypatch.setattr(files.time, "sleep", waited.append)
-    if refusals == 3:
-        files.write_text(tmp_path / "a.txt", "x")
-        assert (tmp_path / "a.txt").read_text() == "x"
-        assert waited == list(files.PAUSES[:3])
-    else:
-        with pytest.raises(CheckpointError, match="choose another place"):
-            files.write_text(tmp_path / "a.txt", "x")
-        assert waited == (list(files.PAUSES) if windows else [])
-        assert list(tmp_path.iterdir()) == []
-
-
 def test_text_has_the_same_bytes_everywhere(tmp_path, monkeypatch):
     """Windows writes a newline as two bytes, unless it is told not to; hashes would differ."""
     monkeypatch.setattr("os.linesep", "\r\n")
@@ -196,21 +172,9 @@ def test_text_has_the_same_bytes_everywhere(tmp_path, monkeypatch):
     assert given[0]["newline"] == "\n"
 
 
-def test_a_scratch_folder_goes_when_it_can(monkeypatch):
+def test_a_scratch_folder_goes():
     with files.scratch_folder() as folder:
         (folder / "a").write_text("")
-    assert not folder.exists()
-    later, real = [], files.shutil.rmtree
-    monkeypatch.setattr(
-        files.atexit, "register", lambda *call, **named: later.append((call, named))
-    )
-    monkeypatch.setattr(files.shutil, "rmtree", lambda *call, **named: None)  # a file is mapped
-    with files.scratch_folder() as folder:
-        pass
-    assert folder.exists()
-    monkeypatch.setattr(files.shutil, "rmtree", real)
-    ((_, place), named) = later[0]
-    real(place, **named)
     assert not folder.exists()
 
 

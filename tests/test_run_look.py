@@ -16,9 +16,9 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.manifest import new_folder
 from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.audio_file import write_wav
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette, PaletteConfig
-from glassformer.media.wav import write_wav
 from glassformer.models.weights import save_weights
 from glassformer.processors.media import MediaProcessor
 from glassformer.processors.pair_tokenizer import PairTokenizer

@@ -23,8 +23,9 @@ from glassformer.data.formats.documents import read
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.parts import mixed
 from glassformer.data.sources import resolve
-from glassformer.data.store import Store, _seal
+from glassformer.data.store import Store
 from glassformer.errors import GlassformerError
+from glassformer.manifest import write_manifest
 from glassformer.serve.explorer.handler import Explorer
 
 TEXT = """
@@ -185,11 +186,10 @@ def _store(run: Path) -> Callable[[Path, str], None]:
         def change(values: Any) -> None:
             columns = values["splits"]["train"]["columns"]
             columns[form] = columns.pop("tokens")
-            values["sha256"] |= {f"train.{form}.{end}": "0" * 64 for end in ("values", "ends")}
-            values["seal"] = _seal(values)
 
         copy = _copied(run, folder)
-        _replaced(copy / "tokens" / "manifest.json", change)
+        _replaced(copy / "tokens" / "store.json", change)
+        write_manifest(copy / "tokens")
         Store.open(copy / "tokens", "tokens")
 
     return attempt

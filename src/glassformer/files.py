@@ -1,6 +1,5 @@
 """Files that are complete or absent: written beside their place, synced, then renamed into it."""
 
-import atexit
 import errno
 import json
 import math
@@ -8,10 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,8 +18,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WINDOWS = os.name == "nt"
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EACCES, errno.ENOTSUP)
 """How file systems say that they do not sync folders."""
-PAUSES = (0.01, 0.05, 0.2, 0.5, 1.0)
-"""Seconds before Windows is asked again for a file that another program has open."""
 LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
 """Names of what is being written or removed: a folder, the folder that it replaces, a file or a
@@ -113,41 +108,18 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             sync(temporary)
-            patiently(partial(temporary.replace, path))
+            temporary.replace(path)
             sync(path.parent)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
 
-def patiently(move: Callable[[], object]) -> None:
-    """Rename or replace a file or folder.
-
-    Windows refuses to as long as a program has it open, such as a reader or a virus scanner; it is
-    asked again for some two seconds.
-    """
-    for pause in PAUSES if WINDOWS else ():
-        try:
-            move()
-            return
-        except PermissionError:
-            time.sleep(pause)
-    move()
-
-
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder, removed at the end; maps of its files stay readable.
-
-    Windows does not remove files that are mapped: the rest goes when the program ends, if it can.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if folder.exists():
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """A temporary folder, removed at the end; maps of its files stay readable."""
+    with tempfile.TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def make_folder(path: Path) -> None:
@@ -163,7 +135,7 @@ def remove_folder(path: Path) -> None:
     """Remove a folder. Its name goes first, so that no part of it is ever found by its name."""
     away = path.with_name(f".tmp-{path.name}")
     shutil.rmtree(away, ignore_errors=True)
-    patiently(partial(path.rename, away))
+    path.rename(away)
     sync(path.parent)
     shutil.rmtree(away, ignore_errors=True)
 
@@ -185,8 +157,8 @@ def replace_folder(new: Path, path: Path) -> None:
         if path.exists():  # a folder that is not empty cannot be renamed over
             before = _before(path)
             shutil.rmtree(before, ignore_errors=True)
-            patiently(partial(path.rename, before))
-        patiently(partial(new.rename, path))
+            path.rename(before)
+        new.rename(path)
         sync(path.parent)
     finally:
         settle(path)
@@ -203,7 +175,7 @@ def settle(path: Path) -> None:
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
-        patiently(partial(before.rename, path))
+        before.rename(path)
 
 
 def sweep(folder: Path, own: Callable[[str], bool]) -> None:
@@ -266,7 +238,7 @@ def _put_back(before: Path, now: Path) -> None:
     if now.is_dir():
         shutil.rmtree(now)
     if before.exists():
-        patiently(partial(before.replace, now))
+        before.replace(now)
     else:
         now.unlink(missing_ok=True)
 

@@ -9,7 +9,6 @@ process that is killed in between leaves files that are as the manifest says.
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from glassformer.files import (
     SYSTEM,
     json_text,
     make_folder,
-    patiently,
     read_json,
     replace_folder,
     settle,
@@ -130,7 +128,7 @@ def replacing_files(folder: Path, last: str | None = None) -> Iterator[Path]:
             for name in sorted(new, key=lambda name: name == last):
                 if name == last:
                     sync(folder)
-                patiently(partial((temporary / name).replace, folder / name))
+                (temporary / name).replace(folder / name)
             sync(folder)
             _write(folder, before | new)
         finally:

@@ -4,10 +4,12 @@ no other.
 permute        a keyed permutation of 0 .. size - 1, evaluated at any places
 RandomStream   numbers for each sample and purpose, for samples changed many at a time
 generator      NumPy's generator for one sample of one step
+seed_from      a seed that depends on every letter of a text, such as a seed with a name
 
-All keys come from SplitMix64 (Steele et al. 2014).
+Keys of permutations and streams come from SplitMix64 (Steele et al. 2014).
 """
 
+import hashlib
 import math
 from zlib import crc32
 
@@ -28,6 +30,11 @@ def generator(seed: int, step: int, sample: int = 0) -> np.random.Generator:
     """An independent Philox generator for each (seed, step, sample); any integer seed."""
     key = np.array([seed & _MASK, step], np.uint64)  # a list with 2^63 in it would become floats
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, sample]))
+
+
+def seed_from(text: str) -> int:
+    """The first 64 bits of the SHA-256 of a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:

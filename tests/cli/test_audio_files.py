@@ -1,9 +1,7 @@
-"""Audio of every format wherever WAV is read: recipes, archives, tables, `classify`, `data show`; and
-without the extra `audio`."""
+"""Audio of every format wherever WAV is read: recipes, archives, tables, `classify`, `data show`."""
 
 import io
 import json
-import sys
 import zipfile
 from pathlib import Path
 
@@ -23,7 +21,6 @@ FORMATS = {
     "opus": ("OGG", "OPUS"),
     "mp3": ("MP3", "MPEG_LAYER_III"),
 }
-EXTRA = "pip install 'glassformer[audio]'"
 
 
 def encoded(samples: np.ndarray, suffix: str, rate: int = RATE) -> bytes:
@@ -86,33 +83,3 @@ def test_data_show_has_them_on_its_page(cli, sounds, tmp_path):
     said = cli("data", "show", tmp_path / "r.yaml", "--html", tmp_path / "page.html")
     assert (said.code, said.err) == (0, "")
     assert "high" in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_without_soundfile_nothing_is_left_out_silently(
-    refused, sounds, tmp_path, suffix, monkeypatch
-):
-    data = converted(sounds / "sounds", suffix)
-    file = min(data.rglob(f"*.{suffix}"))
-    monkeypatch.setitem(sys.modules, "soundfile", None)
-    made = sound_recipe(tmp_path, data={"train.path": str(data)})
-    (tmp_path / "r.yaml").write_text(made.yaml())
-    for arguments in (
-        ["train", tmp_path / "r.yaml", "--run", tmp_path / "new", "data.bad_files=skip"],
-        ["classify", sounds / "run", file, "--skip-bad"],
-        ["evaluate", sounds / "run", "--data", data],
-    ):
-        said = refused(*arguments, code=2, keep=sounds)
-        assert said.startswith(f"{data}/")
-        assert EXTRA in said
-    assert not (tmp_path / "new" / "model.safetensors").exists()
-
-
-def test_without_soxr_another_rate_is_one_sentence(refused, cli, sounds, tmp_path, monkeypatch):
-    own = min((sounds / "sounds").rglob("*.wav"))
-    (tmp_path / "44.flac").write_bytes(encoded(np.zeros(4_410), "flac", 44_100))
-    monkeypatch.setitem(sys.modules, "soxr", None)
-    assert cli("classify", sounds / "run", own).code == 0
-    said = refused("classify", sounds / "run", tmp_path / "44.flac", code=2, keep=sounds)
-    assert EXTRA in said
-    assert "give audio of 8000" in said

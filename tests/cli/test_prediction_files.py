@@ -255,77 +255,67 @@ def test_vectors_in_an_array_and_in_columns(cli, classifier, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from glassformer.data import table_output
-from glassformer.data.table_forms import Form
-table_output.PART_ROWS = 256
-before, left = Form.taken, [int(sys.argv.pop(1))]
-def taken(self, path):
+from glassformer.data.table_output import PredictionLog
+before, left = PredictionLog.add, [2]
+def add(self, predicted):
     if not left[0]:
+        with self.path.open("ab") as file:
+            file.write(b'["torn')
         os.kill(os.getpid(), signal.SIGKILL)
     left[0] -= 1
-    before(self, path)
-Form.taken = taken
+    before(self, predicted)
+PredictionLog.add = add
 from glassformer.cli.main import main
 main()
 """
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_a_killed_process_is_continued_to_the_same_bytes(
-    cli, classifier, tmp_path, monkeypatch, form
-):
-    from glassformer.data import table_output
-
-    monkeypatch.setattr(table_output, "PART_ROWS", 256)
+def test_a_killed_process_is_continued_to_the_same_bytes(cli, classifier, tmp_path, form):
     rows = [{"id": i, "text": f"word {'ab' * (i % 7)} {i}"} for i in range(1100)]
     source = written(tmp_path / "in.jsonl", rows)
     arguments = ["classify", str(classifier), "--in", str(source), "--out"]
     assert cli(*arguments, tmp_path / f"whole.{form}").code == 0
     out = tmp_path / f"out.{form}"
-    command = [sys.executable, "-c", KILLED, "2", *arguments, str(out)]
+    command = [sys.executable, "-c", KILLED, *arguments, str(out)]
     killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not out.exists()
-    folder = tmp_path / f".tmp-{out.name}"
-    assert sorted(os.listdir(folder)) == [
-        "000000000-000000256",
-        "000000256-000000512",
-        "about.json",
-    ]
-    told = cli(*arguments, out)
-    assert told.code == 2
-    assert "was begun and not finished; add --resume" in told.err
-    kept = {name: (folder / name).stat().st_mtime_ns for name in os.listdir(folder)}
+    log = tmp_path / f".tmp-{out.name}"
+    kept = log.read_bytes()
+    assert kept.count(b"\n") == 1 + 512
+    refused = cli(*arguments, out)
+    assert refused.code == 2
+    assert "was begun and not finished; add --resume" in refused.err
+    assert log.read_bytes() == kept
     other = cli(*arguments, out, "--resume", "--scores")
     assert "was begun with another options" in other.err
-    assert kept == {name: (folder / name).stat().st_mtime_ns for name in os.listdir(folder)}
-    said = cli(*arguments, out, "--resume")
-    assert said.err == f"{out}: 1,100 rows (512 of them by an earlier process)\n"
+    assert log.read_bytes() == kept[: kept.rindex(b"\n") + 1]
+    reply = cli(*arguments, out, "--resume")
+    assert reply.err == f"{out}: 1,100 rows (512 of them by an earlier process)\n"
     assert out.read_bytes() == (tmp_path / f"whole.{form}").read_bytes()
-    assert not folder.exists()
+    assert not log.exists()
 
 
 def test_work_that_ends_in_an_error_is_kept_and_never_mixed_with_other_input(
     cli, classifier, tmp_path, monkeypatch
 ):
-    from glassformer.data import table_output
-    from glassformer.data.table_forms import Form
+    from glassformer.data.table_output import PredictionLog
 
-    monkeypatch.setattr(table_output, "PART_ROWS", 256)
     rows = [{"text": f"word {i % 9}"} for i in range(600)]
     source = written(tmp_path / "in.jsonl", rows)
     arguments = ("classify", classifier, "--in", source, "--out", tmp_path / "out.jsonl")
-    before = Form.taken
+    before = PredictionLog.add
 
-    def full(self, path):
-        if path.name.startswith("000000256"):
+    def full(self, predicted):
+        if self.rows:
             raise OSError(28, "No space left on device")
-        before(self, path)
+        before(self, predicted)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Form, "taken", full)
+        patched.setattr(PredictionLog, "add", full)
         assert cli(*arguments).code == 1
-    assert (tmp_path / ".tmp-out.jsonl").is_dir()
+    assert (tmp_path / ".tmp-out.jsonl").is_file()
     with source.open("a") as file:
         file.write('{"text": "new"}\n')
     assert "was begun with another input" in cli(*arguments, "--resume").err

@@ -68,12 +68,12 @@ def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark,
         path.write_bytes(raw)
         config = data_config({"tag_field": names[column]})
         found = list(blocks(Source(str(path)), config))
-        assert b"".join(block.written(column, None, [], "utf-8") for block in found) == raw
+        assert b"".join(block.with_tags(column, None, [], "utf-8") for block in found) == raw
         same = [[line.cell(column) for line in block.lines if line.cells] for block in found]
-        again = (b.written(column, own, [], "utf-8") for b, own in zip(found, same, strict=True))
+        again = (b.with_tags(column, own, [], "utf-8") for b, own in zip(found, same, strict=True))
         assert b"".join(again) == raw
         new = b"".join(
-            block.written(column, ["NEW"] * len(own), [], "utf-8")
+            block.with_tags(column, ["NEW"] * len(own), [], "utf-8")
             for block, own in zip(found, same, strict=True)
         )
         for lines in made:
@@ -107,7 +107,7 @@ def test_other_columns_survive(tmp_path, name):
     made = b""
     for block, place in zip(found, places, strict=True):
         n = sum(bool(line.cells) for line in block.lines)
-        made += block.written(place, [f"<{i}>" for i in range(n)], [], config.encoding)
+        made += block.with_tags(place, [f"<{i}>" for i in range(n)], [], config.encoding)
     expected = TABLES[name]
     for old, new in ((b"X", b"<0>"), (b"Y", b"<1>"), (b"Z", b"<0>")):
         expected = expected.replace(old, new)

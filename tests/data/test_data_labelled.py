@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.formats.records import MISSING, WHOLE
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.errors import ConfigError, DataError
 from small_runs import data_config
@@ -42,11 +43,16 @@ def refused(folder, error=DataError, **fields) -> str:
 def texts(without: str = "", least: int = 1):
     kinds = st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff" + without)
     some = st.text(kinds | st.sampled_from("\"',;# \u2028"), min_size=least, max_size=8)
-    return some.filter(lambda text: text.strip() and text not in ("text", "label"))
+    return some.filter(lambda text: text.strip() not in ("", "text", "label"))
+
+
+def is_kept(label: str) -> bool:
+    return label.casefold() not in MISSING and not WHOLE.fullmatch(label)
 
 
 def classes(without: str = ""):
-    return texts(without).map(str.strip).filter(bool)
+    """Classes that are read as they are written: no header, no missing value, no 1.0 for 1."""
+    return texts(without).map(str.strip).filter(is_kept)
 
 
 @given(st.lists(st.tuples(texts("\n\t"), classes("\n\t")), min_size=1, max_size=5))
@@ -101,11 +107,12 @@ word = st.text(
     min_size=1,
     max_size=5,
 )
+label = word.filter(is_kept)
 
 
 @given(
     st.lists(
-        st.tuples(st.lists(word, min_size=1, max_size=3, unique=True), st.lists(word, min_size=1)),
+        st.tuples(st.lists(label, min_size=1, max_size=3, unique=True), st.lists(word, min_size=1)),
         min_size=1,
     ),
     st.sampled_from([" ", "\t", "  "]),

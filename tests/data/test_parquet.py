@@ -22,7 +22,7 @@ from glassformer.data.sources import Source
 from glassformer.data.splits import parts
 from glassformer.data.tagged import tagged
 from glassformer.errors import ConfigError, DataError
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from small_runs import data_config
 
 pa = pytest.importorskip("pyarrow")

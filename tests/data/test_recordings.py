@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.data.recordings import Recording, recordings
 from glassformer.errors import DataError
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from small_runs import data_config
 
 RATE = 8_000
@@ -135,7 +135,7 @@ def test_tables_of_files_and_several_classes(tmp_path, kind):
 
 
 def test_files_of_every_format_are_found_by_their_names(tmp_path):
-    suffixes = ("wav", "wave", "flac", "ogg", "oga", "opus", "mp3", "aif", "aiff", "aifc")
+    suffixes = ("wav", "wave", "flac", "ogg", "oga", "opus", "mp3", "aif", "aiff", "aifc", "au")
     put(tmp_path, {f"dog/{suffix}.{suffix.upper()}": tone(4) for suffix in suffixes})
     found = read(tmp_path, train_path=".")
     assert len(found) == len(suffixes)
@@ -152,7 +152,7 @@ def test_a_bad_file_is_no_trouble_until_it_is_heard(tmp_path):
     put(tmp_path / "more", {"dog/bad.wav": b"RIFF\0\0\0\0WAVEfmt ", "dog/good.wav": tone(7)})
     found = {one.where.rpartition("/")[2]: one for one in read(tmp_path, train_path="more")}
     assert value(found["good.wav"]) == 7
-    with pytest.raises(DataError, match=r"more/dog/bad\.wav is a WAV file without"):
+    with pytest.raises(DataError, match=r"more/dog/bad\.wav is cut off or damaged"):
         found["bad.wav"].samples()
 
 

@@ -20,7 +20,7 @@ from glassformer.data.recordings import recordings
 from glassformer.data.splits import parts
 from glassformer.data.tagged import tagged
 from glassformer.errors import ConfigError, DataError, GlassformerError
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 
 READERS: dict[str, Callable[[DataConfig], Any]] = {
     "documents": parts,

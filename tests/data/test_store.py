@@ -134,18 +134,20 @@ DAMAGE = {
     "texts gone": ("test.texts.jsonl", None),
     "no manifest": ("manifest.json", None),
     "half manifest": ("manifest.json", lambda raw: raw[:100]),
-    "deep manifest": ("manifest.json", lambda raw: b"[" * 100_000),
-    "binary manifest": ("manifest.json", lambda raw: b"\xff\xfe\0"),
-    "list": ("manifest.json", lambda raw: b"[]"),
-    "foreign": ("manifest.json", changed(format="other")),
-    "version": ("manifest.json", changed(version=99)),
-    "no splits": ("manifest.json", changed(splits={})),
-    "a split elsewhere": ("manifest.json", changed(splits={"../x": {"counts": {}, "columns": {
+    "nothing of itself": ("store.json", None),
+    "half store": ("store.json", lambda raw: raw[:100]),
+    "deep store": ("store.json", lambda raw: b"[" * 100_000),
+    "binary store": ("store.json", lambda raw: b"\xff\xfe\0"),
+    "list": ("store.json", lambda raw: b"[]"),
+    "foreign": ("store.json", changed(format="other")),
+    "version": ("store.json", changed(version=99)),
+    "no splits": ("store.json", changed(splits={})),
+    "a split elsewhere": ("store.json", changed(splits={"../x": {"counts": {}, "columns": {
         "ids": {"type": "uint8", "rows": 0, "size": 0, "shape": None}}}})),
-    "another type": ("manifest.json", entry("train", "ids", type="float64")),
-    "another shape": ("manifest.json", entry("test", "pixels", shape=[3, 3])),
-    "another count": ("manifest.json", entry("test", "pixels", rows=1)),
-    "no count": ("manifest.json", entry("train", "ids", rows="many")),
+    "another type": ("store.json", entry("train", "ids", type="float64")),
+    "another shape": ("store.json", entry("test", "pixels", shape=[3, 3])),
+    "another count": ("store.json", entry("test", "pixels", rows=1)),
+    "no count": ("store.json", entry("train", "ids", rows="many")),
 }  # fmt: skip
 
 

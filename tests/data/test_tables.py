@@ -1,5 +1,8 @@
 """The first row of a table, spaces behind its commas, and a quote that stays open."""
 
+import re
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from glassformer.data.formats.headers import NAMES, looks_like_header
 from glassformer.data.labelled import labelled
 from glassformer.data.pairs import pairs
 from glassformer.errors import DataError
+from glassformer.tasks.classification import check_counts
 from small_runs import data_config
 
 HEADERS = [
@@ -148,6 +152,14 @@ def test_a_column_of_texts_is_no_column_of_classes(tmp_path):
     rows = [f"the text {i} here,a text {i if i > 4 else 0}\n" for i in range(40)]
     with pytest.raises(DataError, match=r"3\d different classes"):
         classes(tmp_path, rows)
+
+
+@pytest.mark.parametrize("mark", [";", ",", "|"])
+def test_several_classes_in_a_cell_need_their_separator(mark):
+    counts = Counter({f"toxic{mark} rude": 2, "toxic": 3, "a, b": 1})
+    check_counts(counts, "text", multi=False)
+    with pytest.raises(DataError, match=re.escape(f"data.label_separator={mark!r}")):
+        check_counts(counts, "text", multi=True)
 
 
 def test_numbers_of_rows_are_no_classes(tmp_path):

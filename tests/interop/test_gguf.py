@@ -1,6 +1,7 @@
 """Files for llama.cpp: read by the package gguf, and computed from them as llama.cpp does."""
 
 import math
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +12,8 @@ import published_folders
 import small_runs
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.interop.gguf.architectures import as_stored, rotary_divisors, values_of
-from glassformer.interop.gguf.file import write_gguf
-from glassformer.interop.gguf.vocabulary import vocabulary
-from glassformer.interop.targets.gguf import compare, fitting, write
-from glassformer.interop.targets.transformers import tensors, widened
+from glassformer.interop.gguf_tokenizer import add_tokenizer
+from glassformer.interop.targets.gguf import CLASSES, compare, fitting, tensors, write
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.export import export_run, planned
@@ -124,19 +122,42 @@ class Oracle:
         return self.norm("output_norm", x) @ head.T
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A language model with byte pairs, trained a few steps."""
+    folder = tmp_path_factory.mktemp("trained")
+    own = {
+        "model": ROTARY | {"qk_norm": True, "max_length": 128},
+        "processor.tokenizer.kind": "bpe",
+    }
+    small_runs.go(small_runs.recipe(folder, **own), folder / "run")
+    return folder / "run"
+
+
+def written(name, run, folder):
+    """A model of a case with the tokenizer of a run, and the task of it, written as a file."""
+    task = gf.load(run).task
+    size = {"vocab_size": task.processor.tokenizer.vocab_size, "max_length": 128}
+    model = tiny.stir(Transformer(tiny.config(**CASES[name][1] | size))).eval()
+    write(model, task, folder)
+    return model, task
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_llama_cpps_formula_gives_the_same_logits_from_the_file(name, tmp_path):
-    expected, fields = CASES[name]
-    model = tiny.stir(Transformer(tiny.config(**fields))).eval()
-    of, fit = fitting(model.config, CONTENT)
-    whole = widened(model, fit)
-    stored = tensors(whole, as_stored(of, fit)) | rotary_divisors(model.config)
-    write_gguf(tmp_path / "x.gguf", values_of(of, whole.config), stored)
-    oracle, ids = Oracle(tmp_path / "x.gguf"), tiny.tokens(1, 9)
-    assert oracle.kind == expected
+def test_llama_cpps_formula_gives_the_same_logits_from_the_file(name, run, tmp_path):
+    model, _ = written(name, run, tmp_path)
+    oracle, ids = Oracle(tmp_path / "model.gguf"), tiny.tokens(1, 9)
+    assert oracle.kind == CASES[name][0]
     ours = model.double()(ids).logits[0].detach().numpy()
     # float32 weights; some values of the file are float32
     np.testing.assert_allclose(oracle.logits(ids[0].numpy()), ours, rtol=0, atol=1e-5)
+
+
+def vocabulary(tokenizer, frame, size):
+    """The values of a tokenizer in a file, by their names after the prefix."""
+    writer = gguf.GGUFWriter(None, "llama")
+    add_tokenizer(writer, tokenizer, frame, size)
+    return {key.removeprefix("tokenizer.ggml."): of.value for key, of in writer.kv_data[0].items()}
 
 
 TEXTS = ["The cat  sat,\n\non 12 mats: it's naïve.", " der Kater ", "🙂 x<x>hello", ""]
@@ -146,8 +167,7 @@ TEXTS = ["The cat  sat,\n\non 12 mats: it's naïve.", " der Kater ", "🙂 x<x>h
 def test_merging_by_scores_gives_the_same_pieces(name, tmp_path):
     """As llama.cpp: user symbols first, then the neighbours whose piece has the highest score."""
     tokenizer = published_tokenizer(published_folders.published_folder(tmp_path, name), name)
-    made = vocabulary(tokenizer, Frame(), tokenizer.vocab_size)
-    own = {key.removeprefix("tokenizer.ggml."): value for key, value in made.items()}
+    own = vocabulary(tokenizer, Frame(), tokenizer.vocab_size)
     ids = {piece: i for i, piece in enumerate(own["tokens"])}
     users = [own["tokens"][i] for i, kind in enumerate(own["token_type"]) if kind == 4]
 
@@ -184,14 +204,12 @@ def test_tokenizers_of_each_kind_are_named_or_refused(tmp_path):
         config = TokenizerConfig(kind=kind)
         tokenizer = train_tokenizer(config, ["the cat sat on the mat " * 9])
         own = vocabulary(tokenizer, frame, tokenizer.vocab_size + 2)
-        assert own["tokenizer.ggml.pre"] == words
-        assert own["tokenizer.ggml.tokens"][-2:] == [
-            f"[PAD{tokenizer.vocab_size + i}]" for i in (0, 1)
-        ]
-        assert own["tokenizer.ggml.token_type"][-3:] == [3, 5, 5]
-        assert own["tokenizer.ggml.add_bos_token"] is False
+        assert own["pre"] == words
+        assert own["tokens"][-2:] == [f"[PAD{tokenizer.vocab_size + i}]" for i in (0, 1)]
+        assert own["token_type"][-3:] == [3, 5, 5]
+        assert own["add_bos_token"] is False
         framed = vocabulary(tokenizer, Frame(begin=(tokenizer.specials["bos"],)), 0)
-        assert framed["tokenizer.ggml.add_bos_token"] is True
+        assert framed["add_bos_token"] is True
     for kind, sentence in {
         "character": "pre_tokenizer=None",
         "word": "model.type=WordLevel",
@@ -207,7 +225,7 @@ def test_tokenizers_of_each_kind_are_named_or_refused(tmp_path):
         folder = published_folders.published_folder(tmp_path, family)
         tokenizer = published_tokenizer(folder, family)
         if family == "qwen2":
-            assert vocabulary(tokenizer, frame, 0)["tokenizer.ggml.pre"] == found
+            assert vocabulary(tokenizer, frame, 0)["pre"] == found
         else:
             with pytest.raises(ConfigError, match=found):
                 vocabulary(tokenizer, frame, 0)
@@ -217,7 +235,7 @@ def test_what_keeps_a_recipe_from_llama_cpp_is_told_before_training(tmp_path):
     small_runs.text_file(tmp_path)
     own = {"model": ROTARY | {"qk_norm": True}, "processor.tokenizer.kind": "bpe"}
     fitting_ = Recipe.parse(small_runs.values(tmp_path, **own))
-    assert planned(fitting_, "gguf").name == "qwen3"
+    assert planned(fitting_, "gguf").name == "Qwen3ForCausalLM"
     assert planned(fitting_, "gguf").differences == ()
     changed = own | {"processor.tokenizer.kind": "word", "model.activation": "relu_squared"}
     told = planned(Recipe.parse(small_runs.values(tmp_path, **changed)), "gguf").differences
@@ -226,28 +244,18 @@ def test_what_keeps_a_recipe_from_llama_cpp_is_told_before_training(tmp_path):
         "processor.tokenizer.kind='word' (not bpe or byte)",
     )
     windowed = tiny.config(**ROTARY | {"window": 3})
-    with pytest.raises(ConfigError, match=r"The nearest, llama, differs in window=3 \(not None\)"):
+    with pytest.raises(
+        ConfigError, match=r"The nearest, MistralForCausalLM, differs in window=3 \(not None\)"
+    ):
         fitting(windowed, CONTENT)
     with pytest.raises(ConfigError, match="no models for task='text-to-text'"):
         fitting(windowed, "text-to-text")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A language model with byte pairs, trained a few steps."""
-    folder = tmp_path_factory.mktemp("trained")
-    own = {
-        "model": ROTARY | {"qk_norm": True, "max_length": 128},
-        "processor.tokenizer.kind": "bpe",
-    }
-    small_runs.go(small_runs.recipe(folder, **own), folder / "run")
-    return folder / "run"
-
-
 def test_a_trained_run_is_exported(run, tmp_path, cli):
     out = tmp_path / "out"
     said = cli("export", run, "--to", "gguf", "--out", out, "--no-check", "--json")
-    assert (said.code, said.json["class"], said.json["parity"]) == (0, "qwen3", None)
+    assert (said.code, said.json["class"], said.json["parity"]) == (0, "Qwen3ForCausalLM", None)
     assert {path.name for path in out.iterdir()} == {"README.md", "manifest.json", "model.gguf"}
     values = Oracle(out / "model.gguf").values
     assert values["tokenizer.ggml.merges"][0].count(" ") == 1
@@ -262,17 +270,29 @@ def test_a_trained_run_is_exported(run, tmp_path, cli):
         assert sentence in said.err
 
 
+def test_a_weight_without_a_tensor_is_refused(monkeypatch):
+    model = tiny.model(**CASES["qwen3"][1])
+    monkeypatch.setitem(CLASSES, "Qwen3ForCausalLM", ("gpt2", {}))
+    with pytest.raises(
+        ConfigError, match=r"no tensor for the weight .*\.attention\.q_proj\.weight"
+    ):
+        tensors(fitting(model.config, CONTENT), model)
+
+
+def test_the_missing_package_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ConfigError, match=r"pip install 'glassformer\[gguf\]'"):
+        export_run(run, "gguf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama-biases", "llama-3", "qwen3", "gemma"])
 def test_llama_cpp_computes_the_same(name, run, tmp_path):
     """Logits, 64 greedy tokens, texts as tokens, for models of each architecture."""
     pytest.importorskip("llama_cpp", reason="compiled by pip, and only where it is asked for")
-    opened = gf.load(run)
-    fields = CASES[name][1] | {"vocab_size": opened.tokenizer.vocab_size, "max_length": 128}
-    config = tiny.config(**fields)
-    model = tiny.stir(Transformer(config)).eval()
-    write(model, opened.task, tmp_path)
-    parity = compare(model, opened.task, tmp_path)
+    model, task = written(name, run, tmp_path)
+    parity = compare(model, task, tmp_path)
     assert parity.agrees
     assert parity.difference <= (4e-3 if CASES[name][0] in ("gpt2", "gemma") else 1e-4) * max(
         1.0, parity.scale

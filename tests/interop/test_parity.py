@@ -12,8 +12,8 @@ import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published, published_keys
-from glassformer.interop.opening import tensors_at
-from glassformer.interop.targets.transformers import write_model
+from glassformer.interop.targets.transformers import fitting, save_model
+from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled
 from glassformer.media.patches import patchify
 from glassformer.models import Transformer
@@ -33,15 +33,14 @@ POOLED = "BertModel", "RobertaModel"
 
 
 def keys_of(folder: Path) -> dict:
-    keys = published_keys(families.place(folder))
+    keys = published_keys(folder)
     assert keys is not None
     return keys
 
 
 def opened(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    place = families.place(folder)
-    of = published(place, keys_of(folder))
-    return filled(of, tensors_at(place, of.family.prefix), dtype=dtype)
+    of = published(folder, keys_of(folder))
+    return filled(of, tensors_of(folder, of.family.prefix), dtype=dtype)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,8 @@ def test_numbers_in_float64(name, folder):
 def test_an_exported_folder_is_loaded_by_the_published_class(name, folder, tmp_path):
     """The same numbers there, and the same bits here."""
     model, task = opened(folder(name)), published(Path(), keys_of(folder(name))).head.task
-    fit = write_model(model, task, tmp_path)
+    fit = fitting(model.config, task)
+    save_model(fit, model, tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"pad_token_id": 0}))  # a tokenizer's
     case = families.Case(fit.name, "", CASES[name].values, CASES[name].reads)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glassformer.errors import ConfigError, DataError
 from glassformer.media import audio
 from glassformer.media.audio import AudioConfig, AudioReader
-from glassformer.media.resample import resampled
+from glassformer.media.audio_file import resample
 from glassformer.media.spectrogram import log_mel, mel_filters
 
 SMALL = {"rate": 8_000, "seconds": 0.1, "n_mels": 8, "patch": [5, 4]}
@@ -45,7 +45,7 @@ def test_every_recording_becomes_a_clip_and_none_is_cut_unseen(length, rate, pos
     clip = one.clip(samples, rate)
     assert clip.shape == (800,)
     assert clip.dtype == np.float32
-    whole = resampled(samples, rate, 8_000)
+    whole = resample(samples, rate, 8_000)
     assert one.cuts(length, rate) == (len(whole) > 800)
     kept = min(len(whole), 800)
     assert np.count_nonzero(clip) == kept

@@ -9,9 +9,7 @@ from torch import nn
 
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.interop.gguf.architectures import as_stored
-from glassformer.interop.targets import ctranslate2, gguf
-from glassformer.interop.targets.transformers import save_model, tensors, widened, write_model
+from glassformer.interop.targets import ctranslate2, gguf, transformers
 from glassformer.layers.attention import Attention
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.heads import LanguageModelHead
@@ -22,7 +20,7 @@ from glassformer.models.account import Account, weights_of
 from glassformer.models.cost import matrices
 from glassformer.models.packing import is_packed, pack, quantize
 from glassformer.native import Program, compiler
-from glassformer.verify.cases import pair
+from glassformer.verify.look import pair
 from variants import VARIANTS
 
 TASK = "text-generation"
@@ -39,11 +37,6 @@ OTHERS = {
     RelativeBias: ("decoder.bias", {"position": "relative"}),
     Attention: ("decoder.blocks.0.cross", {"architecture": "encoder_decoder"}),
 }
-
-
-def in_gguf(model: Transformer, folder: Path) -> None:
-    of, fit = gguf.fitting(model.config, TASK)
-    tensors(widened(model, fit), as_stored(of, fit))
 
 
 def compiled(model: Transformer, folder: Path) -> None:
@@ -75,9 +68,11 @@ EVERYWHERE = {
 if compiler() is not None:
     EVERYWHERE |= {"compiled": compiled, "compiled later": compiled_later}
 PUBLISHED = {
-    "transformers": lambda model, folder: write_model(model, TASK, folder),
-    "gguf": in_gguf,
-    "ctranslate2": lambda model, folder: save_model(
+    "transformers": lambda model, folder: transformers.save_model(
+        transformers.fitting(model.config, TASK), model, folder
+    ),
+    "gguf": lambda model, folder: gguf.tensors(gguf.fitting(model.config, TASK), model),
+    "ctranslate2": lambda model, folder: transformers.save_model(
         ctranslate2.fitting(model.config, TASK), model, folder
     ),
 }

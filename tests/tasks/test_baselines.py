@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import MultinomialNB
 
-from glassformer.tasks.baselines import Labels, Tagged, class_baselines, tag_baselines
+from glassformer.metrics.baselines import Labels, Tagged, class_baselines, tag_baselines
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from small_parts import rows_file
 from small_senses import picture_recipe, prepared

@@ -8,13 +8,14 @@ import torch
 from glassformer import verify
 from glassformer.batch import Batch, Positions
 from glassformer.models import Transformer, presets
-from verify.models import CONFIGS, WORDS, batch_for, moved
+from glassformer.verify.rows_notes import batch_for, make_model
+from verify.models import CONFIGS, WORDS
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_preset_passes(name):
     config = CONFIGS[name]
-    rows = list(verify.model_rows(moved(config), batch_for(config)))
+    rows = list(verify.model_rows(make_model(config), batch_for(config)))
     assert [row for row in rows if not row.passed] == []
     equations = {row.equation for row in rows}
     assert {
@@ -37,21 +38,21 @@ def test_packed_documents_in_any_order_of_slots():
     config = presets.gpt2(**WORDS)
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2]])
     ids = torch.arange(8)[None]
-    rows = list(verify.model_rows(moved(config), Batch(ids, Positions.packed(document))))
+    rows = list(verify.model_rows(make_model(config), Batch(ids, Positions.packed(document))))
     assert all(row.passed for row in rows)
     shuffled = Positions(torch.tensor([[3, 0, 2, 1]]))
-    rows = list(verify.model_rows(moved(config), Batch(ids[:, :4], shuffled)))
+    rows = list(verify.model_rows(make_model(config), Batch(ids[:, :4], shuffled)))
     assert all(row.passed for row in rows)
     assert {"4 causality", "16 generation"}.isdisjoint({row.equation for row in rows})
 
 
 def test_one_element_alone():
-    rows = list(verify.model_rows(moved(presets.modern(**WORDS)), Batch(torch.tensor([[3]]))))
+    rows = list(verify.model_rows(make_model(presets.modern(**WORDS)), Batch(torch.tensor([[3]]))))
     assert all(row.passed for row in rows)
 
 
 def test_the_callers_model_is_left_as_it_was():
-    model = moved(presets.gpt2(dropout=0.5, **WORDS)).requires_grad_(False).train()
+    model = make_model(presets.gpt2(dropout=0.5, **WORDS)).requires_grad_(False).train()
     before = copy.deepcopy(model.state_dict())
     with torch.inference_mode():
         rows = list(verify.model_rows(model, batch_for(model.config)))
@@ -69,6 +70,4 @@ def test_the_callers_model_is_left_as_it_was():
 
 def test_freshly_made_models_pass_too():
     model = Transformer(presets.modern(**WORDS))
-    assert all(
-        row.passed for row in verify.model_rows(model, batch_for(model.config, padded=False))
-    )
+    assert all(row.passed for row in verify.model_rows(model, batch_for(model.config)))

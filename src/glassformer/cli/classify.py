@@ -27,7 +27,7 @@ from glassformer.errors import ConfigError, DataError, counted
 if TYPE_CHECKING:
     import numpy as np
 
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
     from glassformer.run import Run
 
 FILES = "Images or audio files, also in archives: a.zip/b.png."
@@ -220,7 +220,7 @@ class _Rows:
 
     def predicted(self, inputs: Sequence[Any]) -> "Predicted":
         """The columns of some rows; null for an empty one, and for a file that is skipped."""
-        from glassformer.data.table_forms import Predicted
+        from glassformer.data.table_output import Predicted
 
         rows = []
         for row in _probabilities(self.show.run, inputs, self.skip):

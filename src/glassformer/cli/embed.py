@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError, DataError, counted
 if TYPE_CHECKING:
     import numpy as np
 
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
     from glassformer.inspect.contextual import Contexts
     from glassformer.run import Run
 
@@ -174,7 +174,7 @@ def _read_text(values: Sequence[Any], where: str) -> str:
 
 def _predicted(of: "Vectors", texts: Sequence[str], zeros: bool) -> "Predicted":
     """The vectors of rows; of an empty text null, or zeros."""
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
 
     vectors = of(texts)
     return Predicted({"vector": [row if zeros or row.any() else None for row in vectors]})

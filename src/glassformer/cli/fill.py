@@ -19,7 +19,7 @@ from glassformer.cli.terminal import on_terminal, print_json
 from glassformer.errors import printable
 
 if TYPE_CHECKING:
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
     from glassformer.generate.fill import Filled, Word
     from glassformer.run import Run
 
@@ -95,7 +95,7 @@ def _read(run: "Run", values: Sequence[Any], where: str) -> str:
 
 def _predicted(run: "Run", top: int, texts: Sequence[str]) -> "Predicted":
     """The filled text of rows, and the words of their blanks; null for an empty text."""
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
 
     made = iter(run.filled([text for text in texts if text.strip()], top))
     found = [next(made) if text.strip() else None for text in texts]

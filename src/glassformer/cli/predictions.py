@@ -1,20 +1,20 @@
 """Files of rows in, the same with predictions out: for the commands with --in and --out."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from glassformer.cli.lines import Pace
 from glassformer.cli.outputs import check_output
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from glassformer.data.table_forms import Predicted
-    from glassformer.data.table_output import TableOutput
+    from glassformer.data.table_output import Predicted
     from glassformer.data.tables import InputTable
     from glassformer.run import Run
 
@@ -31,9 +31,9 @@ Field = Annotated[
     list[str] | None,
     Option("--field", help="Column of the input in --in; of two texts, given twice."),
 ]
-Resume = Annotated[bool, Option("--resume", help="Go on with an --out that was not finished.")]
-SAID_EVERY = 5.0
-"""Seconds between two lines of progress."""
+Resume = Annotated[bool, Option("--resume", help="Continue an --out that was not finished.")]
+TOGETHER = 256
+"""Rows that are predicted together."""
 
 
 @dataclass(frozen=True)
@@ -117,62 +117,38 @@ def predict_file(
     """Predict every row of a table, and write them to a file with their columns.
 
     `read` makes the input of a row's values; all rows are read once before the first prediction, so
-    that a bad one is told at once. `options`: what predictions depend on beside the model.
+    that a bad one is reported at once. `options`: what predictions depend on beside the model.
     """
-    from glassformer.data.table_output import TableOutput, form_of
+    from glassformer.data.table_output import PredictedRows, PredictionLog, columns_of, writer_of
+    from glassformer.data.tables import chunks
+    from glassformer.files import replacing
     from glassformer.manifest import digest
 
-    out, form = files.out, form_of(files.out, table)
-    form.names(predict([]))
-    total = 0
-    for rows in table.chunks():
-        for row in rows:
-            read(row.values, row.where)
-        total += len(rows)
+    write, first = writer_of(files.out, table), predict([])
+    columns, total = columns_of(table, first, files.out), 0
+    for row in table.rows():
+        read(row.values, row.where)
+        total += 1
     file = Path(table.source.file)
     about = {
         "input": {"bytes": file.stat().st_size, "sha256": digest(file)},
         "model": run.fingerprint,
-        "options": {**options, "fields": list(table.fields), "form": out.suffix},
+        "options": {**options, "fields": list(table.fields), "form": files.out.suffix},
     }
-    output = TableOutput(out, form, about, files.resume, files.force)
+    log = PredictionLog(files.out, about, files.resume, files.force)
+    before, pace = log.rows, Pace("rows", total - log.rows)
     try:
-        before = _fill(output, table, total, read, predict)
-        output.finish()
+        for chunk in chunks(islice(table.rows(), before, None), TOGETHER):
+            log.add(predict([read(row.values, row.where) for row in chunk]))
+            pace.add(len(chunk))
+        if log.rows != total:
+            raise DataError(f"{file} changed while it was read; give a file that stays as it is")
+        with replacing(files.out) as temporary:
+            write(PredictedRows(table, log, columns, first.per_word), temporary)
     except Exception:
-        output.leave()
+        if not log.rows:
+            log.remove()
         raise
+    log.remove()
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
-    sys.stderr.write(f"{out}: {total:,} rows{resumed}\n")
-
-
-def _fill(
-    output: "TableOutput",
-    table: "InputTable",
-    total: int,
-    read: Callable[[Sequence[Any], str], Any],
-    predict: "Predict",
-) -> int:
-    """Predict the rows that are not there yet; the number of those that are."""
-    begin = said = time.monotonic()
-    before = done = output.rows
-    for rows in table.chunks(before):
-        if rows or not total:
-            output.add(rows, predict([read(row.values, row.where) for row in rows]))
-        done += len(rows)
-        if (now := time.monotonic()) - said > SAID_EVERY:
-            said = now
-            sys.stderr.write(_progress(done, total, done - before, now - begin))
-    if done != total:
-        raise DataError(
-            f"{table.source.file} changed while it was read; give a file that stays as it is"
-        )
-    return before
-
-
-def _progress(done: int, total: int, own: int, seconds: float) -> str:
-    from glassformer.training.progress import clock
-
-    rate = own / seconds
-    left = f", {clock((total - done) / rate)} left" if own else ""
-    return f"{done:,} of {total:,} rows ({done / total:.0%}), {rate:.1f} rows/s{left}\n"
+    sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")

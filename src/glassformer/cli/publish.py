@@ -24,8 +24,8 @@ def import_(
 
     Folders in the layout of the transformers library, with config.json, safetensors and tokenizer:
     GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma, BERT, RoBERTa, DistilBERT, sentence embeddings, T5,
-    BART, Marian, ViT. Also the file of a llama2.c model, nanoGPT and minGPT. OWNER/NAME that is no
-    path here is downloaded from the Hugging Face Hub.
+    BART, Marian, ViT, nanoGPT and minGPT. OWNER/NAME that is no path here is downloaded from the
+    Hugging Face Hub.
 
     run: The new run folder.
     adapter: One that peft, or a run with method=lora, wrote.

@@ -18,7 +18,7 @@ from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
     from glassformer.generate.tag import Tags
     from glassformer.run import Run
 
@@ -103,7 +103,7 @@ def _tag_file(run: "Run", files: Files) -> None:
 
 def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[Any]) -> "Predicted":
     """The tags of rows: a list for each."""
-    from glassformer.data.table_forms import Predicted
+    from glassformer.data.table_output import Predicted
 
     given = [[] if one is None else one for one in inputs]
     tags = [found.labels(classes) for found in run.tagged(given)]

@@ -1,8 +1,7 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
-FOLDER/manifest.json           the request that it answers, the columns and counts of each split;
-                               SHA-256 of each file (of each shard that a file was joined from)
-                               and of itself, compared when it is opened
+FOLDER/store.json              the request that it answers, the columns and counts of each split
+FOLDER/manifest.json           size and SHA-256 of each file, compared when the store is opened
 FOLDER/train.NAME.values       numbers of a column: rows of one shape, or concatenated ragged rows
 FOLDER/train.NAME.ends         end of each ragged row, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
@@ -10,7 +9,6 @@ FOLDER/test.NAME.jsonl         a JSON value for each row
 A folder is complete or absent: it is filled beside its place, then renamed into it.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -18,11 +16,9 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import accumulate
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self, final
 
@@ -31,10 +27,11 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
-from glassformer.files import replace_folder, sync
-from glassformer.manifest import digest
+from glassformer.files import read_json, replace_folder, write_json
+from glassformer.manifest import LARGEST, difference, write_manifest
+from glassformer.manifest import NAME as MANIFEST
 
-FORMAT, VERSION, MANIFEST = "glassformer store", 3, "manifest.json"
+FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
 _TYPES = ("uint8", "uint16", "uint32", "int32", "float32")
 
@@ -74,8 +71,6 @@ class Column:
         self._out, self.dtype, self._shape, self._ends = out, dtype, shape, ends
         self._rows = self.size = 0
         """Numbers written; of JSON, bytes."""
-        self.shards: list[int] = []
-        """Numbers that came with each shard that was joined."""
 
     def append(self, row: Any) -> None:
         """Write a row: an array, or a JSON value."""
@@ -98,12 +93,10 @@ class Column:
         self._ends.write((shard.ends[:-1] + self.size).data)  # the last may go on, too
         self._rows += len(shard) - goes_on
         self.extend(shard.values)
-        self.shards.append(len(shard.values))
 
     def drop(self, n: int) -> None:
-        """Take back the last numbers of the last row and shard."""
+        """Take back the last numbers of the last row."""
         self.size -= n
-        self.shards[-1] -= n
         self._out.seek(self.size * np.dtype(self.dtype).itemsize)
         self._out.truncate()
 
@@ -112,7 +105,7 @@ class Column:
             self._ends.write(np.int64(self.size).tobytes())
 
     def finish(self) -> dict[str, Any]:
-        """End the last row; the column's entry in the manifest."""
+        """End the last row; the column's entry in the store."""
         self._end_row()
         shape = None if self._shape is None else list(self._shape)
         return {"type": self.dtype, "rows": self._rows, "size": self.size, "shape": shape}
@@ -142,17 +135,8 @@ class Writer:
         out = open(self._folder / name, "wb", buffering=1 << 20)  # noqa: SIM115  (by the stack)
         return self._files.enter_context(out)
 
-    @property
-    def shards(self) -> dict[str, list[int]]:
-        """Of each file that was joined from shards, how many bytes are of each."""
-        return {
-            f"{split}.{name}.values": [n * np.dtype(column.dtype).itemsize for n in column.shards]
-            for (split, name), column in self._columns.items()
-            if column.shards
-        }
-
     def finish(self) -> dict[str, Any]:
-        """Finish every column; the splits for the manifest."""
+        """Finish every column; the splits of the store."""
         splits: dict[str, Any] = {}
         for (split, name), column in self._columns.items():
             entry = column.finish()
@@ -165,8 +149,8 @@ class Writer:
 class Store:
     """A complete folder of columns."""
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder, self._splits, self.request = folder, manifest["splits"], manifest["request"]
+    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+        self.folder, self._splits, self.request = folder, about["splits"], about["request"]
         self.counts: dict[str, dict[str, Any]] = {
             name: split["counts"] for name, split in self._splits.items()
         }
@@ -183,10 +167,10 @@ class Store:
         full disk, or a folder with other files in it, which is left alone.
         """
         place = folder.absolute()
-        manifest = _whole(place)
-        if manifest is None or manifest["request"] != request:
-            manifest = _build(place, request, write)
-        return cls(place, manifest)
+        about = _whole(place)
+        if about is None or about["request"] != request:
+            about = _build(place, request, write)
+        return cls(place, about)
 
     @classmethod
     def open(cls, folder: Path, kind: str, hashed: bool = True) -> Self:
@@ -194,12 +178,12 @@ class Store:
 
         DataError: none of this kind, or damaged.
         """
-        manifest = _whole(folder, hashed)
-        if manifest is None or manifest["request"]["kind"] != kind:
+        about = _whole(folder, hashed)
+        if about is None or about["request"]["kind"] != kind:
             raise DataError(
                 f"there is no whole store of {kind} in {folder}; build it from its data again"
             )
-        return cls(folder, manifest)
+        return cls(folder, about)
 
     def array(self, split: str, name: str) -> np.ndarray:
         """A memory map of a column: [rows, *shape], or all values of ragged rows."""
@@ -270,56 +254,31 @@ def request_of(
 
 
 def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
-    """The manifest of a store if its files have the sizes and (if `hashed`) the SHA-256 in it, or
-    None."""
+    """Return what a store says of itself if its files are as they were written, or None.
+
+    Without `hashed`, the sizes of columns are compared, not their SHA-256.
+    """
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        if (manifest["format"], manifest["version"]) != (FORMAT, VERSION):
+        about = read_json(folder / ABOUT, LARGEST)
+        if (about["format"], about["version"]) != (FORMAT, VERSION):
             return None
-        if manifest["seal"] != _seal(manifest):
+        sizes = dict(
+            size
+            for split, of in about["splits"].items()
+            for column, entry in of["columns"].items()
+            for size in _sizes(f"{split}.{column}", entry)
+        )
+        right = all(
+            _FILE.fullmatch(name) and (folder / name).stat().st_size == size
+            for name, size in sizes.items()
+        )
+        names = {ABOUT, *sizes}
+        only = names if hashed else [ABOUT]
+        if not right or difference(folder, names, only, alone=True) is not None:
             return None
-        right = _has_files(folder, manifest, hashed)
-        return manifest if right and manifest["request"]["kind"] else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return about if about["request"]["kind"] else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _has_files(folder: Path, manifest: dict[str, Any], hashed: bool) -> bool:
-    """Whether exactly the files of a manifest's columns are there, with the sizes (and SHA-256) in
-    it."""
-    sizes = {
-        name: size
-        for split, of in manifest["splits"].items()
-        for column, entry in of["columns"].items()
-        for name, size in _sizes(f"{split}.{column}", entry)
-    }
-    if sizes.keys() != manifest["sha256"].keys() or not all(map(_FILE.fullmatch, sizes)):
-        return False
-    if any((folder / name).stat().st_size != size for name, size in sizes.items()):
-        return False
-    shards = {name: own for name, own in manifest["sha256"].items() if not isinstance(own, str)}
-    if any(sum(size for size, _ in own) != sizes[name] for name, own in shards.items()):
-        return False
-    return not hashed or manifest["sha256"] == {
-        name: _digest(folder / name, None if isinstance(own, str) else [n for n, _ in own])
-        for name, own in manifest["sha256"].items()
-    }
-
-
-def _digest(file: Path, sizes: Sequence[int] | None) -> str | list[list[int | str]]:
-    """SHA-256 of a file; of one joined from shards, the bytes and SHA-256 of each."""
-    if sizes is None:
-        return digest(file)
-    begins = [end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(partial(digest, file), begins, sizes)
-        return [[size, own] for size, own in zip(sizes, found, strict=True)]
-
-
-def _seal(manifest: dict[str, Any]) -> str:
-    """SHA-256 of everything else in a manifest."""
-    others = {name: value for name, value in manifest.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def _sizes(path: str, column: dict[str, Any]) -> list[tuple[str, int]]:
@@ -336,24 +295,18 @@ def _sizes(path: str, column: dict[str, Any]) -> list[tuple[str, int]]:
 def _build(
     folder: Path, request: dict[str, Any], write: Callable[[Writer], None]
 ) -> dict[str, Any]:
-    """Fill `folder` and return its manifest; an interruption changes nothing."""
+    """Fill `folder` and return what it says of itself; an interruption changes nothing."""
     _refuse_other_files(folder)
     work = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:12]}.tmp"
-    manifest = {"format": FORMAT, "version": VERSION, "request": request}
+    about = {"format": FORMAT, "version": VERSION, "request": request}
     try:
         work.mkdir(parents=True)
         with ExitStack() as files:
             writer = Writer(work, files)
             write(writer)
-            manifest["splits"] = writer.finish()
-        manifest["sha256"] = {
-            file.name: _digest(file, writer.shards.get(file.name))
-            for file in sorted(work.iterdir())
-        }
-        manifest["seal"] = _seal(manifest)
-        (work / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
-        for file in work.iterdir():
-            sync(file)
+            about["splits"] = writer.finish()
+        write_json(work / ABOUT, about)
+        write_manifest(work)
         replace_folder(work, folder)
     except (OSError, DataError) as problem:
         other = _whole(folder)  # another process may have built the same at the same time
@@ -367,14 +320,15 @@ def _build(
         ) from problem
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return manifest
+    return about
 
 
 def _refuse_other_files(folder: Path) -> None:
     """Building replaces the folder, so it must not hold anything that is not a store's."""
     if folder.is_dir():
         names = sorted(path.name for path in folder.iterdir())
-        others = [name for name in names if name != MANIFEST and not _FILE.fullmatch(name)]
+        own = {ABOUT, MANIFEST}
+        others = [name for name in names if name not in own and not _FILE.fullmatch(name)]
         if others:
             held = f"other files ({others[0]}, ...)"
             raise DataError(f"the folder {folder} holds {held}; choose another data.store")

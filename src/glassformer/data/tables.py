@@ -7,7 +7,7 @@ Parquet         rows as pyarrow has them
 CoNLL-U, CoNLL  sentences with their comments and every column
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -23,9 +23,6 @@ from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
 from glassformer.errors import DataError, counted, suggest
 
-CHUNK = 256
-"""Rows that are read and predicted together: what one row gets must not depend on where reading
-began."""
 COLUMN_FILES = ("conllu", "conll")
 
 
@@ -91,19 +88,8 @@ class InputTable:
             own = tuple(usual)
         return replace(self, fields=own)
 
-    def chunks(self, start: int = 0) -> Iterator[list[Row]]:
-        """All rows from number `start` in order, `CHUNK` at a time; at least one, which may be
-        empty."""
-        rows = self._rows()
-        next(islice(rows, start, start), None)
-        some = False
-        while chunk := list(islice(rows, CHUNK)):
-            some = True
-            yield chunk
-        if not some:
-            yield []
-
-    def _rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Row]:
+        """All rows in order. DataError: a format without rows, or one that does not fit it."""
         match self.kind:
             case "csv" | "tsv":
                 return self._cells()
@@ -168,6 +154,13 @@ class InputTable:
             words, _ = block_columns(block, self.source, self.config)
             value = block.words(words) if "word_field" in self.settings else block.text(words)
             yield Row([value], block.where, block)
+
+
+def chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Successive rows, `size` at a time."""
+    rest = iter(rows)
+    while chunk := list(islice(rest, size)):
+        yield chunk
 
 
 def block_columns(block: Block, source: Source, config: DataConfig) -> tuple[int, int]:

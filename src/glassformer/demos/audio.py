@@ -6,7 +6,7 @@ from glassformer.data.recordings import recordings
 from glassformer.demos.demo import Shown
 from glassformer.demos.held_out import Draw, HeldOut
 from glassformer.media.audio import AudioReader
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from glassformer.run import Run
 
 QUIET = 30

@@ -26,7 +26,7 @@ from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.hashing import split_by_hash
 from glassformer.demos.tables import constants
 from glassformer.demos.writers import write_table
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from glassformer.random_stream import generator
 
 _TABLES = constants("instruments")

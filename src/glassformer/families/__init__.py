@@ -5,7 +5,6 @@ from glassformer.families.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_
 from glassformer.families.family import Family
 from glassformer.families.gpt2 import GPT2
 from glassformer.families.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
-from glassformer.families.llama2c import LLAMA2C
 from glassformer.families.nanogpt import MINGPT, NANOGPT
 from glassformer.families.t5 import T5
 from glassformer.families.vit import DEIT, VIT
@@ -16,6 +15,6 @@ FAMILIES: dict[str, Family] = {
         *(GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA),
         *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT),
         *(T5, BART, MARIAN, VIT, DEIT),
-        *(NANOGPT, MINGPT, LLAMA2C),
+        *(NANOGPT, MINGPT),
     )
 }

@@ -43,13 +43,21 @@ def fits(model: ModelConfig, task: str) -> list[Fit]:
     return sorted(found, key=lambda fit: len(fit.differences))
 
 
-def nearest(model: ModelConfig, task: str) -> Fit | None:
-    """The class in which the model differs least, at best not at all; None: the task has none."""
-    return next(iter(fits(model, task)), None)
+def nearest(
+    model: ModelConfig, task: str, only: Mapping[str, Mapping[str, Any]] | None = None
+) -> Fit | None:
+    """The class in which the model differs least, at best not at all; None: the task has none.
+
+    only: The classes that a program knows, with the values of fields that it computes.
+    """
+    found = fits(model, task)
+    if only is not None:
+        found = [_narrow(fit, model, only[fit.name]) for fit in found if fit.name in only]
+    return min(found, key=lambda fit: len(fit.differences), default=None)
 
 
-def narrowed(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
-    """A class for a program that computes it with these values of fields alone."""
+def _narrow(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
+    """The class with the fields that have other values among its differences."""
     values = _explicit(model)
     own = {
         field: f"{field}={values[field]!r} (not {value!r})"

@@ -1,7 +1,6 @@
 """How a published tensor becomes a parameter: named changes, each with its inverse.
 
 transposed     x W in place of x Wᵀ (GPT-2)
-pairs          rotary angles turn rows 2i and 2i+1 of a head, in place of i and i + half (llama2.c)
 1/3            the second of three parts that are stored one upon the other
 from:2         without the first rows (RoBERTa's and BART's positions begin at 2)
 plus:1         stored less 1 (Gemma's norms)
@@ -88,14 +87,6 @@ def _transpose(x: Tensor, *of: Any) -> Tensor:
     return x.T if x.dim() == 2 else x  # a bias stays
 
 
-def _halves(x: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
-    return x.unflatten(0, (-1, model.head_width // 2, 2)).transpose(1, 2).flatten(0, 2)
-
-
-def _pairs(x: Tensor, model: ModelConfig) -> Tensor:
-    return x.unflatten(0, (-1, 2, model.head_width // 2)).transpose(1, 2).flatten(0, 2)
-
-
 def _flatten_kernel(x: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
     return x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x
 
@@ -110,7 +101,6 @@ def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
 PLAIN = {
     "transposed": Step(_transpose, _transpose),
     "kernel": Step(_flatten_kernel, _kernel),
-    "pairs": Step(_halves, _pairs),
     "row": Step(lambda x, shape, model: x.reshape(shape), lambda x, model: x[None]),
 }
 

@@ -7,7 +7,6 @@ Transforms apply in this order (that of other tools), each to the result of the 
 An excluded token has logit -inf.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator
 
@@ -17,6 +16,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.devices import exact_device
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.constraints import Rows, constrained
+from glassformer.random_stream import seed_from
 
 
 def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
@@ -64,9 +64,8 @@ def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
 
 def uniform(seed: int, step: int) -> float:
     """A number in [0, 1) that depends only on (seed, step)."""
-    digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
     # The 53 bits of a float: 1.0 is never reached.
-    return (int.from_bytes(digest[:8], "little") >> 11) / 2**53
+    return (seed_from(f"{seed}:{step}") >> 11) / 2**53
 
 
 def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:

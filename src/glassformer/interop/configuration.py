@@ -9,7 +9,6 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
 from glassformer.families.keys import check_family, model_of
-from glassformer.interop.llama2c import keys_in
 from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
@@ -23,32 +22,26 @@ QUANTIZED = ("quantize_config.json", "quant_config.json")
 class Published:
     """A published model by its `config.json`."""
 
-    path: Path
-    """The folder, or the one file of a model of llama2.c."""
+    folder: Path
     family: Family
     head: Head
     keys: Mapping[str, Any]
     """Of `config.json`, the family's defaults among them."""
     model: ModelConfig
 
-    @property
-    def folder(self) -> Path:
-        """Where the other files are."""
-        return self.path.parent if self.path.is_file() else self.path
-
 
 def published_keys(path: Path) -> dict[str, Any] | None:
-    """The keys of a folder's `config.json`, or of the header of a llama2.c file; None: they are of
-    no published model. CheckpointError: a file that is missing, or damaged."""
+    """The keys of a folder's `config.json`; None: they are of no published model.
+
+    CheckpointError: a file that is missing or damaged, or a file instead of the folder.
+    """
     if path.is_file():
-        return keys_in(path)
+        raise CheckpointError(
+            f"{path} is a file, and a model is opened by its folder; give the one that holds its "
+            f"{FILE} and safetensors."
+        )
     if not (path / FILE).is_file():
         check_no_pickle(path)
-        if (file := next(path.glob("*.bin"), None)) is not None:
-            raise CheckpointError(
-                f"{path} holds {file.name} and no {FILE}; if that is a model of llama2.c, give the "
-                f"file: {file}."
-            )
         if (path / ADAPTER).is_file():
             raise CheckpointError(
                 f"{path} holds an adapter and not the model that it belongs to; import both by "
@@ -58,10 +51,10 @@ def published_keys(path: Path) -> dict[str, Any] | None:
     return keys if keys.get("model_type", "glassformer") != "glassformer" else None
 
 
-def published(place: Path, keys: Mapping[str, Any]) -> Published:
+def published(folder: Path, keys: Mapping[str, Any]) -> Published:
     """The model that `config.json` describes; CheckpointError: one that is not known here, or that
     computes something else."""
-    path, kind = place if place.is_file() else place / FILE, keys.get("model_type")
+    path, kind = folder / FILE, keys.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(
             f"{path} has model_type {kind!r}, which is not known; known are {', '.join(FAMILIES)}."
@@ -82,7 +75,7 @@ def published(place: Path, keys: Mapping[str, Any]) -> Published:
         raise CheckpointError(
             f"{path} describes a model that is not known: {str(error)[:200]}."
         ) from None
-    return Published(place, family, head, keys, model)
+    return Published(folder, family, head, keys, model)
 
 
 def _check_not_quantized(path: Path, keys: Mapping[str, Any]) -> None:

@@ -48,7 +48,7 @@ def hub_id(given: str | Path) -> tuple[str, str | None] | None:
 
 @contextmanager
 def found(given: str | Path) -> Iterator[Found]:
-    """The folder or file of a model, while the body runs; one of the Hub is downloaded.
+    """The folder of a model, while the body runs; one of the Hub is downloaded.
 
     ConfigError: huggingface_hub is not installed. CheckpointError: no such model there, or no
     network.

@@ -18,9 +18,8 @@ from glassformer.files import write_json, write_text
 from glassformer.interop.configuration import Published, published
 from glassformer.interop.generation import generation
 from glassformer.interop.images import image_reader
-from glassformer.interop.llama2c import tensors_in
 from glassformer.interop.sentences import with_pooling
-from glassformer.interop.tensors import Tensors, tensors_of
+from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled, with_first_tokens
 from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
@@ -63,17 +62,17 @@ class Opened:
 
 
 def open_published(
-    path: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
+    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
 ) -> Opened:
-    """The published model of a folder (or a file) that has these keys, without the rows of its
+    """The published model of a folder that has these keys, without the rows of its
     vocabulary that have no token (many are padded to a multiple of 64).
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = with_pooling(published(path, keys))
-    tensors = tensors_at(path, of.family.prefix)
+    of = with_pooling(published(folder, keys))
+    tensors = tensors_of(folder, of.family.prefix)
     if not keys.get("architectures"):
-        of = published(path, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
+        of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
     model = filled(of, tensors, device)
     if of.model.reads_patches:
         return Opened(of, model)
@@ -92,18 +91,13 @@ def _tokenizers(of: Published) -> tuple[Tokenizer, Tokenizer]:
     return target, published_tokenizer(of.folder, kind, "source") if searches else target
 
 
-def tensors_at(path: Path, prefix: str) -> Tensors:
-    """The tensors of a folder or file; CheckpointError: as those that read them."""
-    return tensors_in(path) if path.is_file() else tensors_of(path, prefix)
-
-
 def import_run(opened: Opened, run: Path, origin: str = "") -> None:
     """Write a published model as a run folder, whose card names its `origin`, by default its
     folder; ConfigError: the folder holds something."""
     with held(run, resume=False), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
-    write_text(run / CARD, _card(opened, run, origin or opened.of.path.resolve().name))
+    write_text(run / CARD, _card(opened, run, origin or opened.of.folder.resolve().name))
 
 
 def _card(opened: Opened, run: Path, origin: str) -> str:

@@ -99,13 +99,10 @@ def check_no_pickle(folder: Path) -> None:
 
 
 def _is_pickle(path: Path) -> bool:
-    """Return whether a .bin file may be one of torch; those of llama2.c and CTranslate2 hold
-    numbers only."""
+    """Return whether a .bin file may be one of torch; those of CTranslate2 hold numbers only."""
     with path.open("rb") as file:
-        head = file.read(4)
-    # a llama2.c file may begin with the same two bytes, those of dim=640, and then zeros
-    protocol = head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and head[2:] != b"\0\0"
-    return path.name.startswith("pytorch_model") or head[:2] == b"PK" or protocol
+        head = file.read(2)
+    return path.name.startswith("pytorch_model") or head == b"PK" or head[:1] == b"\x80"
 
 
 def _indexed(folder: Path) -> dict[str, str] | None:

@@ -5,7 +5,6 @@ A row is (pattern of the parameter's name, rule). The first that matches is used
 no row matches is an error, so no parameter stays unset.
 """
 
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from glassformer.random_stream import seed_from
 from glassformer.shards import put
 
 InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
@@ -109,8 +109,7 @@ TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
 
 def generator(seed: int, *key: int | str) -> torch.Generator:
     """A CPU generator that depends only on (seed, key)."""
-    digest = hashlib.sha256(repr((seed, *key)).encode()).digest()
-    return torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little"))
+    return torch.Generator("cpu").manual_seed(seed_from(repr((seed, *key))))
 
 
 @torch.no_grad()

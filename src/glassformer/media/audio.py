@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
+from glassformer.media.audio_file import resample
 from glassformer.media.reader import Reader
-from glassformer.media.resample import resampled
 from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames
 from glassformer.record import Record
 
@@ -189,7 +189,7 @@ class AudioReader(Reader):
     def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
         """Resample an audio file, float [U], and cut it or pad it with silence, float32 [T].
 
-        ConfigError: another rate without `resampler`, or soxr is not installed.
+        ConfigError: another rate without `resampler`.
         """
         if rate != self.config.rate and self.config.resampler is None:
             raise ConfigError(
@@ -197,7 +197,7 @@ class AudioReader(Reader):
                 f"was not trained with soxr (processor.audio.resampler is null); give audio of "
                 f"{self.config.rate}, or train it again."
             )
-        sound = resampled(samples, rate, self.config.rate)
+        sound = resample(samples, rate, self.config.rate)
         out = np.zeros(self.config.n_samples, np.float32)
         length = min(len(sound), len(out))
         begin, into = 0, 0

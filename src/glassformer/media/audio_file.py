@@ -1,208 +1,144 @@
-"""Audio files to samples: WAV by NumPy, WAV of A-law and µ-law, RF64, FLAC, Ogg (Vorbis, Opus), MP3
-and AIFF by libsndfile, which the extra `audio` brings.
+"""Audio files to samples and back by libsndfile (soundfile), and other rates by soxr.
 
-    bytes ── kind, by their beginning ──> whole? ── decoded, channels averaged ──> float32 [T], rate
+    bytes ── limits by the header ──> decoded ── whole? ──> mean of the channels, float32 [T], rate
 
-libsndfile gets bytes, never a path, and only those of a known kind that are within the limits.
+libsndfile gets bytes, never a path, and only those that begin as a format of `MARKS`.
 """
 
 import io
+import re
+from typing import Any
 
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.media.audio_container import (
-    check_aiff,
-    check_mp3,
-    check_ogg,
-    cut_off,
-    mp3_frame,
-    without_id3,
-)
-from glassformer.media.wav import (
-    EXTENSIBLE,
-    HIGHEST_RATE,
-    LAWS,
-    LOWEST_RATE,
-    MOST_CHANNELS,
-    UNKNOWN_SIZE,
-    chunks,
-    read_wav,
-)
 
-READ = "WAV, FLAC, Ogg (Vorbis or Opus), MP3 and AIFF"
+READ = "WAV, FLAC, Ogg (Vorbis or Opus), MP3, AIFF and AU"
+MARKS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"\xff", b"FORM", b".snd")
+"""Beginnings of the files that are read."""
 SUFFIXES = (
-    *(".wav", ".wave", ".flac", ".ogg", ".oga", ".opus"),
-    *(".mp3", ".aif", ".aiff", ".aifc"),
+    *(".wav", ".wave", ".flac", ".ogg", ".oga", ".opus", ".mp3"),
+    *(".aif", ".aiff", ".aifc", ".au"),
 )
 MEDIA_TYPES = (
     *("audio/wav", "audio/flac", "audio/ogg", "audio/opus", "audio/mpeg", "audio/aiff"),
-    *SUFFIXES,
+    *("audio/basic", *SUFFIXES),
 )
-"""What a page may offer to open; the first is that of `write_wav`."""
+"""Types that a page offers to open; the first is that of `write_wav`."""
+LOWEST_RATE, HIGHEST_RATE, MOST_CHANNELS = 4_000, 192_000, 64
 MOST_SAMPLES = 1 << 28
-"""Most samples of one compressed file, those of all channels: 1 GiB, 1.7 hours at 44.1 kHz."""
-SAMPLES_UNASKED, SAMPLES_PER_BYTE = 1 << 24, 100
+"""Most samples of one file, those of all channels: 1 GiB, 1.7 hours at 44.1 kHz."""
+SAMPLES_OF_ANY, SAMPLES_PER_BYTE = 1 << 24, 100
 """Samples that a file of any size may have; most for each byte beyond: the least of Opus is 64."""
-PLAIN_SAMPLES = (
-    "PCM_S8",
-    "PCM_U8",
-    "PCM_16",
-    "PCM_24",
-    "PCM_32",
-    "FLOAT",
-    "DOUBLE",
-    "ULAW",
-    "ALAW",
+CUT = re.compile(
+    r"data : (\d+) \(should be|(SSND|Data Size) *: \d+ \(should be|not match value from 'ds64'"
 )
-UNKNOWN_LENGTH = 1 << 62
-"""Lengths from here on stand for none, in what libsndfile says of a header."""
-OTHER_FILES = {b"RIFX": "big-endian RIFX", b"\x1a\x45\xdf\xa3": "Matroska"}
+"""Lines of libsndfile's log about a file with fewer bytes of samples than its header says."""
+UNKNOWN_SIZE = 0x7FFF_0000
+"""Sizes of WAV data from here on are placeholders of writers that do not know the length yet."""
 
 
 class _Bytes(io.BytesIO):
     """Bytes for libsndfile, which looks before the beginning of damaged files."""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: len(self.getbuffer())}
-        return super().seek(max(0, start[whence] + offset))
+        try:
+            return super().seek(offset, whence)
+        except ValueError:
+            return super().seek(0)
 
 
 def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     """Decode an audio file: the mean of its channels, float32 [T] in [-1, 1], and its sample rate.
 
-    DataError, beginning with `where`: another kind of file, damaged, cut off, no samples, or more
-    than `MOST_SAMPLES`. ConfigError: the extra `audio` is needed and not installed.
+    DataError, beginning with `where`: another kind of file, damaged, cut off, or beyond the limits.
     """
-    if raw.startswith(b"RIFF") and not _is_law(raw):
-        samples, rate = read_wav(raw, where)
-        return samples.mean(axis=1, dtype=np.float32), rate
-    content = without_id3(raw)
-    kind = _kind(content)
-    if kind is None:
-        raise DataError(_other_file(raw, where))
-    length = None
-    if kind == "WAV":
-        _check_wave(content, where)
-    elif kind == "Ogg":
-        check_ogg(content, where)
-    elif kind == "MP3":
-        length = check_mp3(content, where)
-    elif kind == "AIFF":
-        length = check_aiff(content, where)
-    return _decoded(content, kind, length, where)
+    import soundfile
 
-
-def _kind(raw: bytes) -> str | None:
-    if raw[:4] in (b"RIFF", b"RF64") and raw[8:12] == b"WAVE":
-        return "WAV"
-    if raw[:4] == b"fLaC":
-        return "FLAC"
-    if raw[:4] == b"OggS":
-        return "Ogg"
-    if raw[:4] == b"FORM" and raw[8:12] in (b"AIFF", b"AIFC"):
-        return "AIFF"
-    return "MP3" if mp3_frame(raw, 0) else None
-
-
-def _is_law(raw: bytes) -> bool:
-    """Whether the samples of a WAV file are those of telephones."""
-    begin = next((begin for name, begin, _ in chunks(raw) if name == b"fmt "), len(raw))
-    kind = int.from_bytes(raw[begin : begin + 2], "little")
-    if kind == EXTENSIBLE:
-        kind = int.from_bytes(raw[begin + 24 : begin + 26], "little")
-    return kind in LAWS
-
-
-def _check_wave(raw: bytes, where: str) -> None:
-    """Raise DataError for fewer bytes of samples than are named; libsndfile reads what is there."""
-    for name, begin, named in chunks(raw):
-        if name == b"data":
-            long = raw[:4] == b"RF64"  # whose sizes of 8 bytes come first
-            size = int.from_bytes(raw[28:36], "little") if long else named
-            if size > len(raw) - begin and (long or size < UNKNOWN_SIZE):
-                raise cut_off(where, f"{size:,} bytes of samples should follow its header")
-            return
-
-
-def _other_file(raw: bytes, where: str) -> str:
-    if not raw:
-        return f"{where} is empty; copy it again"
-    if raw.startswith(b"ID3"):
-        return f"{where} has no MP3 frame behind its ID3 tag; copy it again"
-    known = next((name for mark, name in OTHER_FILES.items() if raw.startswith(mark)), None)
-    known = "MP4" if raw[4:8] == b"ftyp" else known
-    if known is not None:
-        return f"{where} is of the kind {known}, and {READ} are read; convert it"
-    return f"{where} is not an audio file, it begins with {raw[:12]!r}; give {READ}"
-
-
-def _decoded(raw: bytes, kind: str, length: int | None, where: str) -> tuple[np.ndarray, int]:
-    """The samples of a file of a known kind; `length`: how many each channel must have, if its
-    container says more than the decoder."""
+    if not raw.startswith(MARKS):
+        raise DataError(f"{where} is not an audio file, it begins with {raw[:12]!r}; give {READ}")
+    content = _Bytes(raw)
     try:
-        import soundfile
-    except (ImportError, OSError):  # OSError: there is no libsndfile for this system
-        article = "an" if kind[0] in "AMO" else "a"
-        raise ConfigError(
-            f"{where} is {article} {kind} file, which soundfile decodes; run "
-            f"pip install 'glassformer[audio]', or convert the file to WAV of PCM."
-        ) from None
-    try:
-        with soundfile.SoundFile(_Bytes(raw)) as file:
-            rate, told = file.samplerate, file.frames
-            _check(told, file.channels, rate, len(raw), where)
-            if kind in ("AIFF", "WAV") and file.subtype not in PLAIN_SAMPLES:
-                raise DataError(
-                    f"{where} has its samples as {file.subtype}; write it as {kind} of PCM or "
-                    f"floats"
-                )
-            samples = file.read(dtype="float32", always_2d=True)
-    except (DataError, MemoryError):
-        raise
+        with soundfile.SoundFile(content) as file:
+            rate, length = file.samplerate, file.frames
+            _check_limits(length * file.channels, rate, len(raw), where)
+            samples = file.read(length, "float32", always_2d=True)
+            whole = _is_whole(raw, file, content.tell(), len(samples))
     except soundfile.LibsndfileError as problem:
-        raise DataError(_damaged(where, kind, problem.error_string)) from None
-    except Exception as problem:  # noqa: BLE001 - a decoder may raise anything
-        raise DataError(_damaged(where, kind, str(problem) or type(problem).__name__)) from None
-    if kind == "MP3" and length is not None and len(samples) != length:
+        reason = problem.error_string.removeprefix("Error : ").rstrip(".")
+        reason = "no MP3 frame" if "regular file" in reason else reason
+        raise DataError(f"{where} is cut off or damaged ({reason}); copy it again") from None
+    if not whole:
         raise DataError(
-            f"{where} holds {length:,} samples, of which {len(samples):,} are found without a "
-            f"table of its frames (Xing); write it anew"
+            f"{where} is cut off or damaged (its header does not fit its samples); copy it again, "
+            f"or write it again"
         )
-    expected = told if length is None else length
-    if len(samples) != expected:
-        rest = f"it says that it has {expected:,} samples, and {len(samples):,} can be decoded"
-        raise cut_off(where, rest)
     if not np.isfinite(samples).all():
-        n = (~np.isfinite(samples)).sum()
-        raise DataError(f"{where} has {n:,} samples that are infinite or no numbers; write it anew")
-    return np.clip(samples, -1.0, 1.0).mean(axis=1, dtype=np.float32), rate
+        raise DataError(f"{where} has samples that are infinite or no numbers; write it again")
+    return np.clip(samples, -1.0, 1.0, out=samples).mean(axis=1, dtype=np.float32), rate
 
 
-def _check(length: int, channels: int, rate: int, size: int, where: str) -> None:
+def _is_whole(raw: bytes, file: Any, end: int, length: int) -> bool:
+    """Whether a file that was read to the byte `end` has the samples that it says it has."""
+    if file.format == "MP3":  # libsndfile estimates the length where there is no table of frames
+        return length > 0.99 * file.frames and end > 0.9 * len(raw)
+    if length < file.frames:
+        return False
+    if file.format == "OGG":  # its length is that of the last page that there is
+        page = raw[raw.rfind(b"OggS") :].ljust(28)
+        size = 27 + page[26] + sum(page[27 : 27 + page[26]])
+        return page[5] & 4 > 0 and page[14:18] == raw[14:18] and len(page) >= size
+    cut = CUT.search(file.extra_info)
+    return cut is None or int(cut[1] or 0) >= UNKNOWN_SIZE
+
+
+def _check_limits(samples: int, rate: int, size: int, where: str) -> None:
     """Raise DataError for a header beyond the limits, before anything is decoded."""
-    if not 1 <= channels <= MOST_CHANNELS:
-        raise DataError(f"{where} has {channels} channels; 1 to {MOST_CHANNELS} can be read")
+    if samples == 0:
+        raise DataError(f"{where} holds no sound; copy it again, or remove it")
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise DataError(
             f"{where} has {rate} samples a second; {LOWEST_RATE} to {HIGHEST_RATE} can be read"
         )
-    if length <= 0:
-        raise DataError(f"{where} holds no sound at all; remove it")
-    if length >= UNKNOWN_LENGTH:
-        raise cut_off(where, "its header does not say how long it is")
-    if (found := length * channels) > MOST_SAMPLES:
+    most = min(MOST_SAMPLES, max(SAMPLES_OF_ANY, SAMPLES_PER_BYTE * size))
+    if samples > most:
         raise DataError(
-            f"{where} has {found:,} samples by its header, and {MOST_SAMPLES:,} of all channels "
-            f"can be read; cut it into shorter files"
-        )
-    if found > max(SAMPLES_UNASKED, SAMPLES_PER_BYTE * size):
-        raise DataError(
-            f"{where} would grow from {size:,} bytes to {found:,} samples, an implausible ratio; "
-            f"convert it to WAV yourself if you trust it"
+            f"{where} has {samples:,} samples by its header, and {most:,} of all channels can be "
+            f"read from {size:,} bytes; cut it into shorter files"
         )
 
 
-def _damaged(where: str, kind: str, problem: str) -> str:
-    reason = " ".join(problem.removeprefix("Error : ").split()).rstrip(".")[:80]
-    return f"{where} is a {kind} file that is cut off or damaged ({reason}); copy it again"
+def write_wav(samples: np.ndarray, rate: int) -> bytes:
+    """Encode samples in [-1, 1], float [T] or [T, channels], as 16-bit WAV; others are clipped.
+
+    ConfigError: a rate or number of channels beyond the limits.
+    """
+    import soundfile
+
+    channels = samples.shape[1] if samples.ndim == 2 else 1
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE or not 1 <= channels <= MOST_CHANNELS:
+        raise ConfigError(
+            f"a WAV file of {channels} channels and {rate} samples a second is not written; use 1 "
+            f"to {MOST_CHANNELS} channels and {LOWEST_RATE} to {HIGHEST_RATE} samples a second"
+        )
+    file = io.BytesIO()
+    # libsndfile itself would scale by 2^15 - 1 and round down
+    frames = np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16)
+    soundfile.write(file, frames, rate, "PCM_16", format="WAV")
+    return file.getvalue()
+
+
+def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
+    """Resample float [T] from `rate` to `new_rate`: float32 [U], U = ceil(T new_rate / rate).
+
+    Sample m is at the time m / new_rate; outside there is silence. Soxr's quality HQ: up to 0.91 of
+    the lower half rate nothing is lost, at 0.94 of it 0.4 dB, from 1.01 on 120 dB and more.
+    """
+    length = -(-len(samples) * new_rate // rate)
+    if rate == new_rate or length == 0:
+        return np.asarray(samples, np.float32)
+    import soxr
+
+    silence = -(-rate // new_rate) + 1  # soxr rounds the length; with these it is never too short
+    whole = np.pad(np.asarray(samples, np.float32), (0, silence))
+    return soxr.resample(whole, rate, new_rate, quality="HQ")[:length]

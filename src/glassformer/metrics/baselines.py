@@ -1,24 +1,30 @@
-"""Predictions of simple baselines, learned from plain data: the most frequent class, naive Bayes on
-the words of texts, and the most frequent tag of each word.
+"""Simple baselines, learned from plain data, and their scores by the metrics of a model: the most
+frequent class, naive Bayes on the words of texts, and the most frequent tag of each word.
 
-A score says little by itself: beside these it shows whether a model has learned more than counts.
+Beside these, a score shows whether a model has learned more than counts.
 """
 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import chain, count, repeat
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain, count, islice, repeat
+from typing import NamedTuple
 
 import numpy as np
 
 from glassformer.axes import Float, Int
+from glassformer.metrics.classes import MultiLabelScore, TagScore
+from glassformer.metrics.spans import SpanScore
 
 Pairs = Iterable[tuple[str, str]]
 """An input (a word, a prompt) and its label."""
 Rows = Iterable[tuple[Sequence[Hashable], Sequence[int]]]
 """The tokens of a text, and its classes as numbers in [0, C)."""
+Scores = dict[str, dict[str, float]]
+"""The scores of each baseline."""
+SCORED = ("accuracy", "micro_f1", "macro_f1", "precision", "recall", "f1")
+"""Those that are kept, where the task has them."""
 
 CHUNK = 1 << 20
 """Tokens that are counted at once, and numbers that a prediction of several texts takes."""
@@ -28,7 +34,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 def words(*texts: str) -> list[str]:
     """Runs of letters and digits, and single other characters, in lower case; those of a second
-    text are told from those of the first."""
+    text differ from those of the first by a number."""
     first, *others = (_WORD.findall(text.lower()) for text in texts or ("",))
     return [*first, *(f"{n} {word}" for n, own in enumerate(others, 2) for word in own)]
 
@@ -63,7 +69,7 @@ class NaiveBayes:
 
     score(c) = log p(c) + sum_f n(f) log p(f | c), where p(f | c) = (N(f, c) + 1) / (N(c) + V): N
     are the training's counts of V features, and features that it lacks are skipped. With `several`,
-    each class is told from its absence in the same way, and a score is log p(c) - log p(not c).
+    each class is predicted separately, and a score is that of c less that of all texts without c.
 
     Sources: Manning, Raghavan and Schütze, Introduction to Information Retrieval, figure 13.2; Wang
     and Manning 2012, where pairs of words (`pairs`) are found to help throughout. Memory grows with
@@ -78,78 +84,63 @@ class NaiveBayes:
         self._limit = math.isqrt(2**63 // self._columns) - 1
         self._numbers = defaultdict[Hashable, int](count(1).__next__)
         self._texts = np.zeros(self._columns, np.int64)
-        keys, counts = np.zeros((2, 0), np.int64)
-        for part in _chunks(train, CHUNK):
-            new, n = np.unique(self._keys(part), return_counts=True)
-            keys, at = np.unique(np.concatenate([keys, new]), return_inverse=True)
-            counts = np.bincount(at, np.concatenate([counts, n])).astype(np.int64)
-        self._set(keys, counts)
+        self._keys, self._counts = np.zeros((2, 0), np.int64)
+        every = [n_classes] if several else []
+        rows = ((tokens, c) for tokens, classes in train for c in (*classes, *every))
+        for part in _chunks(rows, CHUNK):
+            classes = np.array([c for _, c in part])
+            self._texts += np.bincount(classes, minlength=self._columns)
+            features, owner = self._features(
+                map(self._numbers.__getitem__, text) for text, _ in part
+            )
+            new, n = np.unique(features * self._columns + classes[owner], return_counts=True)
+            self._keys, at = np.unique(np.append(self._keys, new), return_inverse=True)
+            self._counts = np.bincount(at, np.append(self._counts, n)).astype(np.int64)
+        totals = np.bincount(self._keys % self._columns, self._counts, self._columns)
+        n_features = max(1, len(np.unique(self._keys // self._columns)))
+        self._prior, self._length = self._log(self._texts, 0), self._log(totals, n_features)
+        self._prior -= 0 if several else math.log(max(1, self._texts.sum()))
 
-    def _keys(self, part: Sequence[tuple[Any, Any]]) -> Int[np.ndarray, "K"]:
-        """Feature and class of every feature of these rows, as one number each."""
-        features, owner = self._features([tokens for tokens, _ in part], known=False)
-        every = [self._columns - 1] if self._several else []
-        own = [[*classes, *every] for _, classes in part]
-        sizes = np.array([len(classes) for classes in own], np.int64)
-        classes = np.fromiter(chain.from_iterable(own), np.int64)
-        self._texts += np.bincount(classes, minlength=self._columns)
-        at, spread = _ranges((sizes.cumsum() - sizes)[owner], sizes[owner])
-        return features[spread] * self._columns + classes[at]
+    def _log(self, n: np.ndarray, added: int) -> Float[np.ndarray, "*rows C"]:
+        """log(n + added) of each class, with `several` less that of all texts without the class."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if not self._several:
+                return np.log(n + added)
+            return np.log(n + added) - np.log(n[..., -1:] - n + added)
 
     def _features(
-        self, texts: Sequence[Sequence[Hashable]], known: bool = True
+        self, texts: Iterable[Iterable[int]]
     ) -> tuple[Int[np.ndarray, "F"], Int[np.ndarray, "F"]]:
-        """The features of all texts, and the text of each; `known`: of words in training alone."""
-        tokens = chain.from_iterable(texts)
-        own = self._numbers
-        found = map(own.get, tokens, repeat(0)) if known else map(own.__getitem__, tokens)
-        ids = np.fromiter(found, np.int64)
-        owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+        """The features of all texts of numbered words, 0 if unknown, and the text of each."""
+        own = [np.fromiter(text, np.int64) for text in texts]
+        ids, owner = np.concatenate(own), np.repeat(np.arange(len(own)), [*map(len, own)])
         ids[ids >= self._limit] = 0
-        there = ids > 0
-        both = there[1:] & there[:-1] & (owner[1:] == owner[:-1])
-        if not self._pairs:
-            both[:] = False
+        known = ids > 0
+        both = known[1:] & known[:-1] & (owner[1:] == owner[:-1]) & self._pairs
         pairs = ids[:-1][both] * self._limit + ids[1:][both]
-        return np.append(ids[there], pairs), np.append(owner[there], owner[1:][both])
-
-    def _set(self, keys: Int[np.ndarray, "N"], counts: Int[np.ndarray, "N"]) -> None:
-        """The table of the counts: rows are features, of which only what is not 0 is kept."""
-        self._known, starts = np.unique(keys // self._columns, return_index=True)
-        self._ends, self._classes = np.append(starts, len(keys)), keys % self._columns
-        totals, texts = np.bincount(self._classes, counts, self._columns), self._texts
-        n, self._values = max(1, len(self._known)), np.log(counts + 1)
-        with np.errstate(divide="ignore"):
-            if not self._several:
-                self._prior = np.log(texts) - math.log(max(1, texts.sum()))
-                self._length = np.log(totals + n)
-                return
-            self._prior = np.log(texts) - np.log(texts[-1] - texts)
-        self._length = np.log(totals + n) - np.log(totals[-1] - totals + n)
-        self._prior[-1] = self._length[-1] = 0
-        # log p(f | c) - log p(f | not c) but for log(N(f) + 1), which is the same for all classes
-        every = np.repeat(counts[self._ends[1:] - 1], np.diff(self._ends))
-        own = self._classes < self._columns - 1
-        self._values = np.log(every + 1) + own * (self._values - np.log(every - counts + 1))
+        return np.append(ids[known], pairs), np.append(owner[known], owner[1:][both])
 
     def scores(self, asked: Iterable[Sequence[Hashable]]) -> Iterator[Float[np.ndarray, "T C"]]:
         """Scores of every class for each text, some texts at a time."""
-        for part in _chunks(((tokens, ()) for tokens in asked), CHUNK // self._columns):
-            features, owner = self._features([tokens for tokens, _ in part])
-            at = np.searchsorted(self._known, features)
-            there = np.append(self._known, -1)[at] == features
-            at, owner = at[there], owner[there]
-            entries, spread = _ranges(self._ends[at], self._ends[at + 1] - self._ends[at])
-            cells = owner[spread] * self._columns + self._classes[entries]
-            shape = len(part), self._columns
-            sums = np.bincount(cells, self._values[entries], shape[0] * shape[1]).reshape(shape)
-            lengths = np.bincount(owner, minlength=len(part))
-            sums = sums + self._prior - np.outer(lengths, self._length)
-            yield sums[:, :-1] - sums[:, -1:] if self._several else sums
+        number, keys = self._numbers.get, np.append(self._keys, -1)
+        counts = np.append(self._counts, 0)
+        for part in _chunks(((tokens, 0) for tokens in asked), CHUNK // self._columns):
+            features, owner = self._features(map(number, text, repeat(0)) for text, _ in part)
+            wanted = features[:, None] * self._columns + np.arange(self._columns)
+            at = np.searchsorted(self._keys, wanted)
+            n = np.where(keys[at] == wanted, counts[at], 0)
+            known = n.any(1)
+            sums = np.zeros((len(part), self._columns))
+            np.add.at(sums, owner[known], self._log(n[known], 1))
+            lengths = np.bincount(owner[known], minlength=len(part))
+            sums += self._prior - np.outer(lengths, self._length)
+            yield sums[:, :-1] if self._several else sums
 
 
-def _chunks(rows: Rows, size: int) -> Iterator[list[tuple[Sequence[Hashable], Sequence[int]]]]:
-    """Rows in groups of about so many tokens."""
+def _chunks(
+    rows: Iterable[tuple[Sequence[Hashable], int]], size: int
+) -> Iterator[list[tuple[Sequence[Hashable], int]]]:
+    """Rows in groups of about `size` tokens."""
     part, n = [], 0
     for row in rows:
         part.append(row)
@@ -161,9 +152,93 @@ def _chunks(rows: Rows, size: int) -> Iterator[list[tuple[Sequence[Hashable], Se
         yield part
 
 
-def _ranges(
-    begins: Int[np.ndarray, "R"], sizes: Int[np.ndarray, "R"]
-) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "N"]]:
-    """The numbers of all ranges [begin, begin + size), and the range of each."""
-    spread = np.repeat(np.arange(len(sizes)), sizes)
-    return np.arange(len(spread)) + (begins - (sizes.cumsum() - sizes))[spread], spread
+class Labels(NamedTuple):
+    """The texts of an input, none of an image, and its classes."""
+
+    texts: Sequence[str]
+    classes: Sequence[str]
+
+
+class Tagged(NamedTuple):
+    """Words and a tag for each."""
+
+    words: Sequence[str]
+    tags: Sequence[str]
+
+
+def class_baselines(
+    names: Sequence[str],
+    several: bool,
+    train: Callable[[], Iterable[Labels]],
+    asked: Sequence[Labels],
+) -> Scores:
+    """Scores of the majority class, and of naive Bayes if inputs have texts; `train` is read twice,
+    input by input.
+
+    With `several` classes of an input, each is predicted separately: if more than half of the
+    training inputs have it, or if naive Bayes finds it likelier than not.
+    """
+    number, counts, n_train = {name: i for i, name in enumerate(names)}, Counter[str](), 0
+    for row in train():
+        counts.update(row.classes)
+        n_train += 1
+    sizes = np.array([counts[name] for name in names]) - (n_train / 2 if several else 0)
+    scores = {"majority_class": np.broadcast_to(sizes, (len(asked), len(names)))}
+    if any(row.texts for row in asked):
+        known = lambda row: [number[name] for name in row.classes if name in number]
+        rows = ((words(*row.texts), known(row)) for row in train())
+        bayes = NaiveBayes(rows, len(names), several)
+        found = bayes.scores(words(*row.texts) for row in asked)
+        scores["naive_bayes"] = np.concatenate([*found])
+    gold = [np.array([number.get(name, -1) for name in row.classes], int) for row in asked]
+    return {name: _class_scores(names, several, gold, own) for name, own in scores.items()}
+
+
+def _class_scores(
+    names: Sequence[str], several: bool, gold: Sequence[np.ndarray], scores: np.ndarray
+) -> dict[str, float]:
+    """The class of the largest score is predicted, or with `several`, those of a score above 0."""
+    if not several:
+        score = TagScore(names)
+        score.add(np.array([own[0] for own in gold], int), scores.argmax(1))
+        found = score.result()
+        return _select({"micro_f1": found["accuracy"], **found})
+    truth, score = np.zeros(scores.shape, bool), MultiLabelScore(names)
+    for row, own in zip(truth, gold, strict=True):
+        row[own[own >= 0]] = True
+    unseen = np.array([(own < 0).sum() for own in gold], int)
+    score.add(truth, (scores > 0).astype(np.float64), unseen=unseen)
+    return _select(score.result())
+
+
+def tag_baselines(
+    names: Sequence[str], marked: bool, train: Iterable[Tagged], asked: Sequence[Tagged]
+) -> Scores:
+    """Scores of the most frequent tag of all words, and of that of each word; of a word that
+    training lacks, the most frequent tag of the words that it has once. `marked`: tags mark spans.
+    """
+    number = {name: i for i, name in enumerate(names)}
+    pairs = Counter(
+        pair for row in train for pair in zip(row.words, row.tags, strict=True) if pair[1] in number
+    )
+    counts = Counter[str]()
+    for (_, tag), n in pairs.items():
+        counts[tag] += n
+    every = commonest(counts) or names[0]
+    own = most_frequent(pairs, chain.from_iterable(row.words for row in asked), rare=True)
+    found: Scores = {}
+    for name, tags in (("majority_class", repeat(every)), ("most_frequent_tag", iter(own))):
+        score, spans = TagScore(names), SpanScore()
+        for row in asked:
+            predicted = [tag or every for tag in islice(tags, len(row.words))]
+            gold = np.array([number.get(tag, -1) for tag in row.tags], int)
+            score.add(gold, np.array([number[tag] for tag in predicted], int))
+            if marked:
+                spans.add(row.tags, predicted)
+        of_spans = {**spans.result(), **score.result()} if marked else score.result()
+        found[name] = _select(of_spans)
+    return found
+
+
+def _select(scores: dict[str, float]) -> dict[str, float]:
+    return {name: scores[name] for name in SCORED if name in scores}

@@ -1,6 +1,6 @@
 """The score of a model beside those of baselines, and a plain sentence where it is not better."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from glassformer.metrics.scores import SCORES
@@ -40,6 +40,17 @@ def beside(learned: Learned, scores: Mapping[str, Any]) -> str:
     found = {"the model": scores[metric], **compared(learned)}
     told = ", ".join(f"{name} {value:{form}}" for name, value in found.items())
     return f"validation {SCORES[metric].text}: {told}. {verdict(learned, scores)}".rstrip()
+
+
+def report(
+    learned: dict[str, Any], scores: Mapping[str, Any], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Say a model's score beside those of the baselines, and return these with `better`; without
+    any scores, say nothing."""
+    if not (learned and scores):
+        return learned
+    say(beside(learned, scores))
+    return judged(learned, scores)
 
 
 def verdict(learned: Learned, scores: Mapping[str, Any]) -> str:

@@ -14,9 +14,8 @@ from glassformer.data.recordings import Recording, recordings, sound
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
-from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio
+from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio, write_wav
 from glassformer.media.patches import unpatchify
-from glassformer.media.wav import write_wav
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split
 from glassformer.processors.media import MediaProcessor, skips

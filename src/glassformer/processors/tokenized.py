@@ -15,7 +15,7 @@ from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
-from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
@@ -295,8 +295,8 @@ def kept_store(
 def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
     """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
     try:
-        manifest = json.loads((folder / STORE / MANIFEST).read_bytes())
-        made_by = manifest["request"]["tokenizer"][key]
+        about = json.loads((folder / STORE / ABOUT).read_bytes())
+        made_by = about["request"]["tokenizer"][key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return  # a run without its tokens is still a model
     if made_by != tokenizer.fingerprint:

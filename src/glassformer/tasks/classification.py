@@ -17,12 +17,12 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.generate.classify import answer_steps, average, classify
 from glassformer.generate.gradually import Steps
 from glassformer.losses import LossSum, binary_cross_entropy
+from glassformer.metrics.baselines import Labels, Scores, class_baselines
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.baselines import Labels, Scores, class_baselines
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
@@ -35,6 +35,8 @@ MOST_DISTINCT = 0.8
 """Classes for each training input that are still believed."""
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d+")
+SEPARATORS = ";,|"
+"""Marks that usually stand between several classes in a cell."""
 
 
 class Classification(LabelTask):
@@ -316,7 +318,10 @@ def check_labels(record: Any, multi: bool) -> None:
 
 
 def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
-    """Raise DataError if there is nothing to tell apart."""
+    """Check the classes of the training inputs, with the number of each.
+
+    DataError: only one class, nearly as many as inputs, decimals, or several in one name.
+    """
     if len(counts) < 2 and not multi:
         raise DataError(
             f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
@@ -336,4 +341,10 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
         raise DataError(
             f"the classes are {len(counts):,} numbers with decimals ({few}, ...), which only a "
             "regression predicts; write ranges of them as words, for example low and high"
+        )
+    joined = ((name, mark) for name in counts for mark in SEPARATORS if mark in name)
+    if multi and (found := next((j for j in joined if counts.keys() & j[0].split(j[1])), None)):
+        raise DataError(
+            f"the class {found[0]!r} has another class in it and a {found[1]!r}; set "
+            f"data.label_separator={found[1]!r}, at which the classes of a {noun} are cut"
         )

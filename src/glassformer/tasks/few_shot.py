@@ -206,7 +206,7 @@ def texts_of(path: str | Path) -> list[Asked]:
     table = InputTable(
         resolve(str(path))[0], config, COLUMNS[: 1 if config.pair_field is None else 2]
     )
-    rows = [row.values for rows in table.with_fields().chunks() for row in rows]
+    rows = [row.values for row in table.with_fields().rows()]
     return [(str(text or ""), None if not pair else str(pair[0] or "")) for text, *pair in rows]
 
 

@@ -12,9 +12,9 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, counted
 from glassformer.losses import LossSum, cross_entropy
+from glassformer.metrics.baselines import Scores
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
-from glassformer.tasks.baselines import Scores
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.records import RecordTask

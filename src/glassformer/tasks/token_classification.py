@@ -9,13 +9,13 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.tag import Tags, tag
+from glassformer.metrics.baselines import Scores, Tagged, tag_baselines
 from glassformer.metrics.classes import TagScore
 from glassformer.metrics.spans import SCHEMES, SpanScore, invalid_count, scheme_of, unknown_letters
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.baselines import Scores, Tagged, tag_baselines
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask

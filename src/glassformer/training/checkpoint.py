@@ -25,7 +25,6 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import (
     check_room,
     make_folder,
-    patiently,
     read_json,
     remove_folder,
     sweep,
@@ -232,7 +231,7 @@ class Checkpoints:
         with writing(place):
             make_folder(folder)
             write_text(place.with_suffix(".txt"), f"{reason}\n")
-            patiently(partial(self.path(step).rename, place))
+            self.path(step).rename(place)
             sync(folder)
             sync(self.folder)
         return place

@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ import numpy as np
 from PIL import Image
 
 from glassformer.errors import ConfigError
-from glassformer.files import LOCK, locked, patiently, writing
+from glassformer.files import LOCK, locked, writing
 from glassformer.manifest import digest
-from glassformer.media.wav import write_wav
+from glassformer.media.audio_file import write_wav
 from glassformer.processes import Processes, joined
 from glassformer.training.job import goes_on
 from glassformer.training.run_folder import check_folder
@@ -46,7 +45,7 @@ def write_data(write: Callable[[Path], None], folder: Path) -> None:
         temporary.mkdir(parents=True)
         try:
             write(temporary)
-            patiently(partial(temporary.rename, folder))
+            temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -52,6 +52,14 @@ class History:
         for listener in self._listeners:
             listener(line)
 
+    def add_baselines(self, step: int, found: dict[str, Any]) -> dict[str, Any]:
+        """Append a line with these scores of baselines, unless the last one has them; returns
+        them."""
+        before = [line["baselines"] for line in self.lines if "baselines" in line]
+        if found and before[-1:] != [found]:
+            self.add(step=step, baselines=found)
+        return found
+
     def sync(self) -> None:
         """Put every line on disk; CheckpointError if one cannot be written."""
         with self._mutex, writing(self._path):
@@ -68,6 +76,12 @@ class History:
         """The validation scores of a step, or the last ones; {} if there are none, and never of a
         mean not taken."""
         return scores_at(self.lines, step)
+
+    def best_scores(self, best_step: int | None) -> dict[str, float]:
+        """The validation scores of the best model: of the mean of checkpoints that was taken since
+        the best step, else of that step; {} if there are none."""
+        means = self.since(best_step or 0, "averaged_taken")
+        return self.scores(means[-1]["step"] if means else best_step)
 
     def correct(self, found: Mapping[tuple[int, bool], Mapping[str, Any]], withdraw: bool) -> None:
         """Replace what a line says by what was found at its (step, whether of a mean of

@@ -25,13 +25,13 @@ from glassformer.errors import (
     printable,
 )
 from glassformer.headway import following
+from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.processes import Processes, joined
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
-from glassformer.training.baselines import recorded, told
 from glassformer.training.beginning import Begun, begin
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.division import division_of
@@ -128,7 +128,7 @@ class _Training:
         self.announce()
         self.progress.before("scoring baselines")
         baselines = self.processes.from_first(
-            lambda: recorded(self.task, self.history, self.state.step)
+            lambda: self.history.add_baselines(self.state.step, self.task.training_baselines())
         )
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
@@ -159,7 +159,8 @@ class _Training:
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
-        baselines = told(self.origin.baselines, self.history, state, self.progress.message)
+        best = self.history.best_scores(state.best_step)
+        baselines = report(self.origin.baselines, best, self.progress.message)
         return Result(
             self.run,
             state.step,

@@ -6,7 +6,6 @@ number of targets of the whole step, so the parts change nothing but memory. The
 after the other, at the same time by as many threads, or by several processes, each with its share.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +23,7 @@ from glassformer.losses import LossSum, cross_entropy, divergence
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
 from glassformer.processes import Tree
+from glassformer.random_stream import seed_from
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.clipping import clip_gradients
 from glassformer.training.division import UNDIVIDED, Division
@@ -58,8 +58,7 @@ class NotFiniteError(TrainingError):
 
 def dropout_seed(seed: int, step: int, part: int) -> int:
     """Return the seed of all dropout in one part of one step."""
-    name = f"dropout:{seed}:{step}:{part}"
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
+    return seed_from(f"dropout:{seed}:{step}:{part}") >> 1
 
 
 def flops(recipe: Recipe, length: int) -> float:

@@ -8,12 +8,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
 from glassformer.models.account import Account
+from glassformer.models.config import ModelConfig
 from glassformer.verify import reference as ref
 from glassformer.verify.reference import Array
 
@@ -24,9 +23,9 @@ class Patches:
     each in its image."""
 
     name: str
-    at: list[int]
+    at: Array
     values: Array
-    index: list[int]
+    index: Array
 
 
 @dataclass(frozen=True)
@@ -35,30 +34,24 @@ class Sample:
     and token type."""
 
     elements: Array
-    position: list[int]
-    document: list[int]
-    valid: list[bool]
-    token_type_ids: list[int]
+    position: Array
+    document: Array
+    valid: Array
+    token_type_ids: Array
     parts: tuple[Patches, ...] = ()
 
 
-@dataclass(frozen=True)
-class Source:
-    """The encoder's output and where its rows stand."""
-
-    hidden: Array
-    positions: Sample
+Source = tuple[Array, Sample]
+"""The encoder's output, and the positions of its rows."""
 
 
 class ReferenceModel:
-    """The model of `config` (plain values by field name) with `weights` (float64 arrays by
-    parameter name; of a single module below `it`). ConfigError: a weight of no equation here."""
+    """The model of `config`, of which only fields are read, with `weights` (float64 arrays by
+    parameter name). ConfigError: a weight of no equation here."""
 
-    def __init__(self, weights: Mapping[str, Array], config: Mapping[str, Any]):
-        self.weights, self.config = weights, (c := SimpleNamespace(**config))
-        shared = c.n_kv_heads or c.n_heads
-        self.n_heads = {"q": c.n_heads, "k": shared, "v": shared}
-        account = Account("The reference", {n: w for n, w in weights.items() if n[:3] != "it."})
+    def __init__(self, weights: Mapping[str, Array], config: ModelConfig):
+        self.weights, self.config = weights, (c := config)
+        account = Account("The reference", weights)
         account.take_known()
         account.finish()
         scales = {"head": c.d_head or c.d_model // c.n_heads, "model": c.d_model, "none": 1}
@@ -82,18 +75,21 @@ class ReferenceModel:
         return ref.layer_norm(x, gamma, self.weights.get(f"{name}.bias"), epsilon)
 
     def sublayer(self, name: str, x: Array, f: Callable[[Array], Array]) -> Array:
-        """f with its norm and residual connection (equations 11 and 12)."""
-        c = self.config
-        return ref.sublayer(x, f, partial(self.norm, name), c.norm_placement, residual=c.residual)
+        """x + f(LN(x)) of pre-norm models, else LN(x + f(x)), for the branch f of that name
+        (equations 11, 12); without residual connections (Note C), x + is left out of both."""
+        norm, pre = partial(self.norm, f"{name}_norm"), self.config.norm_placement == "pre"
+        branch = f(norm(x)) if pre else f(x)
+        branch = x + branch if self.config.residual else branch
+        return branch if pre else norm(branch)
 
     def positions(self, sample: Sample) -> Sample:
-        """The sample as its stream stands: behind a class token and registers, if there are any."""
-        n = self.ahead
+        """The sample after a class token and registers, if there are any."""
+        ahead, n = np.arange(self.ahead), self.ahead
         return replace(
             sample,
-            position=[*range(n), *(i + n for i in sample.position)],
-            document=[sample.document[0]] * n + sample.document,
-            valid=[True] * n + sample.valid,
+            position=np.append(ahead, sample.position + n),
+            document=np.append(ahead * 0 + sample.document[0], sample.document),
+            valid=np.append(ahead >= 0, sample.valid),
         )
 
     def table(self, side: str) -> str:
@@ -102,11 +98,7 @@ class ReferenceModel:
         own = self.config.source_vocab_size or self.config.own_source_positions
         return "source_embed" if side == "encoder" and own else "embed"
 
-    def patch_numbers(self, position: list[int]) -> list[int]:
-        """Which patch stands at each position; below 0 a learned token."""
-        return [i - self.ahead for i in position]
-
-    def position_vectors(self, position: list[int], table: str = "embed") -> Array | None:
+    def position_vectors(self, position: Array, table: str = "embed") -> Array | None:
         """Position vectors; None for kinds that act elsewhere (equation 8)."""
         c, d = self.config, self.config.d_model
         if c.position_combination == "concatenate":
@@ -114,17 +106,20 @@ class ReferenceModel:
         match c.position:
             case "learned":
                 return self.weights[f"{table}.position.weight"][position]
-            case "sinusoidal" | "sinusoidal_printed" | "sinusoidal_halves" as kind:
-                counted, layout = [i + c.first_position for i in position], kind.split("_")[-1]
-                printed, halves = layout == "printed", layout == "halves"
-                return ref.sinusoid(counted, d, printed=printed, halves=halves)
+            case "sinusoidal" | "sinusoidal_printed" | "sinusoidal_halves":
+                return ref.sinusoid(position + c.first_position, d, c.position[11:])
             case "sinusoidal_2d":
-                return ref.sinusoid_grid(self.patch_numbers(position), c.grid[1], d)
+                return ref.sinusoid_grid(position - self.ahead, self._columns, d)
             case _:
                 return None
 
+    @property
+    def _columns(self) -> int:
+        assert self.config.grid is not None
+        return self.config.grid[1]
+
     def elements(self, sample: Sample, table: str = "embed") -> Array:
-        """Rows of E (times √d in the 2017 model), or patches times W_emb behind learned tokens."""
+        """Rows of E (times √d in the 2017 model), or patches times W_emb after learned tokens."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
             of = table if self.config.source_vocab_size else "embed"  # else words are shared
@@ -139,16 +134,18 @@ class ReferenceModel:
     def stem(self, patches: Array) -> Array:
         """Patches laid out as an image, 3 x 3 convolutions with a GELU after each, and W_emb, the
         last of them."""
-        (rows, columns), (p, q) = self.config.grid, self.config.patch
+        c = self.config
+        assert c.grid is not None
+        assert c.patch is not None
+        (rows, columns), (p, q) = c.grid, c.patch
         x = patches.reshape(rows, columns, p, q, -1).transpose(0, 2, 1, 3, 4)
         x = x.reshape(rows * p, columns * q, -1)
-        names = [f"stem.convolutions.{i}" for i in range(len(self.config.stem))]
-        for i, name in enumerate([*names, "proj"]):
-            x, left = ref.gelu(x) if i else x, len(names) - i  # convolutions after this one
-            down, across = (
-                2 if side > count * 2**left else 1
-                for side, count in zip(x.shape, (rows, columns), strict=False)
-            )
+        names = [*(f"stem.convolutions.{i}" for i in range(len(c.stem))), "proj"]
+        for i, name in enumerate(names, 1):
+            x = ref.gelu(x) if i > 1 else x
+            # A side is halved while the convolutions left cannot bring it to the grid.
+            left = 2 ** (len(names) - i)
+            down, across = 1 + (len(x) > rows * left), 1 + (x.shape[1] > columns * left)
             wide = np.pad(x, ((1, 1), (1, 1), (0, 0)))
             seen = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(0, 1))
             seen = seen[::down, ::across]
@@ -158,7 +155,7 @@ class ReferenceModel:
     def part(self, name: str, part: Patches) -> Array:
         """Patches times W, plus their type's vector, plus that of their place in the image if there
         is a table."""
-        x = part.values @ self.weights[f"{name}.proj.weight"].T + self.weights[f"{name}.kind"]
+        x = self.linear(f"{name}.proj", part.values) + self.weights[f"{name}.kind"]
         table = self.weights.get(f"{name}.position.weight")
         return x if table is None else x + table[part.index]
 
@@ -168,47 +165,46 @@ class ReferenceModel:
         c, x = self.config, self.elements(sample, table)
         if positions is not None:
             joined = c.position_combination == "concatenate"
-            x = np.concatenate([x, positions], axis=1) if joined else x + positions
+            x = np.hstack([x, positions]) if joined else x + positions
         if c.n_token_types:
             x = x + self.weights[f"{table}.kind.weight"][sample.token_type_ids]
         return self.norm(f"{table}.norm", x) if c.embedding_norm else x
 
-    def mask(self, side: str, sample: Sample) -> Array:
-        """M of self-attention: -inf at padding, other documents, the future (decoder) and beyond
-        the window."""
-        gap, window = np.subtract.outer(sample.position, sample.position), self.config.window
-        seen = (gap >= 0) | (side == "encoder")
-        if window is not None:
-            seen &= np.abs(gap) < window
-        return np.where(seen, self.source_mask(sample, sample), -np.inf)
+    def surroundings(self, side: str, sample: Sample) -> tuple[Array, Array | float, Array]:
+        """M, B of each head and the positions of rotations, of self-attention (equations 4 and 6).
+
+        M is -inf at padding, other documents, the future (decoder) and beyond the window.
+        """
+        c, at, name = self.config, sample.position, f"{side}.bias.weight"
+        gap, both_ways = np.subtract.outer(at, at), side == "encoder"
+        seen = (gap >= 0) | both_ways
+        if c.window is not None:
+            seen &= np.abs(gap) < c.window
+        mask, bias = np.where(seen, self.source_mask(sample, sample), -np.inf), 0.0
+        match c.position:
+            case "relative":
+                bias = ref.relative(self.weights[name], at)
+            case "buckets":
+                bias = ref.bucket_bias(self.weights[name], at, c.max_distance, both_ways=both_ways)
+            case "alibi":
+                bias = ref.alibi(c.n_heads, at)
+            case _:
+                pass
+        return mask, bias, at
 
     def source_mask(self, sample: Sample, source: Sample) -> Array:
         """M of cross-attention: padding of the source, and another document's source, but no future
         (equation 7)."""
         own = np.equal.outer(sample.document, source.document)
-        return np.where(own & np.array(source.valid), 0.0, -np.inf)
-
-    def bias(self, side: str, position: list[int]) -> Array | float:
-        """B of each head in that stack, H x T x T, before any scaling; 0 if there is none."""
-        name, far = f"{side}.bias.weight", self.config.max_distance
-        match self.config.position:
-            case "relative":
-                return ref.relative(self.weights[name], position)
-            case "buckets":
-                both_ways = side == "encoder"
-                return ref.bucketed(self.weights[name], position, far, both_ways=both_ways)
-            case "alibi":
-                return ref.alibi(self.config.n_heads, position)
-            case _:
-                return 0.0
+        return np.where(own & source.valid, 0.0, -np.inf)
 
     def project_heads(
-        self, name: str, which: str, x: Array, rotated_at: list[int] | None = None
+        self, name: str, which: str, x: Array, rotated_at: Array | None = None
     ) -> Array:
         """q, k or v of each head: x W, normalized and rotated if the model does so (equation 1)."""
-        c = self.config
-        x = self.linear(f"{name}.{which}_proj", x)
-        heads = np.stack(np.split(x, self.n_heads[which], axis=1))
+        c, x = self.config, self.linear(f"{name}.{which}_proj", x)
+        n_heads = c.n_heads if which == "q" else c.n_kv_heads or c.n_heads
+        heads = np.stack(np.split(x, n_heads, axis=1))
         if which == "v":
             return heads
         if c.qk_norm:
@@ -217,8 +213,7 @@ class ReferenceModel:
             scaling = c.rotary_factor, c.rotary_wavelengths
             return ref.rotary(heads, rotated_at, c.rotary_base, *scaling)
         if rotated_at is not None and c.position == "rotary_2d":
-            patches = self.patch_numbers(rotated_at)
-            return ref.rotary_grid(heads, patches, c.grid[1], c.rotary_base)
+            return ref.rotary_grid(heads, rotated_at - self.ahead, self._columns, c.rotary_base)
         return heads
 
     def shared(self, heads: Array) -> Array:
@@ -234,24 +229,25 @@ class ReferenceModel:
         """Z = A V of each head."""
         return pattern @ self.shared(v)
 
-    def mixed(
+    def mix_heads(self, name: str, z: Array) -> Array:
+        """concat(Z¹ .. Zᴴ) W_O (equation 5)."""
+        return self.linear(f"{name}.out_proj", np.hstack([*z]))
+
+    def attention(
         self,
         name: str,
         x: Array,
         source: Array,
         mask: Array,
         bias: Array | float = 0.0,
-        rotated_at: list[int] | None = None,
+        rotated_at: Array | None = None,
     ) -> Array:
-        """concat_h(softmax(S_h) V_h) (equations 3 and 5; 7 if `source` is the encoder's output)."""
+        """concat_h(softmax(S_h) V_h) W_O (equations 3 and 5; 7 if `source` is the encoder's
+        output)."""
         q = self.project_heads(name, "q", x, rotated_at)
         k = self.project_heads(name, "k", source, rotated_at)
         v = self.project_heads(name, "v", source)
-        return np.concatenate(self.weighted(ref.softmax(self.scores(q, k, mask, bias)), v), axis=1)
-
-    def attention(self, name: str, *given: Any) -> Array:
-        """`mixed` times W_O."""
-        return self.linear(f"{name}.out_proj", self.mixed(name, *given))
+        return self.mix_heads(name, self.weighted(ref.softmax(self.scores(q, k, mask, bias)), v))
 
     def feed_forward(self, name: str, x: Array) -> Array:
         """φ(x W₁ + b₁) W₂ + b₂; gated: (φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂ (equation 10)."""
@@ -260,47 +256,34 @@ class ReferenceModel:
         hidden = phi(self.linear(f"{name}.gate_proj", x)) * up if gated else phi(up)
         return self.linear(f"{name}.down_proj", hidden)
 
-    def attend_half(
-        self, side: str, layer: int, x: Array, sample: Sample, source: Source | None
-    ) -> Array:
-        """The first half of a block: self-attention, and cross-attention if there is a source, on
-        the stream."""
-        name, at = f"{side}.blocks.{layer}", sample.position
-        own, bias, mask = f"{name}.attention", self.bias(side, at), self.mask(side, sample)
-        x = self.sublayer(f"{own}_norm", x, lambda y: self.attention(own, y, y, mask, bias, at))
+    def attend_half(self, name: str, x: Array, sample: Sample, source: Source | None) -> Array:
+        """The first half of the block of that name: self-attention, and cross-attention if there is
+        a source, on the stream."""
+        own, cross = f"{name}.attention", f"{name}.cross"
+        around = self.surroundings(name.split(".")[0], sample)
+        x = self.sublayer(own, x, lambda y: self.attention(own, y, y, *around))
         if source is None:
             return x
-        cross, seen = f"{name}.cross", self.source_mask(sample, source.positions)
-        attend = lambda y: self.attention(cross, y, source.hidden, seen)
-        return self.sublayer(f"{cross}_norm", x, attend)
-
-    def block(
-        self, side: str, layer: int, x: Array, sample: Sample, source: Source | None = None
-    ) -> Array:
-        """One block: attention, then the feed-forward network, each on the residual stream."""
-        name = f"{side}.blocks.{layer}.feedforward"
-        x = self.attend_half(side, layer, x, sample, source)
-        return self.sublayer(f"{name}_norm", x, partial(self.feed_forward, name))
+        hidden, mask = source[0], self.source_mask(sample, source[1])
+        return self.sublayer(cross, x, lambda y: self.attention(cross, y, hidden, mask))
 
     def features(self, sample: Sample, source: Sample | None = None) -> Array:
         """The stream before the head, T x d."""
         if source is None:
-            return self._run(self.config.architecture, sample)
-        encoded = Source(self._run("encoder", source), self.positions(source))
+            return self._run(self.config.architecture, sample, None)
+        encoded = self._run("encoder", source, None), self.positions(source)
         return self._run("decoder", sample, encoded)
 
-    def _run(self, side: str, sample: Sample, source: Source | None = None) -> Array:
+    def _run(self, side: str, sample: Sample, source: Source | None) -> Array:
         """Embedding, all blocks of a side, and the final norm of a pre-norm model."""
-        at, table = self.positions(sample), self.table(side)
+        c, at, table = self.config, self.positions(sample), self.table(side)
         x = self.embed(sample, self.position_vectors(at.position, table), table)
-        for layer in range(self.depth(side)):
-            x = self.block(side, layer, x, at, source)
-        return self.norm(f"{side}.norm", x) if self.config.norm_placement == "pre" else x
-
-    def depth(self, side: str) -> int:
-        """Blocks of a side."""
-        c = self.config
-        return (side == "encoder" and c.n_encoder_layers) or c.n_layers
+        for layer in range((side == "encoder" and c.n_encoder_layers) or c.n_layers):
+            name = f"{side}.blocks.{layer}"
+            fed = f"{name}.feedforward"
+            x = self.attend_half(name, x, at, source)
+            x = self.sublayer(fed, x, partial(self.feed_forward, fed))
+        return self.norm(f"{side}.norm", x) if c.norm_placement == "pre" else x
 
     def head(self, hidden: Array, sample: Sample) -> Array:
         """Logits from the stream (equations 13 and 18); for a pooling head one vector."""
@@ -328,8 +311,8 @@ class ReferenceModel:
     def pooled(self, hidden: Array, sample: Sample) -> Array:
         """One vector: the last real row (Note D), the first, or the mean of all but registers; then
         BERT's dense layer if there is one."""
-        real = [i for i in range(len(hidden)) if sample.valid[i]]
-        real.sort(key=sample.position.__getitem__)
+        real = np.flatnonzero(sample.valid)
+        real = real[np.argsort(sample.position[real])]
         at = {"first": real[:1], "last": real[-1:], "mean": real[self.ahead :]}[self.config.pool]
         x = hidden[at].mean(0)
         phi = ref.PHI[self.config.head_activation or "tanh"]

@@ -1,4 +1,4 @@
-"""The notes' equations on a given model's own weights and a given batch, step by step and as a
+"""Equations of the notes on a given model's own weights and a given batch, step by step and as a
 whole.
 
 The reference computes each step from the very input that production's step had, so that a wrong
@@ -7,17 +7,19 @@ all blocks.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from glassformer.batch import IGNORE, Batch
+from glassformer.layers.cache import Cache
 from glassformer.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.cases import array, reference_logits, sample_of
-from glassformer.verify.look import Look, look
-from glassformer.verify.row import Gap, Row, variant, worst
-from glassformer.verify.rows_model_properties import property_rows
+from glassformer.verify.look import Look, array, reference_logits, sample_of
+from glassformer.verify.row import Gap, Row, rows_of, variant
 
 
 def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
@@ -26,124 +28,188 @@ def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
 
     A float64 copy is made. Tolerances grow with the largest number compared, as rounding does.
     """
-    seen = look(model, batch)
-    yield from embedding_rows(seen)
-    for branch in ("attention", "cross"):
-        yield from attention_rows(seen, branch)
-    yield from step_rows(seen)
-    yield from output_rows(seen)
-    yield from property_rows(seen)
+    return rows_of(model_gaps(model, batch))
 
 
-def embedding_rows(seen: Look) -> Iterator[Row]:
+def model_gaps(model: Transformer, batch: Batch) -> Iterator[Gap]:
+    """The gaps of `model_rows`."""
+    seen = Look(model, batch)
+    yield from embeddings(seen)
+    for name in seen.blocks:
+        for branch in ("attention", "cross"):
+            yield from attention(seen, f"{name}.{branch}")
+        yield from residual(seen, name)
+        yield from gradient(seen, name)
+    yield from modules(seen)
+    yield from outputs(seen)
+    if seen.model.decoder is not None and in_order(seen):
+        yield from past(seen)
+    if not model.config.reads_patches:
+        yield permutation(seen)
+
+
+def embeddings(seen: Look) -> Iterator[Gap]:
     """Equations 8 and 18: position vectors, and the sum that enters the first block."""
-    vectors: list[Gap] = []
-    sums: list[Gap] = []
-    for side in sorted({side for side, _ in seen.blocks}):
-        own = seen.model.source_embed if side == "encoder" else None
-        position, table = (own or seen.model.embed).position, seen.reference.table(side)
-        got = None if position is None else position(seen.model.positions(seen.given(side)))
+    reference, model, elements = seen.reference, seen.model, seen.model.config.elements
+    for side in seen.sides:
+        own = model.source_embed if side == "encoder" else None
+        position, table = (own or model.embed).position, reference.table(side)
+        got = None if position is None else position(model.positions(seen.given(side)))
         for row in seen.rows:
             sample, place = seen.sample(side, row), f"{side} row {row}"
             added = None if got is None else array(got[row if len(got) > 1 else 0])
             if added is not None:
-                expected = seen.reference.position_vectors(sample.position, table)
+                expected = reference.position_vectors(sample.position, table)
                 assert expected is not None
-                vectors.append((place, added, expected))
+                yield Gap("positions", place, added, expected, type(position))
             x = seen.kept[f"{side}.blocks.0.resid_pre"][row]
-            sums.append((place, x, seen.reference.embed(sample, added, table)))
-    yield from worst("model.positions", vectors, type(seen.model.embed.position))
-    yield from worst(variant("model.embedding", seen.model.config.elements), sums)
+            embedded = reference.embed(sample, added, table)
+            yield Gap(variant("embedding", elements), place, x, embedded)
 
 
-def attention_rows(seen: Look, branch: str) -> Iterator[Row]:
-    """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), one row for each step of the
-    computation."""
-    gaps: dict[str, list[Gap]] = {}
-    for side, layer in seen.blocks:
-        name = f"{side}.blocks.{layer}.{branch}"
-        for row in seen.rows if name in seen.inputs else ():
-            for key, got, expected in attention_gaps(seen, side, name, row):
-                gaps.setdefault(key, []).append((f"{name} row {row}", got, expected))
-    bias = f"{seen.model.config.position}.{seen.model.config.bias_placement}"
-    for key, found in gaps.items():
-        yield from worst(variant(f"model.{branch}.{key}", bias), found)
-
-
-def attention_gaps(seen: Look, side: str, name: str, row: int) -> Iterator[Gap]:
-    """Every step of one attention in one row, each from production's own input of that step.
-
-    The name of a step is that of its claim, `model.attention.q` or `model.cross.q`.
-    """
-    reference, sample = seen.reference, seen.sample(side, row)
+def attention(seen: Look, name: str) -> Iterator[Gap]:
+    """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), each step from production's own input of
+    that step."""
+    if name not in seen.calls:
+        return
+    reference, config, branch = seen.reference, seen.model.config, name.split(".")[-1]
+    bias_kind = f"{config.position}.{config.bias_placement}"
     points = ("q", "k", "v", "scores", "pattern", "z")
-    q, k, v, scores, pattern, z = (array(seen.kept[f"{name}.{key}"][row]) for key in points)
-    x = keys = array(seen.inputs[name][row])
-    rotated_at, bias = sample.position, reference.bias(side, sample.position)
-    mask = reference.mask(side, sample)
-    if name.endswith(".cross"):
-        source = seen.source(side, row)
-        assert source is not None
-        keys, rotated_at, bias = source.hidden, None, 0.0
-        mask = reference.source_mask(sample, source.positions)
-    for which, got, given in (("q", q, x), ("k", k, keys), ("v", v, keys)):
-        yield which, got, reference.project_heads(name, which, given, rotated_at)
-    expected, open_to = reference.scores(q, k, mask, bias), np.isfinite(mask)
-    yield "S", scores, expected
-    yield "A", pattern, ref.softmax(scores)
-    some = open_to.any(-1).astype(np.float64)  # a query that may attend to nothing has weights 0
-    yield "sum", pattern.sum(-1), np.broadcast_to(some, pattern.shape[:2])
-    yield "M", pattern[:, ~open_to], np.zeros_like(pattern[:, ~open_to])
-    yield "Z", z, reference.weighted(pattern, v)
-    fused = seen.fused_z[f"{name}.z"][row]
-    yield "fused", fused, reference.weighted(ref.softmax(expected), v)
-    mixed = reference.linear(f"{name}.out_proj", np.concatenate(z, axis=1))
-    yield "O", seen.kept[f"{name}_out"][row], mixed
+    for row in seen.rows:
+
+        def gap(step: str, got: Tensor | ref.Array, expected: ref.Array, row: int = row) -> Gap:
+            return Gap(variant(f"{branch}.{step}", bias_kind), f"{name} row {row}", got, expected)
+
+        q, k, v, scores, pattern, z = (array(seen.kept[f"{name}.{key}"][row]) for key in points)
+        x, sample, source = array(seen.calls[name][0][row]), seen.sample(name, row), None
+        keys, (mask, bias, rotated_at) = x, reference.surroundings(name.split(".")[0], sample)
+        if branch == "cross" and (source := seen.source(name, row)):
+            keys, mask = source[0], reference.source_mask(sample, source[1])
+            bias, rotated_at = 0.0, None
+        for which, got, given in (("q", q, x), ("k", k, keys), ("v", v, keys)):
+            yield gap(which, got, reference.project_heads(name, which, given, rotated_at))
+        expected, is_open = reference.scores(q, k, mask, bias), np.isfinite(mask)
+        yield gap("S", scores, expected)
+        yield gap("A", pattern, ref.softmax(scores))
+        some = is_open.any(-1)  # a query that may attend to nothing has weights 0
+        yield gap("sum", pattern.sum(-1), np.broadcast_to(some, pattern.shape[:2]))
+        yield gap("M", pattern[:, ~is_open], np.zeros_like(pattern[:, ~is_open]))
+        yield gap("Z", z, reference.weighted(pattern, v))
+        fused = seen.fused_z[f"{name}.z"][row]
+        yield gap("fused", fused, reference.weighted(ref.softmax(expected), v))
+        yield gap("O", seen.kept[f"{name}_out"][row], reference.mix_heads(name, z))
 
 
-def step_rows(seen: Look) -> Iterator[Row]:
-    """Equations 9 to 12 in every block."""
+def residual(seen: Look, name: str) -> Iterator[Gap]:
+    """Equations 11 and 12: the stream after each half of a block, from production's branches."""
+    config = seen.model.config
+    claim = f"block.{config.norm_placement}" + ("" if config.residual else ".without")
+    for begin, end, branches in (
+        ("resid_pre", "resid_mid", ("attention", "cross")),
+        ("resid_mid", "resid_post", ("feedforward",)),
+    ):
+        x = array(seen.kept[f"{name}.{begin}"])
+        for branch in (f"{name}.{branch}" for branch in branches):
+            if branch in seen.calls:
+                out = array(seen.kept[f"{branch}_out"])
+                x = seen.reference.sublayer(branch, x, lambda _, out=out: out)
+        yield Gap(claim, f"{name}.{end}", seen.kept[f"{name}.{end}"], x)
+
+
+def modules(seen: Look) -> Iterator[Gap]:
+    """Equations 9 and 10: each norm of the stream and each feed-forward network."""
     config, reference = seen.model.config, seen.reference
-    norms, fed = [], []
-    for path, x in seen.inputs.items():
+    for path, (x, got) in seen.calls.items():
         if path.endswith(("attention_norm", "cross_norm", "feedforward_norm", "coder.norm")):
-            norms.append((path, seen.outputs[path], reference.norm(path, array(x))))
+            yield Gap(f"norm.{config.norm}", path, got, reference.norm(path, array(x)))
         if path.endswith(".feedforward"):
-            fed.append((path, seen.outputs[path], reference.feed_forward(path, array(x))))
-    yield from worst(f"model.norm.{config.norm}", norms)
-    yield from worst("model.ffn.gated" if config.gated else "model.ffn", fed)
-    joined = [gap for block in seen.blocks for gap in residual_gaps(seen, *block)]
-    claim = f"model.block.{config.norm_placement}"
-    yield from worst(claim if config.residual else f"{claim}.without", joined)
+            claim = "ffn.gated" if config.gated else "ffn"
+            yield Gap(claim, path, got, reference.feed_forward(path, array(x)))
 
 
-def residual_gaps(seen: Look, side: str, layer: int) -> Iterator[Gap]:
-    """Stream after each branch; the feed-forward branch starts from production's `resid_mid`."""
-    name = f"{side}.blocks.{layer}"
-    x, point = array(seen.kept[f"{name}.resid_pre"]), f"{name}.resid_mid"
-    for branch in ("attention", "cross", "feedforward"):
-        if f"{name}.{branch}" in seen.inputs:
-            out = array(seen.kept[f"{name}.{branch}_out"])
-            x = seen.reference.sublayer(f"{name}.{branch}_norm", x, lambda _, out=out: out)
-        if branch != "attention":
-            yield point, seen.kept[point], x
-            x, point = array(seen.kept[point]), f"{name}.resid_post"
-
-
-def output_rows(seen: Look) -> Iterator[Row]:
+def outputs(seen: Look) -> Iterator[Gap]:
     """Equations 13, 14 and 18, and the whole forward pass."""
-    config, logits, reference = seen.model.config, seen.output.logits, seen.reference
-    hidden = array(seen.kept[f"{seen.blocks[-1][0]}.out"])
-    heads = [reference.head(hidden[row], sample_of(seen.batch, row)) for row in seen.rows]
-    claim = f"model.head.{config.head}"
-    claim = claim if config.tied else variant(claim, "untied")
-    yield from worst(claim, [("head", logits, np.stack(heads))], type(seen.model.head))
-    targets = seen.batch.targets
+    config, logits, targets = seen.model.config, seen.logits, seen.batch.targets
+    hidden = array(seen.kept[f"{seen.sides[-1]}.out"])
+    kinds = (["distilled"] if config.distilled else []) + ([] if config.tied else ["untied"])
+    claim, function = variant(f"head.{config.head}", *kinds), type(seen.model.head)
+    heads = [seen.reference.head(hidden[row], sample_of(seen.batch, row)) for row in seen.rows]
+    yield Gap(claim, "", logits, np.stack(heads), function)
     if targets is not None and not config.gives_vectors:
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
-        summed = cross_entropy(logits.detach(), targets)
-        mean, expected = summed.total / max(summed.count, 1), np.asarray(total / max(count, 1))
-        yield from worst("model.loss", [(f"{count} targets", mean, expected)])
-    found = enumerate(zip(seen.fused.logits, reference_logits(reference, seen.batch), strict=True))
-    whole = [(f"row {row}", got, expected) for row, (got, expected) in found]
-    yield from worst("model.whole", whole)
+        summed, n = cross_entropy(logits.detach(), targets), max(count, 1)
+        got = float(summed.total) / n, summed.count / n
+        yield Gap("loss", f"{count} targets", got, (total / n, count / n))
+    whole = np.stack(reference_logits(seen.reference, seen.batch))
+    yield Gap("whole", "", seen.fused.logits, whole)
+
+
+def in_order(seen: Look) -> bool:
+    """Whether no slot may attend to a later slot: slots are in the order of their positions."""
+    samples = (seen.sample("decoder", row) for row in seen.rows)
+    masks = (seen.reference.surroundings("decoder", sample)[0] for sample in samples)
+    return not any(np.triu(np.isfinite(mask), 1).any() for mask in masks)
+
+
+@torch.no_grad()
+def past(seen: Look) -> Iterator[Gap]:
+    """Equations 4 and 16: other elements from the middle on change nothing before it, and three
+    pieces through a cache give the whole stream."""
+    elements, whole = seen.batch.elements, seen.fused.features.hidden
+    length = elements.shape[1]
+    t, other = length // 2, elements.clone()
+    other[:, t:] = (other[:, t:] + 1) % seen.model.config.vocab_size
+    got = seen.model.features(replace(seen.batch, elements=other)).hidden[:, :t]
+    yield Gap("causality", f"t = {t} of {length}", got, array(whole[:, :t]))
+    cache, memory, read = Cache(), None, []
+    for slots in torch.arange(length).tensor_split([t, t + 1]):
+        if len(slots):
+            features = seen.model.features(select_slots(seen.batch, slots), memory, cache)
+            memory, cache = features.memory, features.cache
+            read.append(features.hidden)
+    yield Gap("cache", "", torch.cat(read, 1), array(whole))
+
+
+def select_slots(batch: Batch, slots: Tensor) -> Batch:
+    """The elements in these slots, each with its own position, and the same source."""
+    take = lambda t: None if t is None else t[:, slots]
+    return replace(
+        batch,
+        elements=batch.elements[:, slots],
+        positions=batch.where().mapped(lambda t: t[:, slots]),
+        token_type_ids=take(batch.token_type_ids),
+        parts=tuple(part.taken(slots, batch.elements.shape[1]) for part in batch.parts),
+    )
+
+
+@torch.no_grad()
+def permutation(seen: Look) -> Gap:
+    """Equation 17: slots in another order, each element with its own position (where there are
+    positions)."""
+    order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
+    batch, source, config = select_slots(seen.batch, order), seen.batch.source, seen.model.config
+    if source is not None:
+        backwards = torch.arange(source.elements.shape[1]).flip(0)
+        batch = replace(batch, source=select_slots(source, backwards))
+    none = config.position == "none" and seen.model.decoder is None
+    claim, got = "permutation.none" if none else "permutation", seen.model.features(batch).hidden
+    return Gap(claim, "", got, array(seen.fused.features.hidden[:, order]))
+
+
+def gradient(seen: Look, name: str) -> Iterator[Gap]:
+    """Equation 19 for the attention half of a block: (∂x_mid/∂x_pre) w for a random w, in the first
+    row."""
+    before, after = seen.kept[f"{name}.resid_pre"], seen.kept[f"{name}.resid_mid"]
+    generator = torch.Generator().manual_seed(0)
+    w = torch.zeros_like(before)
+    w[0] = torch.randn(before[0].shape, generator=generator, dtype=w.dtype)
+    with torch.inference_mode(False), torch.enable_grad():
+        # uᵀ J is linear in u: its derivative along w is J w.
+        u = torch.zeros_like(after, requires_grad=True)
+        (back,) = torch.autograd.grad(after, before, u, create_graph=True)
+        (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
+    sample, source = seen.sample(name, 0), seen.source(name, 0)
+    half = lambda x: seen.reference.attend_half(name, x, sample, source)
+    expected = ref.derivative(half, array(before[0]), array(w[0]))
+    claim = "gradient" if seen.model.config.residual else "gradient.without"
+    yield Gap(claim, name, got[0], expected)

@@ -201,11 +201,11 @@ class Block:
         comments = (_TEXT.match(line.text.rstrip("\r\n")) for line in self.lines if not line.cells)
         return next((found[1] for found in comments if found), "") or " ".join(self.words(place))
 
-    def written(
+    def with_tags(
         self, place: int, values: Sequence[str] | None, comments: Iterable[str], encoding: str
     ) -> bytes:
-        """The bytes of the sentence with other values in a column (None: as they are), and with
-        more comments before its first word."""
+        """Return the bytes of the sentence with other values in a column (None: these), and
+        with more comments before its first word."""
         found, given, new = list[bytes](), iter(values or ()), list(comments)
         for line in self.lines:
             if line.cells and new:

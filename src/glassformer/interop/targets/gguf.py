@@ -1,15 +1,18 @@
-"""A model as a file for llama.cpp and the programs on it.
+"""A model as a file for llama.cpp and the programs on it, written by the package gguf.
 
 model.gguf
+
+Source: ggml-org/llama.cpp, src/llama-model.cpp.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,22 +20,18 @@ from torch import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.families.fit import Fit
-from glassformer.interop.gguf.architectures import (
-    Architecture,
-    as_stored,
-    nearest_architecture,
-    rotary_divisors,
-    values_of,
-)
-from glassformer.interop.gguf.file import write_gguf
-from glassformer.interop.gguf.vocabulary import vocabulary
-from glassformer.interop.parity import INPUTS, TOKENS, Parity, batches, compared
+from glassformer.interop.gguf_tokenizer import add_tokenizer
+from glassformer.interop.parity import CLOSE, INPUTS, TOKENS, Parity, batches, compared
 from glassformer.interop.plan import Plan
-from glassformer.interop.targets.transformers import differing, tensors, widened
+from glassformer.interop.targets import transformers as published
+from glassformer.layers.position import slowing
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
+
+if TYPE_CHECKING:
+    from gguf import GGUFWriter
 
 LIBRARY, FILE = "llama.cpp", "model.gguf"
 KINDS = ("bpe", "byte")
@@ -43,72 +42,172 @@ TEXTS = (
     "naïve Straße, Привет мир, 你好世界, 🙂🙃 <bos> </s> <|im_start|>",
 )
 """Texts that are read there and here, beside the examples."""
+ROUGH = 4e-3
+"""On a CPU, llama.cpp reads GELU from a table of float16: each value is wrong by up to 1e-3 of it
+(the argument and the value are rounded to 11 bits), and those of all layers add up."""
+
+
+PLAIN = {"rotary_wavelengths": None, "attention_bias": False, "bias": False}
+SILU = {"activation": "silu", "window": None}
+CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "GPT2LMHeadModel": ("gpt2", {"activation": "gelu_tanh"}),
+    "LlamaForCausalLM": ("llama", SILU),
+    "MistralForCausalLM": ("llama", SILU),
+    "Qwen2ForCausalLM": ("llama", SILU),
+    "Qwen3ForCausalLM": ("qwen3", SILU | PLAIN),
+    "GemmaForCausalLM": ("gemma", PLAIN | {"activation": "gelu_tanh", "tied": True}),
+}
+"""The architecture of each published class, with the values of fields that it computes."""
+ONLY = {name: only for name, (_, only) in CLASSES.items()}
+SIZES = {
+    "context_length": "max_length",
+    "embedding_length": "d_model",
+    "block_count": "n_layers",
+    "feed_forward_length": "ff_width",
+    "head_count": "n_heads",
+}
+"""Values of the file, and the properties of ModelConfig."""
+ROTARY = {
+    "head_count_kv": "kv_heads",
+    "key_length": "head_width",
+    "value_length": "head_width",
+    "rope_dimension_count": "head_width",
+    "rope_freq_base": "rotary_base",
+}
+TURNED = re.compile(r".*\.attention\.[qk]_proj\.(weight|bias)")
+"""Parameters whose rotary angles turn rows 2i and 2i + 1 in `llama`, here i and i + half."""
 
 
 def planned(recipe: Recipe) -> Plan:
-    """The architecture that a recipe's model would have."""
-    found, own = nearest_architecture(recipe.model, recipe.task), recipe.processor.tokenizer
-    if found is None:
-        return Plan(None, (f"task={recipe.task!r}, which llama.cpp has no models for",))
-    of, fit = found
-    differences = [*fit.differences]
-    if own.path is None and own.kind not in KINDS:
-        differences.append(f"processor.tokenizer.kind={own.kind!r} (not {' or '.join(KINDS)})")
-    return Plan(of.name, tuple(differences))
+    """The published class as which a recipe's model would be written."""
+    found, own = published.planned(recipe, LIBRARY, ONLY), recipe.processor.tokenizer
+    if found.name is None or own.path is not None or own.kind in KINDS:
+        return found
+    other = f"processor.tokenizer.kind={own.kind!r} (not {' or '.join(KINDS)})"
+    return Plan(found.name, (*found.differences, other))
 
 
-def fitting(model: ModelConfig, task: str) -> tuple[Architecture, Fit]:
-    """The architecture that computes what the model does, and its published class; ConfigError:
-    there is none, with the nearest one and the fields in which it differs."""
-    found = nearest_architecture(model, task)
-    if found is None:
-        raise ConfigError(f"llama.cpp has no models for task={task!r}; export it --to onnx.")
-    if found[1].differences:
-        raise differing(found[0].name, "architecture of llama.cpp", found[1].differences)
-    return found
+def fitting(model: ModelConfig, task: str) -> Fit:
+    """The published class that llama.cpp computes as the model does; ConfigError: as of
+    transformers."""
+    return published.fitting(model, task, LIBRARY, ONLY)
 
 
 def write(model: Transformer, task: Task, folder: Path) -> str:
-    """Write the file; returns the architecture. ConfigError: none fits, or not its tokenizer."""
-    of, fit = fitting(model.config, task.recipe.task)
-    whole = widened(model, fit)
-    reader = task.processor.reader
-    values = values_of(of, whole.config) | {
-        "general.file_type": 0,  # all float32
-        **vocabulary(task.processor.tokenizer, reader.frame, model.config.vocab_size),
-    }
-    if (template := task.processor.template) is not None:
-        values["tokenizer.chat_template"] = template.text
-    divisors = rotary_divisors(model.config)
-    write_gguf(folder / FILE, values, tensors(whole, as_stored(of, fit)) | divisors)
-    return of.name
+    """Write the file; returns the published class. ConfigError: none fits, or not its tokenizer, or
+    the package gguf is not installed."""
+    try:
+        import gguf
+    except ImportError:
+        raise ConfigError(
+            "GGUF is written by the package gguf, which is not installed; run pip install "
+            "'glassformer[gguf]'."
+        ) from None
+    fit = fitting(model.config, task.recipe.task)
+    writer = gguf.GGUFWriter(folder / FILE, CLASSES[fit.name][0])
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    add_sizes(writer, model.config)
+    processor = task.processor
+    add_tokenizer(writer, processor.tokenizer, processor.reader.frame, model.config.vocab_size)
+    if processor.template is not None:
+        writer.add_chat_template(processor.template.text)
+    for name, tensor in tensors(fit, model).items():
+        writer.add_tensor(name, tensor.detach().cpu().float().contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return fit.name
+
+
+def add_sizes(writer: "GGUFWriter", model: ModelConfig) -> None:
+    """Add the values of a model's fields."""
+    from gguf import RopeScalingType
+
+    epsilon = "layer_norm_eps" if model.norm == "layer" else "layer_norm_rms_eps"
+    rotary = ROTARY if model.position == "rotary" else {}
+    for name, field in {**SIZES, **rotary, epsilon: "epsilon"}.items():
+        getattr(writer, f"add_{name}")(getattr(model, field))
+    if model.rotary_factor != 1 and model.rotary_wavelengths is None:
+        writer.add_rope_scaling_type(RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(model.rotary_factor)
+
+
+def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
+    """The tensors of the file by their names; ConfigError: a weight that has none."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    architecture = CLASSES[fit.name][0]
+    (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
+    known = get_tensor_name_map(kind, model.config.n_layers)
+    parts: dict[str, list[Tensor]] = {}
+    for name, parameter in published.widened(model, fit).named_parameters():
+        row, theirs = fit.family.row_of(fit.head, name, model.config)
+        whole = fit.family.whole_name(fit.head, row, theirs)
+        stored = known.get_name(whole, (".weight", ".bias"))
+        if stored is None:
+            raise ConfigError(
+                f"llama.cpp's {architecture} has no tensor for the weight {name}, which would be "
+                "lost; export it --to transformers."
+            )
+        if architecture == "llama" and TURNED.fullmatch(name):
+            halves = parameter.unflatten(0, (-1, 2, model.config.head_width // 2))
+            parameter = halves.transpose(1, 2).flatten(0, 2)
+        parts.setdefault(stored, []).append(parameter)
+    found = {name: torch.cat(own) if len(own) > 1 else own[0] for name, own in parts.items()}
+    if (lengths := model.config.rotary_wavelengths) is not None:
+        change = model.config.rotary_base, model.config.rotary_factor, lengths
+        found["rope_freqs.weight"] = 1 / slowing(
+            model.config.head_width, *change, torch.device("cpu")
+        )
+    return found
 
 
 def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     """Compare with llama.cpp by its Python binding: texts as tokens, logits, greedy tokens.
 
-    ConfigError: the binding is not installed. GlassformerError: it reads a text as other tokens.
+    ConfigError: the binding is not installed. GlassformerError: it does not load the file, or reads
+    a text as other tokens.
     """
-    llama_cpp = _installed()
-    of, _ = fitting(model.config, task.recipe.task)
+    try:  # pip compiles it, so that no extra has it
+        llama_cpp: Any = import_module("llama_cpp")
+    except ImportError:
+        raise ConfigError(
+            "The export is compared in llama.cpp, whose Python binding is not installed; run pip "
+            "install llama-cpp-python (it needs a C++ compiler), or add --no-check."
+        ) from None
     examples = [*islice(batches(task), INPUTS)]
     longest = max((batch.elements.shape[1] for batch in examples), default=0)
     room = min(longest + TOKENS, model.config.max_length)
-    theirs = _opened(llama_cpp, folder / FILE, room)
-    _check_texts(theirs, task, examples)
+    full = llama_cpp.GGML_TYPE_F32
+    with redirect_stderr(StringIO()):
+        theirs = llama_cpp.Llama(
+            str(folder / FILE),
+            n_ctx=room,
+            n_batch=room,
+            logits_all=True,
+            verbose=False,
+            type_k=full,
+            type_v=full,
+        )
+    tokenizer, frame = task.processor.tokenizer, task.processor.reader.frame
+    for text in (*(tokenizer.decode(batch.elements[0].tolist()) for batch in examples), *TEXTS):
+        ours = [*frame.begin, *tokenizer.encode(text).tolist()]
+        if theirs.tokenize(text.encode(), special=False) != ours:
+            raise GlassformerError(f"llama.cpp reads {text!r:.100} as other tokens than {ours}.")
 
     def outputs(batch: Batch) -> Tensor:
-        ids = batch.elements[0].tolist()
         theirs.reset()
-        theirs.eval(ids)
-        return torch.from_numpy(theirs.scores[: len(ids)].copy())[None]
+        theirs.eval(batch.elements[0].tolist())
+        return torch.from_numpy(theirs.scores[: batch.elements.shape[1]].copy())[None]
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
-        ids = batch.elements[0].tolist()
-        return [*islice(theirs.generate(ids, temp=0.0, repeat_penalty=1.0), n)]
+        found = theirs.generate(batch.elements[0].tolist(), temp=0.0, repeat_penalty=1.0)
+        return [*islice(found, n)]
 
+    close = ROUGH if model.config.activation == "gelu_tanh" else CLOSE
     target = f"llama.cpp (llama-cpp-python {llama_cpp.__version__})"
-    return compared(target, model, task, outputs, continued, of.close)
+    return compared(target, model, task, outputs, continued, close)
 
 
 def usage(task: Task, name: str) -> str:
@@ -118,42 +217,3 @@ from llama_cpp import Llama
 
 print(Llama("{FILE}")("The", max_tokens=32))
 ```"""
-
-
-def _installed() -> Any:
-    """llama.cpp's Python binding; ConfigError: it is missing."""
-    try:  # pip compiles it, so that no extra has it
-        return import_module("llama_cpp")
-    except ImportError:
-        raise ConfigError(
-            "The export is compared in llama.cpp, whose Python binding is not installed; run pip "
-            "install llama-cpp-python (it needs a C++ compiler), or add --no-check."
-        ) from None
-
-
-def _opened(llama_cpp: Any, file: Path, room: int) -> Any:
-    """The file in llama.cpp with a cache of so many tokens in float32; GlassformerError: it does
-    not load."""
-    full: dict[str, Any] = {"type_k": llama_cpp.GGML_TYPE_F32, "type_v": llama_cpp.GGML_TYPE_F32}
-    with redirect_stderr(StringIO()) as said:
-        try:
-            return llama_cpp.Llama(
-                str(file), n_ctx=room, n_batch=room, logits_all=True, verbose=False, **full
-            )
-        except (ValueError, RuntimeError) as problem:
-            reason = (said.getvalue().strip().splitlines() or [str(problem)])[0]
-            raise GlassformerError(f"llama.cpp does not load the export: {reason}") from None
-
-
-def _check_texts(theirs: Any, task: Task, examples: Sequence[Batch]) -> None:
-    """GlassformerError: a text is other tokens there."""
-    tokenizer, frame = task.processor.tokenizer, task.processor.reader.frame
-    texts = [tokenizer.decode(batch.elements[0].tolist()) for batch in examples]
-    for text in (*texts, *TEXTS):
-        ours = [*frame.begin, *tokenizer.encode(text).tolist()]
-        found = theirs.tokenize(text.encode("utf-8"), add_bos=True, special=False)
-        if found != ours:
-            raise GlassformerError(
-                f"The export does not read the same: {text!r:.100} is {len(ours)} tokens here and "
-                f"{len(found)} in llama.cpp, or others."
-            )

@@ -5,7 +5,7 @@ tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preproces
 chat_template.jinja
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,37 +33,35 @@ from glassformer.tasks.task import Task
 from glassformer.tokenizers.text import Tokenizer
 
 LIBRARY = "transformers"
+Classes = Mapping[str, Mapping[str, Any]] | None
+"""Published classes that a program knows, with the values of fields that it computes; None: all."""
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 
 
-def planned(recipe: Recipe) -> Plan:
-    """The published class that a recipe's model would be written as."""
-    fit = nearest(recipe.model, recipe.task)
+def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Plan:
+    """The published class that a recipe's model would be written as, for a program that knows the
+    classes `only`."""
+    fit = nearest(recipe.model, recipe.task, only)
     if fit is None:
-        return Plan(None, (f"task={recipe.task!r}, which has no class there",))
+        return Plan(None, (f"task={recipe.task!r}, which {program} has no models for",))
     return Plan(fit.name, fit.differences)
 
 
-def fitting(model: ModelConfig, task: str) -> Fit:
-    """The published class that computes what the model does; ConfigError: there is none, with the
-    nearest one and the fields in which it differs."""
-    best = nearest(model, task)
+def fitting(model: ModelConfig, task: str, program: str = LIBRARY, only: Classes = None) -> Fit:
+    """The published class that computes what the model does, for a program that knows the classes
+    `only`; ConfigError: there is none, with the nearest one and the fields in which it differs."""
+    best = nearest(model, task, only)
     if best is None:
         raise ConfigError(
-            f"No published class is known for task={task!r}; its models are used here alone."
+            f"{program} has no models for task={task!r}; use it here, or export it --to onnx."
         )
-    if best.differences:
-        raise differing(best.name, "published class", best.differences)
-    return best
-
-
-def differing(name: str, kind: str, differences: Sequence[str]) -> ConfigError:
-    """The error of a model that none computes, with the nearest one."""
-    shown, more = "; ".join(differences[:SHOWN]), len(differences) - SHOWN
-    return ConfigError(
-        f"This model fits no {kind}. The nearest, {name}, differs in {shown}"
+    if not best.differences:
+        return best
+    shown, more = "; ".join(best.differences[:SHOWN]), len(best.differences) - SHOWN
+    raise ConfigError(
+        f"This model fits no class of {program}. The nearest, {best.name}, differs in {shown}"
         f"{f' and {more} more' if more > 0 else ''}; train with those values."
     )
 
@@ -198,12 +196,6 @@ def _pixels(patches: Tensor, config: Any) -> Tensor:
     )
     cut = patches.reshape(1, height // p, width // q, p, q, -1)
     return cut.permute(0, 5, 1, 3, 2, 4).reshape(1, -1, height, width)
-
-
-def write_model(model: Transformer, task: str, folder: Path) -> Fit:
-    """Write configuration and weights alone; returns the class. ConfigError: none fits."""
-    save_model(fit := fitting(model.config, task), model, folder)
-    return fit
 
 
 def save_model(fit: Fit, model: Transformer, folder: Path) -> None:

@@ -1,1 +1,0 @@
-"""The GGUF format of llama.cpp: files, architectures, vocabularies."""
