@@ -27,8 +27,7 @@ def demo(
     run: Run folder; default runs/demo-NAME.
     steps: Number of training steps; default: that of the demo.
     """
-    from glassformer.demos.catalog import DEMOS
-    from glassformer.demos.demo import trained
+    from glassformer.demos.catalog import DEMOS, SHOW, train_demo
     from glassformer.run import load
     from glassformer.training.progress import clock
 
@@ -36,9 +35,9 @@ def demo(
         raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
     chosen, folder = DEMOS[name], run or Path("runs") / f"demo-{name}"
     sys.stderr.write(f"{chosen.about}\n")
-    result = trained(chosen, folder, steps)
+    result = train_demo(name, folder, steps)
     _check_end(result)
-    shown = chosen.show(load(folder), on_terminal())
+    shown = SHOW[name](load(folder), on_terminal())
     if json:
         print_json({"run": str(folder), "steps": result.steps, **shown.values})
         return

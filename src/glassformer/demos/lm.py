@@ -1,7 +1,7 @@
 """`glassformer demo lm`: a language model on Python's own documentation."""
 
 from glassformer.demos.baselines import bits_per_byte
-from glassformer.demos.demo import Shown, table
+from glassformer.demos.results import Shown, table
 from glassformer.run import Run
 
 PROMPT = "Return a new"
