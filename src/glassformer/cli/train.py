@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
-from glassformer.cli.terminal import ask, first_process, on_terminal, print_json
+from glassformer.cli.terminal import ask, first_process, print_json
 from glassformer.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
@@ -37,13 +37,15 @@ def demo(
     sys.stderr.write(f"{chosen.about}\n")
     result = train_demo(name, folder, steps)
     _check_end(result)
-    shown = SHOW[name](load(folder), on_terminal())
+    shown = SHOW[name](load(folder))
     if json:
         print_json({"run": str(folder), "steps": result.steps, **shown.values})
         return
     print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
-    commands = (f"  {command.format(run=folder)}" for command in chosen.commands)
-    print("\n".join([*shown.lines, "try next:", *commands]))
+    print("\n".join(shown.lines))
+    print(f"curves, samples, scores: {folder / 'report.html'} (open it in a browser)")
+    commands = (*chosen.commands, "glassformer inspect {run}")
+    print("\n  ".join(["try next:", *(command.format(run=folder) for command in commands)]))
     if shown.ask is not None:
         ask(*shown.ask)
 

@@ -59,10 +59,10 @@ def tone(random: Generator, name: str, key: float) -> np.ndarray:
     sound = sum(bright**k * np.sin((k + 1) * angle) for k in range(5))
     begin, end = random.uniform(0, 0.15), random.uniform(0.8, 1)
     sound = loud * sound * np.clip(50 * np.minimum(t - begin, end - t), 0, 1)
-    noisy = sound / np.abs(sound).max() + random.uniform(0, 0.15) * random.standard_normal(RATE)
+    noisy = sound / np.abs(sound).max() + random.uniform(0, 0.1) * random.standard_normal(RATE)
     return np.clip(random.uniform(0.2, 0.7) * noisy, -1, 1)
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Accuracy at new pitches beside two baselines."""
     return show_classes(run, "clip", recordings, lambda row: row.samples())

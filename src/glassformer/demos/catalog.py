@@ -33,7 +33,7 @@ DATA: dict[str, Callable[[Path], None]] = {
     "shapes-judge": shapes.write_judged,
 }
 """Writers of the files of a data set into an empty folder."""
-SHOW: dict[str, Callable[[Run, bool], Shown]] = {
+SHOW: dict[str, Callable[[Run], Shown]] = {
     "lm": lm.show,
     "translate": translate.show,
     "tag": tag.show,
@@ -42,7 +42,7 @@ SHOW: dict[str, Callable[[Run, bool], Shown]] = {
     "vqa": vqa.show,
     "audio": audio.show,
 }
-"""Results of the trained model of a demo; whether a person reads them on a terminal."""
+"""Results of the trained model of a demo."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def opinion(random: Random, facts: Sequence[tuple[str, str, str]]) -> tuple[str,
     return f"{random.choice(FORMS).format(*clauses)} .", label
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Accuracy on held-out sentences beside two baselines, and sentences."""
     scores = run.evaluate("test")
     accuracy = with_baselines(scores)
@@ -84,8 +84,6 @@ def show(run: Run, terminal: bool) -> Shown:
             *table(accuracy),
             "",
             *(f"  {text:66} {label}" for text, label in examples.items()),
-            f"\nconfusions, calibration, the largest losses: {run.folder / 'report.html'} (open it "
-            "in a browser)",
         ],
         ("type an opinion", run.classify),
     )

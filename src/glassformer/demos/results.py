@@ -69,7 +69,5 @@ def show_classes(
         [
             f"accuracy on {len(test):,} {what}s that it never saw, of {len(run.classes)} classes:",
             *table(accuracy),
-            f"\ncurves, confusions, the largest losses: {run.folder / 'report.html'} (open it in a "
-            "browser)",
         ],
     )

@@ -84,7 +84,7 @@ def invented(random: Random, split: SplitName) -> str:
             return name.title()
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """F1 of spans with names it never saw beside a baseline, and sentences."""
     f1 = with_baselines(run.evaluate("test"))
 
@@ -99,7 +99,6 @@ def show(run: Run, terminal: bool) -> Shown:
             *table(f1),
             "",
             *(f"  {tagged(text)}" for text in EXAMPLES),
-            f"\ncurves and confusions: {run.folder / 'report.html'} (open it in a browser)",
         ],
         ("type a sentence", tagged),
     )

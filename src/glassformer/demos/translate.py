@@ -91,7 +91,7 @@ def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
     return rule
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Exact matches on held-out days beside a rule, an alignment, then a
     prompt for other dates."""
     scores = run.evaluate("test")
@@ -114,8 +114,7 @@ def show(run: Run, terminal: bool) -> Shown:
             *table(exact),
             "",
             *(f"  {source:28} -> {output}" for source, output in examples.items()),
-            f"\nwhat each part of the output attends to: {page}   curves, samples, languages: "
-            f"{run.folder / 'report.html'} (open them in a browser)",
+            f"\nwhat each part of the output attends to: {page} (open it in a browser)",
         ],
         ("type a date in any language", run.translate),
     )

@@ -54,6 +54,6 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Accuracy on other images beside two baselines."""
     return show_classes(run, "image", pictures, lambda row: row.pixels())

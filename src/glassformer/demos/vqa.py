@@ -22,7 +22,7 @@ CARDS = 24
 """Images on the page, and images drawn."""
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Exact matches on held-out images beside the best guess without looking, and a page with both
     models."""
     (train, test), table = train_and_test(run, mixed), run.evaluate("test")["table"]
@@ -46,8 +46,7 @@ def show(run: Run, terminal: bool) -> Shown:
             *(f"  {name:14} {own:7.2%}  ({guess:.2%})" for name, own, guess in scores),
             "\none image:",
             *(f"  {answer.question or DESCRIBE:48} {answer.found}" for answer in cards[0][1]),
-            f"\nimages, answers, and images drawn from words: {page}   curves and samples: "
-            f"{run.folder / 'report.html'} (open them in a browser)",
+            f"\nimages, answers, images drawn from words: {page} (open it in a browser)",
         ],
     )
 
