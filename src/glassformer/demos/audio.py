@@ -1,7 +1,7 @@
 """`glassformer demo audio`: how a tone moves: steady, rising, falling, vibrato, tremolo, ...
 
-A clip is a second of a tone with overtones, noise, a beginning and an end of its own. A pitch
-belongs to one split, so every pitch of the test is new.
+A clip is a second of a tone with overtones and noise. A pitch belongs to one split, so every pitch
+of the test is new.
 """
 
 import wave

@@ -67,14 +67,14 @@ def sentence(random: Random, split: SplitName, symbol: str = "TEXT") -> Iterator
             yield from sentence(random, split, word)
             continue
         if word == "NAME":
-            word = invented(random, split)
+            word = draw_name(random, split)
         elif word == "DAY":
             word = str(random.randint(1, 28))
         yield word, f"{begin}-{symbol}" if symbol in SPANS else "O"
         begin = "I"
 
 
-def invented(random: Random, split: SplitName) -> str:
+def draw_name(random: Random, split: SplitName) -> str:
     """Return a name of a split."""
     while True:
         name = ""
@@ -88,7 +88,7 @@ def show(run: Run) -> Shown:
     """F1 of spans with names it never saw beside a baseline, and sentences."""
     f1 = with_baselines(run.evaluate("test"))
 
-    def tagged(text: str) -> str:
+    def mark(text: str) -> str:
         return " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in run.tag(text))
 
     return Shown(
@@ -98,7 +98,7 @@ def show(run: Run) -> Shown:
             "saw:",
             *table(f1),
             "",
-            *(f"  {tagged(text)}" for text in EXAMPLES),
+            *(f"  {mark(text)}" for text in EXAMPLES),
         ],
-        ("type a sentence", tagged),
+        ("type a sentence", mark),
     )

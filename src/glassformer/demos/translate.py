@@ -73,8 +73,8 @@ def dates(split: SplitName, n: int) -> Iterator[tuple[str, str, str]]:
 def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
     """Return a rule for dates, learned from pairs of (date, YYYY-MM-DD).
 
-    The number of four digits is the year, the first of the others the day, or the last where the
-    year stands first; the month is the other one, or else that of naive Bayes on the words.
+    The number of four digits is the year. The first of the others is the day, or the last where
+    the year stands first. The month is the other number; without one, naive Bayes on the words.
     """
     rows = ((words(source), [int(target[5:7]) - 1]) for source, target in train)
     bayes = NaiveBayes(rows, 12, pairs=False)

@@ -52,7 +52,7 @@ def show(run: Run) -> Shown:
 
 
 def _answers(run: Run, rows: list[Mixed]) -> list[Answer]:
-    """Answers to all questions about an image; "" asks for the caption."""
+    """Return the answers to all questions about an image; the caption has the question ""."""
     found: list[str] = run.answer([[{"image": _image(row)}, _prompt(row)] for row in rows])
     return [
         Answer(_prompt(row).replace(DESCRIBE, ""), row.target or "", own)
@@ -61,7 +61,7 @@ def _answers(run: Run, rows: list[Mixed]) -> list[Answer]:
 
 
 def _drawn(run: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Words that were held out in training together, the image drawn from them, and a real one."""
+    """Return words that training never has together, an image drawn from them, and a real one."""
     rows = {row.parts[0][1]: row.image or "" for row in train_and_test(run, mixed)[1]}
     some = dict(islice(rows.items(), CARDS))
     drawn = zip(some.items(), run.draw(list(some)), strict=True)
