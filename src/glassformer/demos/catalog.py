@@ -26,7 +26,7 @@ DATA: dict[str, Callable[[Path], None]] = {
     "translate": translate.write_dates,
     "tag": tag.write_sentences,
     "classify": classify.write_opinions,
-    "vision": vision.write_signs,
+    "vision": vision.write_digits,
     "shapes-drawn": shapes.write_drawn,
     "vqa": shapes.write_shapes,
     "audio": audio.write_tones,
