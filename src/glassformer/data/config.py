@@ -109,13 +109,6 @@ class DataConfig(Record):
         description="Folder of the encoded data; null: inside the run folder.",
         json_schema_extra={"inputs": ["documents", "pairs"]},
     )
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        description="Processes that encode text of over 32 MB; null: one for each core. The "
-        "encoded data are the same.",
-        json_schema_extra={"inputs": ["documents"]},
-    )
     documents: Literal["mixed", "separate"] = Field(
         default="mixed",
         description="separate: attention, positions and targets stay within a document; mixed: "

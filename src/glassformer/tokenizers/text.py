@@ -179,18 +179,23 @@ class Tokenizer:
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text as int32 [n]; DataError at an unpaired surrogate or if the tokenizer
         fails."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Encode each text as `encode`, at the same time."""
         match self.kind:
             case "byte":
-                return lookup.byte_ids(text)
+                return [*map(lookup.byte_ids, texts)]
             case "character":
-                return lookup.character_ids(text, self._table)
-            case "bpe" | "word":
-                encode = library.encode_chunks
-            case "library":
-                encode = library.encode_whole
-        lookup.utf8(text)
-        ids = encode(self._library, text)
-        return self.encode_spans(text)[0] if self._has_symbols(ids) else ids
+                return [lookup.character_ids(text, self._table) for text in texts]
+            case "bpe" | "word" | "library":
+                for text in texts:
+                    lookup.utf8(text)
+        found = library.encode_texts(self._library, texts, self.in_pieces)
+        return [
+            self.encode_spans(text)[0] if self._has_symbols(ids) else ids
+            for text, ids in zip(texts, found, strict=True)
+        ]
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
