@@ -4,6 +4,9 @@ one process            nothing is sent, and no group is needed
 started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 
 Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
+
+sums of a step         each process waits a minute for the others: `leaving_the_silent`
+values and meetings    for hours, because the first process may encode a text or write files
 """
 
 import base64
@@ -12,10 +15,12 @@ import itertools
 import json
 import os
 import re
+import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -35,28 +40,38 @@ from glassformer.errors import (
     GlassformerError,
     TrainingError,
 )
-from glassformer.heartbeat import beating
+from glassformer.signals import KILLED
 
 T = TypeVar("T")
 LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Socket")
-"""What a transport says of a process that is gone."""
+"""Messages of a transport about a process that is gone."""
+LATE = re.compile(r"[Tt]imed out|[Tt]imeout")
+"""Messages of a transport about a process that is silent."""
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 """Errors that one process tells for another."""
 ROUND, ROUND_END = 16, object()
 """Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
-"""How long processes that live wait for each other: the first one may encode a large corpus
-meanwhile."""
+"""Longest wait for a process that encodes a large text, or writes files."""
+STEP = timedelta(minutes=1)
+"""Longest wait for a process within a step."""
+GRACE = timedelta(seconds=10)
+"""Longest wait for a process to say that it is not the silent one."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`. `group`: of
-    torch.distributed, if they are some of all."""
+    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`.
+
+    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else; `store`:
+    of the keys that all of them see.
+    """
 
     rank: int = 0
     count: int = 1
     group: Any = None
+    patient: Any = None
+    store: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
         """Itself: a copy of what knows them knows the same processes."""
@@ -75,11 +90,11 @@ class Processes:
             bytearray(json.dumps(value, default=_array_to_json).encode()), dtype=torch.uint8
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
-        distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
+        distributed.all_gather(sizes, torch.tensor([len(own)]), self.patient)
         longest = int(max(sizes))
         padded = torch.nn.functional.pad(own, (0, longest - len(own)))
         found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
-        distributed.all_gather(found, padded, self.group)
+        distributed.all_gather(found, padded, self.patient)
         pairs = zip(found, sizes, strict=True)
         texts = [bytes(one[: int(size)].numpy()) for one, size in pairs]
         return [json.loads(text, object_hook=_array_of_json) for text in texts]
@@ -125,8 +140,7 @@ class Processes:
         it."""
         if self.count == 1:
             return self
-        group = distributed.new_group(backend="gloo", timeout=PATIENCE)
-        return Processes(self.rank, self.count, group)
+        return Processes(self.rank, self.count, patient=_patient_group())
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON or arrays), in order; each process computes
@@ -153,6 +167,18 @@ class Processes:
         distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
+    def largest(self, value: float) -> float:
+        """The largest value of all processes."""
+        if self.count == 1:
+            return value
+        found = torch.tensor(value, dtype=torch.float64)
+        distributed.all_reduce(found, distributed.ReduceOp.MAX, self.group)
+        return float(found)
+
+    def add(self, numbers: Float[Tensor, "*shape"]) -> None:
+        """Replace the numbers by their sum over the processes."""
+        distributed.all_reduce(numbers, group=self.group)
+
     def add_in_order(self, numbers: Float[Tensor, "*shape"]) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 
@@ -172,12 +198,6 @@ class Processes:
                 one.wait()
             numbers += theirs
             distance *= 2
-
-    def start_sum(self, numbers: Float[Tensor, "*shape"]) -> Callable[[], None]:
-        """Begin to replace the numbers by their sum over the processes, which must begin the same
-        sums in the same order; the result waits for the end."""
-        sent: Any = distributed.all_reduce(numbers, group=self.group, async_op=True)
-        return sent.wait
 
     def start_gather(
         self, numbers: Float[Tensor, "*shape"]
@@ -242,7 +262,7 @@ def joined() -> Iterator[Processes]:
     """The processes that torchrun started with this one, or this one alone.
 
     At the end they wait for each other, then leave: one that left first would look as if it had
-    failed. Until then, all end if one of them is stopped (`heartbeat`).
+    failed.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -252,20 +272,26 @@ def joined() -> Iterator[Processes]:
         kind = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     with _reaching():
-        (store, rank, count), (other, *_) = (
-            next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
-        )
-        name = _agreed_name(store, rank, count)
-        with beating(PrefixStore(name, other), rank, count):
-            own = PrefixStore(name, store)
-            distributed.init_process_group(
-                kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
-            )
-            try:
-                yield Processes(rank, count)
-                distributed.barrier()
-            finally:
-                distributed.destroy_process_group()
+        store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
+        own = PrefixStore(_agreed_name(store, rank, count), store)
+        own.set(f"place {rank}", _place())
+        distributed.init_process_group(kind, store=own, rank=rank, world_size=count, timeout=STEP)
+        try:
+            together = Processes(rank, count, patient=_patient_group(), store=own)
+            with leaving_the_silent(together):
+                yield together
+                distributed.barrier(together.patient)
+        finally:
+            distributed.destroy_process_group()
+
+
+def _patient_group() -> Any:
+    return distributed.new_group(backend="gloo", timeout=PATIENCE)
+
+
+def _place() -> str:
+    """Where this process is: its machine, number, and agent of torchrun."""
+    return f"{socket.gethostname()} {os.getpid()} {os.environ.get('GROUP_RANK', '')}"
 
 
 def _agreed_name(store: Any, rank: int, count: int) -> str:
@@ -275,7 +301,7 @@ def _agreed_name(store: Any, rank: int, count: int) -> str:
     Each writes a number that is drawn now. The first one writes the list of all, again until every
     process has found its own in it: then no number of an earlier process is left.
     """
-    own, agreed = uuid.uuid4().hex, set[str]()
+    own, agreed = f"{_place()} {uuid.uuid4().hex}", set[str]()
     store.set(f"process {rank}", own)
     while True:
         if rank == 0:
@@ -289,9 +315,73 @@ def _agreed_name(store: Any, rank: int, count: int) -> str:
         time.sleep(0.01)
 
 
+def by_torchrun() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def restarted() -> bool:
+    """Whether torchrun started this process again, after one that failed."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
 def processes_here() -> int:
-    """How many of the processes are on this machine."""
+    """The number of processes on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+@contextmanager
+def leaving_the_silent(processes: Processes) -> Iterator[None]:
+    """End this process if one of the others does not come to a sum of the body, and report which:
+    it is stopped, or its machine is gone.
+
+    Nothing is closed: threads may wait for the silent process too.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if processes.count == 1 or not LATE.search(str(error)):
+            raise
+        if said := _silent(processes):
+            begin = "\n" if sys.stderr.isatty() else ""  # after the line of progress
+            sys.stderr.write(f"{begin}glassformer: {said}\n")
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(TrainingError.exit_code)
+
+
+def _silent(processes: Processes) -> str:
+    """A sentence about the processes that do not say within GRACE that they wait too; "": another
+    process reports it.
+
+    One of the same agent of torchrun is killed: a stopped process does not end by SIGTERM.
+    """
+    store, rank = processes.store, processes.rank
+    keys = [f"waits {other}" for other in range(processes.count)]
+    places = ["process 0, which keeps the store"]
+    store.set_timeout(GRACE)
+    with suppress(RuntimeError):  # of a store that is gone
+        store.set(keys[rank], "")
+        if store.compare_set("reports", "", str(rank)).decode() != str(rank):
+            store.wait(["reported"], 2 * GRACE)
+            return ""
+        with suppress(RuntimeError):
+            store.wait(keys, GRACE)
+        silent = [other for other, key in enumerate(keys) if not store.check([key])]
+        places = []
+        for other in silent:
+            host, pid, agent = store.get(f"place {other}").decode().split(" ")
+            places.append(f"process {other} (pid {pid} on {host})")
+            if agent and agent == os.environ.get("GROUP_RANK"):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), KILLED)
+        store.set("reported", "")
+    return (
+        f"A step of this run waited {STEP.seconds} seconds for {', '.join(places) or 'a process'}: "
+        "it is stopped, or its machine is gone; all processes end, and --max-restarts or --resume "
+        "continues from the last checkpoint."
+    )
 
 
 @contextmanager

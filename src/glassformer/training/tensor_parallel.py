@@ -8,7 +8,7 @@ gradients of its inputs twice on the way back. Embedding, norms, score bias and 
 by every process: each has a copy of their parameters, which `keep_equal` keeps equal.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,7 @@ from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
-from glassformer.shards import cut_names
-from glassformer.training.gradient_messages import GradientMessages
+from glassformer.shards import cut_names, local
 
 
 def stacks(model: Transformer) -> list[Stack]:
@@ -167,10 +166,10 @@ def keep_equal(parameters: Iterable[Tensor], mesh: DeviceMesh) -> None:
     beside the activations of every block.
     """
     own = copies(parameters)
-    if mesh.size() > 1 and own:
-        GradientMessages(own, partial(_start_copy, mesh.get_group())).finish()
-
-
-def _start_copy(group: Any, numbers: Tensor) -> Callable[[], object]:
-    sent: Any = broadcast(numbers, group=group, group_src=0, async_op=True)
-    return sent.wait
+    gradients = [local(one.grad) for one in own if one.grad is not None]
+    if mesh.size() > 1 and gradients:
+        message = torch.cat([one.flatten() for one in gradients])
+        broadcast(message, group=mesh.get_group(), group_src=0)
+        sizes = [one.numel() for one in gradients]
+        for gradient, numbers in zip(gradients, message.split(sizes), strict=True):
+            gradient.copy_(numbers.view_as(gradient))
