@@ -28,7 +28,7 @@ from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
-from glassformer.shards import local, put, whole
+from glassformer.shards import local, own, put, whole
 from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
@@ -132,6 +132,12 @@ def model_of(case: str, device: str = "cpu") -> Transformer:
 def loss_of(model: Transformer, batch: Batch) -> torch.Tensor:
     assert batch.targets is not None
     return cross_entropy(model(batch).logits, batch.targets).total
+
+
+def like(full: torch.Tensor, target: Any) -> Any:
+    """A copy of `full`, divided as `target` is."""
+    part, where = own(full, target).contiguous(), (target.device_mesh, target.placements)
+    return DTensor.from_local(part, *where, shape=target.shape, stride=target.stride())
 
 
 class Parts:

@@ -5,8 +5,8 @@ started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 
 Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
 
-sums of a step         each process waits a minute for the others: `leaving_the_silent`
-values and meetings    for hours, because the first process may encode a text or write files
+sums of a step    each process waits at most a minute for the others: `leaving_the_silent`
+other values      hours before training, when the first one may encode a text; then ten minutes
 """
 
 import base64
@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import distributed
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.axes import Float, Tensor
@@ -52,9 +52,9 @@ KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 ROUND, ROUND_END = 16, object()
 """Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
-"""Longest wait for a process that encodes a large text, or writes files."""
-STEP = timedelta(minutes=1)
-"""Longest wait for a process within a step."""
+"""Longest wait for the first process before training."""
+STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
+"""Longest wait for a process within a step, and for one that evaluates, writes text, or saves."""
 GRACE = timedelta(seconds=10)
 """Longest wait for a process to say that it is not the silent one."""
 
@@ -140,7 +140,12 @@ class Processes:
         it."""
         if self.count == 1:
             return self
-        return Processes(self.rank, self.count, patient=_patient_group())
+        return Processes(self.rank, self.count, patient=_patient_group(WORK))
+
+    def hurry(self) -> None:
+        """Wait for other processes as during training."""
+        if self.count > 1:
+            _set_pg_timeout(WORK, self.patient)
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON or arrays), in order; each process computes
@@ -277,7 +282,7 @@ def joined() -> Iterator[Processes]:
         own.set(f"place {rank}", _place())
         distributed.init_process_group(kind, store=own, rank=rank, world_size=count, timeout=STEP)
         try:
-            together = Processes(rank, count, patient=_patient_group(), store=own)
+            together = Processes(rank, count, patient=_patient_group(PATIENCE), store=own)
             with leaving_the_silent(together):
                 yield together
                 distributed.barrier(together.patient)
@@ -285,8 +290,8 @@ def joined() -> Iterator[Processes]:
             distributed.destroy_process_group()
 
 
-def _patient_group() -> Any:
-    return distributed.new_group(backend="gloo", timeout=PATIENCE)
+def _patient_group(limit: timedelta) -> Any:
+    return distributed.new_group(backend="gloo", timeout=limit)
 
 
 def _place() -> str:
@@ -332,8 +337,8 @@ def processes_here() -> int:
 
 @contextmanager
 def leaving_the_silent(processes: Processes) -> Iterator[None]:
-    """End this process if one of the others does not come to a sum of the body, and report which:
-    it is stopped, or its machine is gone.
+    """End this process if one of the others keeps it waiting for too long in the body, and report
+    which: it is stopped, or its machine is gone.
 
     Nothing is closed: threads may wait for the silent process too.
     """
@@ -378,9 +383,9 @@ def _silent(processes: Processes) -> str:
                     os.kill(int(pid), KILLED)
         store.set("reported", "")
     return (
-        f"A step of this run waited {STEP.seconds} seconds for {', '.join(places) or 'a process'}: "
-        "it is stopped, or its machine is gone; all processes end, and --max-restarts or --resume "
-        "continues from the last checkpoint."
+        f"This run waited for too long for {', '.join(places) or 'a process'}: it is stopped, or "
+        "its machine is gone; all processes end, and --max-restarts or --resume continues from the "
+        "last checkpoint."
     )
 
 

@@ -16,13 +16,13 @@ from divided_checks import CASES, LENGTH, ROWS
 from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
-from glassformer.training.cluster import Hardware, one_of, optimizer_bytes, plan_cluster
-from glassformer.training.collectives import (
+from glassformer.training.cluster.collectives import (
     Part,
     collectives,
     orthogonalizing_flops,
     ring_seconds,
 )
+from glassformer.training.cluster.plan import Hardware, one_of, optimizer_bytes, plan_cluster
 from glassformer.training.optimizer import orthogonalize
 from glassformer.training.sharding import build_mesh, bytes_here, divide
 from small_runs import recipe

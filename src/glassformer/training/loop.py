@@ -131,6 +131,7 @@ class _Training:
         baselines = self.processes.from_first(
             lambda: recorded(self.task, self.history, self.state.step)
         )
+        self.processes.hurry()
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))

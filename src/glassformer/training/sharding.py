@@ -40,16 +40,15 @@ def build_mesh(device: str, processes: int, shard: int = 1, tensor: int = 1) -> 
             f"{processes} processes; choose numbers whose product divides them."
         )
     sizes = (processes // (shard * tensor), shard, tensor)
-    mesh = init_device_mesh(device, sizes, mesh_dim_names=AXES)
-    for axis in AXES:
-        _set_pg_timeout(STEP, mesh.get_group(axis))
-    return mesh
+    return init_device_mesh(device, sizes, mesh_dim_names=AXES)
 
 
 def group_of_readers(mesh: DeviceMesh) -> Any:
-    """The group of the processes that read different rows, and differ in nothing else."""
+    """The group of the processes that read different rows; in all groups of a mesh, each waits for
+    the others as within a step."""
     group = mesh["replicate", "shard"]._flatten("readers").get_group()
-    _set_pg_timeout(STEP, group)
+    for one in (group, *map(mesh.get_group, AXES)):
+        _set_pg_timeout(STEP, one)
     return group
 
 

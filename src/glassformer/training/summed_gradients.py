@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed import GradBucket, all_reduce
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed import all_reduce
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
