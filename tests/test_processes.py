@@ -23,7 +23,7 @@ from glassformer.processes import (
     _agreed_name,
     _array_of_json,
     _array_to_json,
-    _silent,
+    _report_silence,
 )
 from glassformer.training.beginning import shared
 from small_runs import go, hashes, losses, recipe
@@ -170,7 +170,7 @@ def test_a_silent_process_is_reported_by_one_of_the_others_and_killed(monkeypatc
         store.set(f"place {rank}", f"host{agent} 12345{rank} {agent}")
     waiting = [Processes(rank, 3, store=store) for rank in range(3) if rank != silent]
     with ThreadPoolExecutor(2) as threads:
-        (said,) = filter(None, threads.map(_silent, waiting))
+        (said,) = filter(None, threads.map(_report_silence, waiting))
     agent = "001"[silent]
     assert f"too long for process {silent} (pid 12345{silent} on host{agent}): it is st" in said
     assert killed == ([(123450 + silent, signal.SIGKILL)] if agent == "0" else [])

@@ -295,7 +295,7 @@ def _patient_group(limit: timedelta) -> Any:
 
 
 def _place() -> str:
-    """Where this process is: its machine, number, and agent of torchrun."""
+    """Machine, number and torchrun agent of this process."""
     return f"{socket.gethostname()} {os.getpid()} {os.environ.get('GROUP_RANK', '')}"
 
 
@@ -325,7 +325,7 @@ def by_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def restarted() -> bool:
+def is_repeated_start() -> bool:
     """Whether torchrun started this process again, after one that failed."""
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
@@ -347,7 +347,7 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
     except RuntimeError as error:
         if processes.count == 1 or not LATE.search(str(error)):
             raise
-        if said := _silent(processes):
+        if said := _report_silence(processes):
             begin = "\n" if sys.stderr.isatty() else ""  # after the line of progress
             sys.stderr.write(f"{begin}glassformer: {said}\n")
         with suppress(OSError):
@@ -356,7 +356,7 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
         os._exit(TrainingError.exit_code)
 
 
-def _silent(processes: Processes) -> str:
+def _report_silence(processes: Processes) -> str:
     """A sentence about the processes that do not say within GRACE that they wait too; "": another
     process reports it.
 

@@ -146,7 +146,7 @@ def write(writer: Writer, job: Job, tokenizer: Encoder, alone: bool = False) -> 
     eos, dtype = tokenizer.specials.get("eos"), dtype_of(tokenizer.vocab_size)
     counts, goes_on = dict[str, dict[str, Any]](), dict[str, bool]()
     found = _parts(job)
-    for part, ids in _encoded(found if tokenizer.in_pieces else whole(found), tokenizer):
+    for part, ids in _encode_ahead(found if tokenizer.in_pieces else whole(found), tokenizer):
         column = writer.column(part.split, KIND, dtype)
         own = counts.setdefault(part.split, zeros())
         if goes_on.get(part.split):
@@ -279,7 +279,7 @@ def _parts(job: Job) -> Iterator[Part]:
     return divided(found, job.borders, job.start)
 
 
-def _encoded(parts: Iterable[Part], tokenizer: Encoder) -> Iterator[tuple[Part, np.ndarray]]:
+def _encode_ahead(parts: Iterable[Part], tokenizer: Encoder) -> Iterator[tuple[Part, np.ndarray]]:
     """Each part with its ids, encoded a portion ahead in a thread; ConfigError: an id beyond the
     vocabulary."""
     size = tokenizer.vocab_size
@@ -287,7 +287,7 @@ def _encoded(parts: Iterable[Part], tokenizer: Encoder) -> Iterator[tuple[Part, 
     def encode(portion: list[Part]) -> list[np.ndarray]:
         return tokenizer.encode_all([part.text for part in portion])
 
-    def checked(portion: list[Part], found: Future[list[np.ndarray]]) -> Iterator[Any]:
+    def check(portion: list[Part], found: Future[list[np.ndarray]]) -> Iterator[Any]:
         for part, ids in zip(portion, found.result(), strict=True):
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
                 raise ConfigError(
@@ -301,7 +301,7 @@ def _encoded(parts: Iterable[Part], tokenizer: Encoder) -> Iterator[tuple[Part, 
         for portion in portions(parts, lambda part: len(part.text), PORTION):
             ahead = portion, thread.submit(encode, portion)
             if before is not None:
-                yield from checked(*before)
+                yield from check(*before)
             before = ahead
         if before is not None:
-            yield from checked(*before)
+            yield from check(*before)

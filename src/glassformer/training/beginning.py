@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, counted
-from glassformer.processes import Processes, restarted
+from glassformer.processes import Processes, is_repeated_start
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
@@ -55,7 +55,7 @@ def begin(
 
     def first() -> dict[str, Any]:
         own = shared(recipe, processes.count)
-        named = None if restarted() else checkpoint
+        named = None if is_repeated_start() else checkpoint
         if named is not None:
             check_named(named, resume, own.train.steps)
         training.enter_context(held(run, resume))

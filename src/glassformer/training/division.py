@@ -20,8 +20,13 @@ from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
+from glassformer.training.gradient_sums import (
+    forget_unread,
+    read_every_part,
+    replicate,
+    sum_gradients,
+)
 from glassformer.training.part_files import Part, part_of
-from glassformer.training.summed_gradients import forget_unread, read_every_part, replicate, summed
 
 
 class Division:
@@ -60,8 +65,8 @@ class Division:
         return self._replica or model
 
     def share(self, task: Task, step: int) -> Share:
-        """Return the micro-batches of a step that this process computes; as many in every process
-        where backward passes add gradients up."""
+        """Return the micro-batches of a step that this process computes: the same number in every
+        process where backward passes add gradients up."""
         own = task.share(step, self.readers.rank, self.readers.count)
         if self.apart or self.readers.count == 1:
             return own
@@ -78,7 +83,9 @@ class Division:
         """Replace every gradient by its sum over the processes, if the backward passes have not;
         None if no process has one."""
         if self.apart and self.readers.count > 1:
-            summed(parameters, self.readers.add_in_order if self.in_order else self.readers.add)
+            sum_gradients(
+                parameters, self.readers.add_in_order if self.in_order else self.readers.add
+            )
         elif self._replica is not None:
             forget_unread(self._replica.module, [self.readers.group])
 

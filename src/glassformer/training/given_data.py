@@ -25,7 +25,7 @@ from glassformer.files import LOCK, locked, patiently, writing
 from glassformer.manifest import digest
 from glassformer.media.wav import write_wav
 from glassformer.processes import Processes, joined
-from glassformer.training.run_folder import check_folder, is_restarted
+from glassformer.training.run_folder import check_folder, is_continued
 
 DATA, FILES = "data", "files"
 """Folders: of a run, for its data; of these, for images and audio."""
@@ -91,7 +91,7 @@ def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
 
 def _keep_rows(rows: Mapping[str, Any], run: Path, resume: bool) -> bool:
     """Write the rows (True), or compare them with those of the run that goes on (False)."""
-    resume = resume or is_restarted(run)
+    resume = resume or is_continued(run)
     home = run.absolute() / DATA
     check_folder(run, resume)
     if resume and home.is_dir():

@@ -44,7 +44,7 @@ from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.result import Result
-from glassformer.training.run_folder import is_restarted
+from glassformer.training.run_folder import is_continued
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
 from glassformer.training.start import Start, model_to_fill
@@ -78,7 +78,7 @@ def train(
         if not processes.first:
             progress, listeners = Progress(quiet=True), ()
         progress = progress or Progress()
-        resume = resume or is_restarted(run)
+        resume = resume or is_continued(run)
         with ExitStack() as beginning, following(progress.before):
             say = progress.message
             begun = begin(recipe, run, resume, processes, say, training, beginning, checkpoint)

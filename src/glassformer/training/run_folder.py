@@ -26,7 +26,7 @@ from glassformer.files import (
     sweep,
     unchanged_if_refused,
 )
-from glassformer.processes import by_torchrun, processes_here, restarted
+from glassformer.processes import by_torchrun, is_repeated_start, processes_here
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
@@ -187,9 +187,9 @@ def unchanged(run: Path) -> AbstractContextManager[None]:
     return unchanged_if_refused(run, OWN - GROWING)
 
 
-def is_restarted(run: Path) -> bool:
+def is_continued(run: Path) -> bool:
     """Whether torchrun started this process again, after it had begun a run in this folder."""
-    return restarted() and (run / "recipe.yaml").is_file()
+    return is_repeated_start() and (run / "recipe.yaml").is_file()
 
 
 def check_folder(run: Path, resume: bool) -> None:

@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processes import STEP
 from glassformer.shards import local
-from glassformer.training.summed_gradients import forget_unread, read_every_part
+from glassformer.training.gradient_sums import forget_unread, read_every_part
 from glassformer.training.tensor_parallel import divide_blocks, keep_equal, stacks
 
 AXES = ("replicate", "shard", "tensor")

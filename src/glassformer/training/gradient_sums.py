@@ -1,7 +1,7 @@
 """Gradients of whole models, added up over processes.
 
-replicate     in the backward pass, by DistributedDataParallel
-summed        after it, by one message: in the order of a tree, or of micro-batches by threads
+replicate        in the backward pass, by DistributedDataParallel
+sum_gradients    after it, by one message: in the order of a tree, or of micro-batches by threads
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ def _sum(group: Any, bucket: GradBucket) -> Future[Tensor]:
     return sent.get_future().then(lambda future: future.value()[0])
 
 
-def summed(parameters: Sequence[Tensor], add: Callable[[Tensor], None]) -> None:
+def sum_gradients(parameters: Sequence[Tensor], add: Callable[[Tensor], None]) -> None:
     """Replace gradients by their sum over the processes, which `add` gives for numbers; None if no
     process has one."""
     learned = [parameter for parameter in parameters if parameter.requires_grad]
@@ -49,7 +49,7 @@ def summed(parameters: Sequence[Tensor], add: Callable[[Tensor], None]) -> None:
 
 def read_every_part(model: Transformer) -> None:
     """Let every output depend on the embeddings of all types of parts: a batch may have none of a
-    type, and all processes send as many gradients."""
+    type, and all processes send the same number of gradients."""
 
     def touch(module: nn.Module, inputs: Any, output: Output) -> Output | None:
         own = [one for one in model.embed.parts.parameters() if one.requires_grad]
