@@ -45,7 +45,6 @@ class Division:
     def __init__(self, readers: Processes, in_order: bool = False, threads: bool = False):
         self.readers, self.in_order, self.apart = readers, in_order, in_order or threads
         self.copies = ALONE if in_order else readers
-        self._model: Transformer | None = None
         self._replica: nn.parallel.DistributedDataParallel | None = None
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
@@ -55,7 +54,6 @@ class Division:
     def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
         """Give this process its part of a model; of one on "meta", with the initial weights of a
         seed."""
-        self._model = model
         if self.readers.count > 1 and not self.apart:
             read_every_part(model)
             self._replica = replicate(model, self.readers)
@@ -83,9 +81,8 @@ class Division:
         """Replace every gradient by its sum over the processes, if the backward passes have not;
         None if no process has one."""
         if self.apart and self.readers.count > 1:
-            sum_gradients(
-                parameters, self.readers.add_in_order if self.in_order else self.readers.add
-            )
+            add = self.readers.add_in_order if self.in_order else self.readers.add
+            sum_gradients(parameters, add)
         elif self._replica is not None:
             forget_unread(self._replica.module, [self.readers.group])
 
@@ -108,6 +105,7 @@ class Divided(Division):
 
         self._mesh, self._sharding = mesh, sharding
         super().__init__(Processes(*sharding.readers(mesh), sharding.group_of_readers(mesh)))
+        self._model: Transformer | None = None
         self.copies = ALONE  # the optimizer sees how its matrices are divided
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
