@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-from glassformer import processes
+from glassformer import torchrun as launched
 from glassformer.data.collate import micro_batches
 from glassformer.errors import ConfigError, ElsewhereError
 from glassformer.processes import (
@@ -20,11 +20,10 @@ from glassformer.processes import (
     ROUND,
     Processes,
     Tree,
-    _agreed_name,
     _array_of_json,
     _array_to_json,
-    _report_silence,
 )
+from glassformer.torchrun import _agreed_name, _report_silence
 from glassformer.training.beginning import shared
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
@@ -163,8 +162,8 @@ def test_processes_agree_on_a_name_that_earlier_ones_did_not_have():
 def test_a_silent_process_is_reported_by_one_of_the_others_and_killed(monkeypatch, silent):
     """By a store that these processes share, one of them on another machine."""
     store, killed = HashStore(), []
-    monkeypatch.setattr(processes, "GRACE", timedelta(seconds=0.5))
-    monkeypatch.setattr(processes.os, "kill", lambda pid, number: killed.append((pid, number)))
+    monkeypatch.setattr(launched, "GRACE", timedelta(seconds=0.5))
+    monkeypatch.setattr(launched.os, "kill", lambda pid, number: killed.append((pid, number)))
     monkeypatch.setenv("GROUP_RANK", "0")
     for rank, agent in enumerate("001"):
         store.set(f"place {rank}", f"host{agent} 12345{rank} {agent}")

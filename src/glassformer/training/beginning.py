@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 from glassformer.errors import ConfigError, counted
-from glassformer.processes import Processes, is_repeated_start
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
+from glassformer.torchrun import is_repeated_start
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory

@@ -24,7 +24,8 @@ from glassformer.errors import ConfigError
 from glassformer.files import LOCK, locked, patiently, writing
 from glassformer.manifest import digest
 from glassformer.media.wav import write_wav
-from glassformer.processes import Processes, joined
+from glassformer.processes import Processes
+from glassformer.torchrun import joined
 from glassformer.training.run_folder import check_folder, is_continued
 
 DATA, FILES = "data", "files"

@@ -27,10 +27,11 @@ from glassformer.errors import (
 from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.processes import Processes, joined, leaving_the_silent
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
+from glassformer.torchrun import joined, leaving_the_silent
 from glassformer.training.baselines import recorded, told
 from glassformer.training.beginning import Begun, begin
 from glassformer.training.checkpoint import Checkpoints, State, trained

@@ -26,11 +26,11 @@ from glassformer.files import (
     sweep,
     unchanged_if_refused,
 )
-from glassformer.processes import by_torchrun, is_repeated_start, processes_here
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
+from glassformer.torchrun import by_torchrun, is_repeated_start, processes_here
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.init_from import with_init_from
 from glassformer.training.machine import find_device
