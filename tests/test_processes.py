@@ -23,7 +23,7 @@ from glassformer.processes import (
     _array_of_json,
     _array_to_json,
 )
-from glassformer.torchrun import _agreed_name, _report_silence
+from glassformer.torchrun import _agreed_name, _is_silence, _report_silence
 from glassformer.training.beginning import shared
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
@@ -169,6 +169,7 @@ def test_a_silent_process_is_reported_by_one_of_the_others_and_killed(monkeypatc
         store.set(f"place {rank}", f"host{agent} 12345{rank} {agent}")
     waiting = [Processes(rank, 3, store=store) for rank in range(3) if rank != silent]
     with ThreadPoolExecutor(2) as threads:
+        assert all(_is_silence(one, RuntimeError("Timed out")) for one in waiting)
         (said,) = filter(None, threads.map(_report_silence, waiting))
     agent = "001"[silent]
     assert f"too long for process {silent} (pid 12345{silent} on host{agent}): it is st" in said

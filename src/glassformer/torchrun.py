@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -111,7 +111,7 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if processes.count == 1 or not LATE.search(str(error)):
+        if processes.count == 1 or not _is_lost(error) or not _is_silence(processes, error):
             raise
         if said := _report_silence(processes):
             begin = "\n" if sys.stderr.isatty() else ""  # after the line of progress
@@ -120,6 +120,31 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(TrainingError.exit_code)
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    """Whether an error is about another process."""
+    return isinstance(error, distributed.DistError) or bool(LOST.search(str(error)))
+
+
+def _is_silence(processes: Processes, error: RuntimeError) -> bool:
+    """Whether an error comes from a silent process: it is late, or a process that waited for it has
+    closed its connections. The others learn that this one is not it."""
+    processes.store.set_timeout(GRACE)
+    with suppress(RuntimeError):  # of a store that is gone
+        processes.store.set(f"waits {processes.rank}", "")
+        return bool(LATE.search(str(error))) or _is_soon(
+            timedelta(seconds=1), lambda: processes.store.check(["reports"])
+        )
+    return bool(LATE.search(str(error)))
+
+
+def _is_soon(limit: timedelta, condition: Callable[[], bool]) -> bool:
+    """Whether a condition holds within a time."""
+    end = time.monotonic() + limit.total_seconds()
+    while not (found := condition()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
 
 
 def _report_silence(processes: Processes) -> str:
@@ -131,17 +156,13 @@ def _report_silence(processes: Processes) -> str:
     store, rank = processes.store, processes.rank
     keys = [f"waits {other}" for other in range(processes.count)]
     places = ["process 0, which keeps the store"]
-    store.set_timeout(GRACE)
     with suppress(RuntimeError):  # of a store that is gone
-        store.set(keys[rank], "")
         if store.compare_set("reports", "", str(rank)).decode() != str(rank):
             store.wait(["reported"], 2 * GRACE)
             return ""
-        with suppress(RuntimeError):
-            store.wait(keys, GRACE)
-        silent = [other for other, key in enumerate(keys) if not store.check([key])]
+        _is_soon(GRACE, lambda: store.check(keys))
         places = []
-        for other in silent:
+        for other in (other for other, key in enumerate(keys) if not store.check([key])):
             host, pid, agent = store.get(f"place {other}").decode().split(" ")
             places.append(f"process {other} (pid {pid} on {host})")
             if agent and agent == os.environ.get("GROUP_RANK"):
@@ -161,9 +182,9 @@ def _reaching() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).strip().partition("\n")[0].partition(". ")[0]
-        if not isinstance(error, distributed.DistError) and not LOST.search(reason):
+        if not _is_lost(error):
             raise
+        reason = str(error).strip().partition("\n")[0].partition(". ")[0]
         raise TrainingError(
             f"Another process of this run cannot be reached ({reason}); its own message says why, "
             "and `--resume` goes on from the last checkpoint."

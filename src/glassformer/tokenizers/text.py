@@ -162,8 +162,7 @@ class Tokenizer:
 
     @property
     def in_pieces(self) -> bool:
-        """Whether a text may be encoded in the pieces of `cuts`; not by a tokenizer.json of another
-        kind, whose cutting points are unknown."""
+        """Whether texts may be encoded in the pieces of `cuts`: not by kind `library`."""
         return self.kind != "library"
 
     def at_least(self, text: str) -> int:
@@ -183,19 +182,15 @@ class Tokenizer:
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode each text as `encode`, at the same time."""
-        match self.kind:
-            case "byte":
-                return [*map(lookup.byte_ids, texts)]
-            case "character":
-                return [lookup.character_ids(text, self._table) for text in texts]
-            case "bpe" | "word" | "library":
-                for text in texts:
-                    lookup.utf8(text)
+        if self.kind == "byte":
+            return [*map(lookup.byte_ids, texts)]
+        if self.kind == "character":
+            return [lookup.character_ids(text, self._table) for text in texts]
+        for text in texts:
+            lookup.utf8(text)
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        return [
-            self.encode_spans(text)[0] if self._has_symbols(ids) else ids
-            for text, ids in zip(texts, found, strict=True)
-        ]
+        exact = lambda text, ids: self.encode_spans(text)[0] if self._has_symbols(ids) else ids
+        return [*map(exact, texts, found)]
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin

@@ -198,9 +198,9 @@ def test_killed_processes_are_started_again_and_end_in_the_same_bits(tmp_path, t
 @pytest.mark.parametrize("shard", [1, 2])
 def test_a_stopped_process_is_named_and_all_are_started_again(tmp_path, table, shard):
     """F4: SIGSTOP, twice to each of two."""
-    recipe, draw, pids = recipe_file(tmp_path, 200, shard), random.Random(0), dict[int, int]()
+    recipe, draw, pids = recipe_file(tmp_path, 500, shard), random.Random(0), dict[int, int]()
     with training(recipe, tmp_path / "whole") as (process, lines):
-        assert [line for line in lines if line == ["step", "200"]]
+        assert [line for line in lines if line == ["step", "500"]]
         assert process.wait() == 0
     seconds = []
     with training(recipe, tmp_path / "run", "--max-restarts", "4") as (process, lines):
