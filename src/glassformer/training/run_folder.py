@@ -177,7 +177,8 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 def held(run: Path, resume: bool) -> Iterator[None]:
     """Hold a folder for one trainer: checked, locked, without what a killed one left unfinished."""
     check_folder(run, resume)  # before the lock leaves its file there; `prepare` checks once more
-    with locked(run):
+    # the loading processes of one that was killed hold it for some seconds
+    with locked(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)
         yield
 
