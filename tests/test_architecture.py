@@ -177,7 +177,7 @@ PLATFORM = {
     "signal": {"signals", "processors.template_worker"},
     "ctypes": {"training.memory", "native.library", "native.program"},
     "resource": {"processors.template_worker"},
-    "subprocess": {"processors.template_sandbox", "processors.shard_processes", "native.library"},
+    "subprocess": {"processors.template_sandbox", "native.library"},
     **{name: set() for name in ("multiprocessing", "pwd", "termios")},
 }
 """Modules that not every system has, or that differ, and the only files that may import them."""

@@ -80,9 +80,6 @@ class DataConfig(Record):
     """Folder that relative paths start from; null: the current one."""
     store: str | None = Field(default=None, json_schema_extra={"inputs": ["documents", "pairs"]})
     """Folder of the encoded data; null: inside the run folder."""
-    workers: int | None = Field(default=None, ge=1, json_schema_extra={"inputs": ["documents"]})
-    """Processes that encode text of over 32 MB; null: one for each core. The encoded data are the
-    same."""
     documents: Literal["mixed", "separate"] = Field(
         default="mixed", json_schema_extra={"inputs": ["documents"]}
     )

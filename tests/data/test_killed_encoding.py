@@ -1,5 +1,4 @@
-"""Shards made by several processes: the bytes of one, also when processes are lost or all of them
-are killed."""
+"""A text whose encoding is killed or refused by the system: the bytes of one start."""
 
 import hashlib
 import json
@@ -13,27 +12,23 @@ import pytest
 
 from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, store_tokens
-from glassformer.errors import DataError
-from glassformer.processors import shard_processes
-from glassformer.processors.shard_processes import by_processes
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 from small_runs import WORDS, data_config
 
-# Encodes a text by two processes, and tells after each shard how far it is.
+# Encodes a text, and reports after each shard how far it is.
 ENCODE = """
 import json, sys
 from glassformer import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.tokens import store_tokens
-from glassformer.processors.shard_processes import by_processes
 from glassformer.tokenizers.text import Tokenizer
 folder, data, size = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
 tokenizer = Tokenizer.load(folder)
 print("begun", flush=True)
 with headway.following(lambda what: print(what, flush=True)):
-    store_tokens(f"{folder}/store", tokenizer, DataConfig.parse(data), by_processes(tokenizer, 2), size)
+    store_tokens(f"{folder}/store", tokenizer, DataConfig.parse(data), size=size)
 """
 
 
@@ -54,51 +49,10 @@ def text_and_tokenizer(folder: Path, words: int) -> tuple[dict[str, object], Tok
     return {"train": {"path": names}, "validation": {"fraction": 0.0}}, tokenizer
 
 
-def test_a_lost_process_changes_nothing(tmp_path, monkeypatch):
-    data, tokenizer = text_and_tokenizer(tmp_path, 2000)
-    config = data_config(
-        {"train.path": data["train"]["path"], "validation.fraction": 0.0}  # pyright: ignore
-    )
-    whole = store_tokens(tmp_path / "whole", tokenizer, config, size=6000)
-    real, started = shard_processes._Pool._process, []
-
-    def first_is_lost(self):
-        process = real(self)
-        if not started:
-            process.kill()
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(shard_processes._Pool, "_process", first_is_lost)
-    store = store_tokens(tmp_path / "store", tokenizer, config, by_processes(tokenizer, 2), 6000)
-    assert content(store.folder) == content(whole.folder)
-    assert len(started) == 3
-    assert all(process.poll() is not None for process in started)
-
-
-def test_processes_that_are_always_lost_are_one_sentence(tmp_path, monkeypatch):
-    data, tokenizer = text_and_tokenizer(tmp_path, 2000)
-    monkeypatch.setattr(shard_processes.sys, "executable", "false")
-    config = data_config({"train.path": data["train"]["path"]})  # pyright: ignore
-    with pytest.raises(DataError, match=r"3 processes ended without a word while they read .*a\.tx"
-                       r"t; free memory, or set data\.workers to less than \d"):  # fmt: skip
-        store_tokens(tmp_path / "store", tokenizer, config, by_processes(tokenizer, 2), 6000)
-
-
-def test_an_error_in_a_process_is_raised_here(tmp_path):
-    data, tokenizer = text_and_tokenizer(tmp_path, 2000)
-    with (tmp_path / "a.txt").open("ab") as file:
-        file.write(b"\xff")
-    config = data_config({"train.path": data["train"]["path"]})  # pyright: ignore
-    with pytest.raises(DataError, match=r"a\.txt is not utf-8: byte 0xff at offset \d+ does not"):
-        store_tokens(tmp_path / "store", tokenizer, config, by_processes(tokenizer, 2), 6000)
-
-
 @pytest.mark.slow
 @pytest.mark.reliability
 def test_kills_while_a_text_is_encoded(tmp_path, table):
-    """All processes are killed by SIGKILL of the one that asks, after one or a few shards; the next
-    start keeps what was finished."""
+    """Killed by SIGKILL after one or a few shards; the next start keeps what was finished."""
     data, tokenizer = text_and_tokenizer(tmp_path, 600_000)
     command = [sys.executable, "-c", ENCODE, str(tmp_path), json.dumps(data), f"{60_000}"]
     config = data_config({"train.path": data["train"]["path"], "validation.fraction": 0.0})  # pyright: ignore
@@ -114,7 +68,7 @@ def test_kills_while_a_text_is_encoded(tmp_path, table):
                 if not left:
                     break
             process.kill()
-            rest = process.stdout.read()  # ends when the last of its processes is gone
+            rest = process.stdout.read()
         assert process.returncode == -signal.SIGKILL, rest
         kills += 1
         for manifest, written in finished.items():

@@ -20,7 +20,7 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.record import Record
-from glassformer.training.collectives import (
+from glassformer.training.cluster.collectives import (
     Collective,
     Part,
     collectives,
@@ -28,7 +28,7 @@ from glassformer.training.collectives import (
     orthogonalizing_flops,
     ring_seconds,
 )
-from glassformer.training.failures import (
+from glassformer.training.cluster.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
     Saving,

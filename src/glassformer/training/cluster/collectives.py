@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
+from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
@@ -22,7 +23,6 @@ from glassformer.layers.sliced import is_long, runs_of
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
 from glassformer.shards import cuts
-from glassformer.training.gradient_messages import is_large
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import bytes_here
 from glassformer.training.tensor_parallel import copies, stacks
@@ -64,12 +64,14 @@ def collectives(
     found: list[Collective] = []
     trained = [one for one in model.parameters() if one.requires_grad]
     if shard * tensor == 1:
-        found += _of_messages("gradients", "all-reduce", "replicate", trained)
+        buckets, size = _buckets(trained), bytes_here(trained)
+        found.append(Collective("gradients", "all-reduce", "replicate", buckets, size))
     elif isinstance(model, FSDPModule):
         found += _of_shards(model, parts, replicate, shard)
     if tensor > 1:
         found += _of_tensors(model, part, parts)
-        found += _of_messages("gradients of copies", "broadcast", "tensor", copies(trained))
+        size = bytes_here(copies(trained))
+        found.append(Collective("gradients of copies", "broadcast", "tensor", 1, size))
     if muon:
         found += _of_directions(model, mesh)
     totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
@@ -89,14 +91,9 @@ def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
     return [*blocks, [one for one in model.parameters() if id(one) not in inside]]
 
 
-def _of_messages(
-    purpose: str, operation: Operation, axis: str, trained: Sequence[Tensor]
-) -> Iterator[Collective]:
-    """See `GradientMessages`: one for each large gradient; one for the others, with a number for
-    every gradient."""
-    if trained:
-        size = bytes_here(trained) + len(trained) * trained[0].element_size()
-        yield Collective(purpose, operation, axis, sum(map(is_large, trained)) + 1, size)
+def _buckets(trained: Sequence[Tensor]) -> int:
+    """The number of messages in which DistributedDataParallel sends gradients."""
+    return len(_compute_bucket_assignment_by_size([*reversed(trained)], [1 << 20, 25 << 20])[0])
 
 
 def _of_shards(model: Transformer, parts: int, replicate: int, shard: int) -> Iterator[Collective]:
