@@ -119,7 +119,7 @@ def test_other_statuses(api, api_of):
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"model": NaN}',
+        b'{"model": NaN, "prompt": "a"}',
         b'{"model": "lm", "prompt": "a", "temperature": Infinity}',
         b'{"model": "lm", "prompt": "a", "temperature": 1e999}',
         b"[" * 100_000,
@@ -131,13 +131,14 @@ def test_other_statuses(api, api_of):
     ],
 )
 def test_what_is_no_json_is_refused(api, body):
-    refused(api.ask("POST", COMPLETIONS, content=body, headers=JSON), 400)
+    error = refused(api.ask("POST", COMPLETIONS, content=body, headers=JSON), 400)
+    assert error.message.startswith(("The request is no JSON", "temperature: ", "model: "))
 
 
 def test_of_many_wrong_names_or_elements_one_is_told(api):
     many = {f"x{i}": 1 for i in range(5000)}
     error = refused(api.ask("POST", COMPLETIONS, json=many), 400)
-    assert error.message == "The request: it has 5000 names, more than 256."
+    assert error.message == "The request: an object has 5000 names, more than 4096."
     several = CHAT | {"messages": [{"role": "user", "content": [{}] * 9}] * 9}
     with pytest.raises(ValidationError) as told:
         ChatRequest.model_validate(several)

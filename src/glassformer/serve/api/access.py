@@ -1,4 +1,4 @@
-"""Access: who may use the server.
+"""Access to the server.
 
 Host      of a server without keys: only this machine's names (Starlette's TrustedHostMiddleware)
 Origin    pages of named sites (Starlette's CORSMiddleware)
@@ -31,7 +31,7 @@ HASHED = "sha256:"
 
 @dataclass(frozen=True)
 class Rules:
-    """Who may use the server. `keys`: SHA-256 of each; none: everyone who reaches it."""
+    """Rules of access. `keys`: SHA-256 of each; none: everybody who reaches the server."""
 
     host: str = LOCAL[0]
     keys: tuple[bytes, ...] = ()

@@ -25,7 +25,7 @@ from glassformer.serve.api.receiving import until_gone
 NOT_STORED = {"cache-control": "no-store"}
 
 
-async def plain(request: Request, call: Call, work: Coroutine[Any, Any, Any]) -> Response:
+async def json_reply(request: Request, call: Call, work: Coroutine[Any, Any, Any]) -> Response:
     """The JSON value that `work` gives."""
     with call:
         value = await until_gone(request.receive, call.limited(work))

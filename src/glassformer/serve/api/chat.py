@@ -57,7 +57,7 @@ class Chat(TextReply):
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
     ) -> Iterable[dict[str, Any]]:
-        """See `TextReply`; why a text ended is an event of its own."""
+        """See `TextReply`; the reason of the end is another event."""
         log_probs = self._log_probs(tokens)
         if text or log_probs is not None:
             yield _event({"content": text}, log_probs)

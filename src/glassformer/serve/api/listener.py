@@ -125,7 +125,7 @@ def listening(host: str, *ports: int) -> socket.socket:
         except OSError as error:
             said = (error.strerror or str(error)).partition(" (while")[0]  # the address again
         else:
-            # connections inherit them; asyncio sets the first only for sockets of its own
+            # connections inherit them; asyncio sets the first only for sockets that it made
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that reads nothing is cut
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * Limits.send)

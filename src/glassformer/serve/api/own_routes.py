@@ -36,7 +36,7 @@ async def model(id: str, service: Serving) -> Response:
 async def tokenize(asked: TokenizeRequest, request: Request, service: Serving) -> Response:
     """The tokens of a text."""
     service.check_characters([asked.text])
-    served = service.served(request, asked)
+    served = service.find_model(request, asked)
     return AsciiResponse(await service.prepare(_tokens, served, asked.text))
 
 
@@ -51,7 +51,7 @@ def _tokens(served: Served, text: str) -> dict[str, Any]:
 @router.post("/detokenize", response_model=replies.Text)
 async def detokenize(asked: DetokenizeRequest, request: Request, service: Serving) -> Response:
     """The text of tokens."""
-    served = service.served(request, asked)
+    served = service.find_model(request, asked)
     text = await service.prepare(served.run.tokenizer.decode, asked.tokens)
     return AsciiResponse({"text": text})
 

@@ -20,7 +20,7 @@ from glassformer.generate.tag import examples, tag_steps
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api import replies
-from glassformer.serve.api.answers import plain
+from glassformer.serve.api.answers import json_reply
 from glassformer.serve.api.engine_thread import Work
 from glassformer.serve.api.envelope import facts_of
 from glassformer.serve.api.inputs import inputs_of, texts_in
@@ -44,7 +44,7 @@ LIKELY = 0.5
 @router.post("/v1/embeddings", response_model=replies.Embeddings)
 async def embeddings(asked: EmbeddingRequest, request: Request, service: Serving) -> Response:
     """Vectors of texts."""
-    served = service.served(request, asked, EMBEDDINGS)
+    served = service.find_model(request, asked, EMBEDDINGS)
     width = served.run.model.config.d_model
     if asked.dimensions not in (None, width):
         raise ApiError(
@@ -75,7 +75,7 @@ async def embeddings(asked: EmbeddingRequest, request: Request, service: Serving
         used = {"prompt_tokens": n, "total_tokens": n}
         return {"object": "list", "data": data, "model": served.id, "usage": used}
 
-    return await plain(request, call, answered())
+    return await json_reply(request, call, answered())
 
 
 def _windows(served: Served, inputs: list[Any]) -> list[list[np.ndarray]]:
@@ -104,7 +104,7 @@ def _base64(row: np.ndarray) -> str:
 @router.post("/v1/translate", response_model=replies.Predictions)
 async def translate(asked: TranslateRequest, request: Request, service: Serving) -> Response:
     """Targets of texts."""
-    served = service.served(request, asked, "translate")
+    served = service.find_model(request, asked, "translate")
     changes = {
         "beams": asked.beams,
         "n_best": asked.n_best,
@@ -134,13 +134,13 @@ async def translate(asked: TranslateRequest, request: Request, service: Serving)
         return rows
 
     key = "translate", how.model_dump_json(), asked.alignments
-    return await _predicted(request, service, served, key, work, texts)
+    return await _reply(request, service, served, key, work, texts)
 
 
 @router.post("/v1/tag", response_model=replies.Predictions)
 async def tag(asked: TagRequest, request: Request, service: Serving) -> Response:
     """A tag for each word."""
-    served = service.served(request, asked, "tag")
+    served = service.find_model(request, asked, "tag")
     inputs, run = await _inputs(service, served, asked.input), served.run
     top = min(asked.top or 1, len(run.classes))
     sentences = await service.prepare(_sentences, served, inputs)
@@ -152,7 +152,7 @@ async def tag(asked: TagRequest, request: Request, service: Serving) -> Response
             for (words, _), tags in zip(given, found, strict=True)
         ]
 
-    return await _predicted(request, service, served, ("tag", top), work, sentences)
+    return await _reply(request, service, served, ("tag", top), work, sentences)
 
 
 def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[Example]]]:
@@ -163,7 +163,7 @@ def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[
 @router.post("/v1/classify", response_model=replies.Predictions)
 async def classify(asked: ClassifyRequest, request: Request, service: Serving) -> Response:
     """Classes of texts, images, audio, parts."""
-    served = service.served(request, asked, "classify")
+    served = service.find_model(request, asked, "classify")
     inputs, run = await _inputs(service, served, asked.input), served.run
     windows = await service.prepare(lambda: list(map(run.task.examples, inputs)))
 
@@ -179,13 +179,13 @@ async def classify(asked: ClassifyRequest, request: Request, service: Serving) -
             found.append({"labels": best, "probabilities": by_name})
         return found
 
-    return await _predicted(request, service, served, ("classify",), work, windows)
+    return await _reply(request, service, served, ("classify",), work, windows)
 
 
 @router.post("/v1/generate", response_model=replies.Predictions)
 async def generate(asked: GenerateRequest, request: Request, service: Serving) -> Response:
     """Text for texts, images and audio."""
-    served = service.served(request, asked, "generate")
+    served = service.find_model(request, asked, "generate")
     inputs, run = await _inputs(service, served, asked.input), served.run
     changes = {
         "max_new_tokens": asked.max_tokens,
@@ -200,7 +200,7 @@ async def generate(asked: GenerateRequest, request: Request, service: Serving) -
         return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
     key = "generate", how.model_dump_json()
-    return await _predicted(request, service, served, key, work, inputs)
+    return await _reply(request, service, served, key, work, inputs)
 
 
 async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
@@ -208,7 +208,7 @@ async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
     return await service.prepare(inputs_of, served, given)
 
 
-async def _predicted(
+async def _reply(
     request: Request,
     service: Service,
     served: Served,
@@ -224,4 +224,4 @@ async def _predicted(
         data = [{"index": i, **one} for i, one in enumerate(found)]
         return {"object": "list", "data": data, "model": served.id}
 
-    return await plain(request, call, value())
+    return await json_reply(request, call, value())

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validat
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
 MOST_MESSAGES = 1024
-MOST_NAMES, MOST_BIASES = 256, 4096
-"""Names of an object: of more, each would be an error of its own."""
+MOST_NAMES = 4096
+"""Names of an object, each of which may be an error."""
 BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
 
@@ -66,8 +66,10 @@ class Base(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
-        if isinstance(value, dict) and len(value) > MOST_NAMES:
-            raise ValueError(f"it has {len(value)} names, more than {MOST_NAMES}")
+        values = (value, *value.values()) if isinstance(value, dict) else ()
+        for n in (len(one) for one in values if isinstance(one, dict)):
+            if n > MOST_NAMES:
+                raise ValueError(f"an object has {n} names, more than {MOST_NAMES}")
         return value
 
 
@@ -75,7 +77,7 @@ class Ignored(Base):
     """Fields of OpenAI's API that are read and change nothing."""
 
     user: str | None = None
-    metadata: dict[str, str] | None = Field(None, max_length=MOST_NAMES)
+    metadata: dict[str, str] | None = None
     store: bool | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
@@ -179,9 +181,7 @@ class Sampling(ModelRequest):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     logit_bias: dict[str, float] | None = Field(
-        None,
-        max_length=MOST_BIASES,
-        description="Token ids with -100: they are never chosen. No other bias is known.",
+        None, description="Token ids with -100: they are never chosen. No other bias is known."
     )
     presence_penalty: Zero = Field(None, description="Only 0.")
     frequency_penalty: Zero = Field(None, description="Only 0.")

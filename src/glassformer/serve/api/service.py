@@ -76,7 +76,7 @@ class Service:
             self._pool, _safely, work, *arguments
         )
 
-    def served(self, request: Request, asked: ModelRequest, route: str = "") -> Served:
+    def find_model(self, request: Request, asked: ModelRequest, route: str = "") -> Served:
         """Return the model of a request. ApiError: there is none, it has not this route, or the
         route has a queue without room."""
         if route:

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Self
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glassformer.serve.api.answers import Events, plain
+from glassformer.serve.api.answers import Events, json_reply
 from glassformer.serve.api.calls import Call
 from glassformer.serve.api.envelope import Facts, facts_of
 from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.requests import Sampling
 from glassformer.serve.api.service import Service
-from glassformer.serve.api.texts import Choice, Prompt, Token, Wanted, begun, usage, written
+from glassformer.serve.api.texts import Choice, Prompt, Token, Wanted, begin, follow, usage
 
 
 class TextReply(ABC):
@@ -62,7 +62,7 @@ class TextReply(ABC):
     async def value(self, call: Call, facts: Facts) -> dict[str, Any]:
         """Return the whole reply."""
         self._begin(call)
-        async for _ in written(call, self.choices):
+        async for _ in follow(call, self.choices):
             pass
         made = [
             {"index": one.index, "finish_reason": one.finish, **self.whole(one)}
@@ -80,7 +80,7 @@ class TextReply(ABC):
         for choice in self.choices:
             for piece in self.opening(choice):
                 yield head | {"choices": [{"index": choice.index, **piece}]} | none
-        async for new in written(call, self.choices):
+        async for new in follow(call, self.choices):
             if new is None:
                 yield None
                 continue
@@ -91,7 +91,7 @@ class TextReply(ABC):
             yield head | {"choices": [], "usage": used}
 
     def _begin(self, call: Call) -> None:
-        self.choices = begun(call, self.served, self.prompts, self.wanted)
+        self.choices = begin(call, self.served, self.prompts, self.wanted)
 
     def _count(self, facts: Facts) -> dict[str, int]:
         """Return the usage, and keep it for the log."""
@@ -105,11 +105,11 @@ async def answer(
     kind: type[TextReply], request: Request, service: Service, asked: Sampling, light: bool = False
 ) -> Response:
     """Answer a request, prepared without a thread if it is light; errors of `TextReply.read`."""
-    served = service.served(request, asked, kind.route)
+    served = service.find_model(request, asked, kind.route)
     made = await service.prepare(kind.read, asked, served, light=light)
     service.calls.check_wait(served.run.model)
     facts = facts_of(request)
     call = service.calls.admit(made.wanted.n * len(made.prompts), facts.key)
     if asked.stream:
         return Events(request, call, made.events(call, facts))
-    return await plain(request, call, made.value(call, facts))
+    return await json_reply(request, call, made.value(call, facts))

@@ -240,7 +240,7 @@ def seed_of(seed: int, choice: int) -> int:
     return int.from_bytes(digest[:8], "little") & LARGEST
 
 
-def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
+def begin(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
     """Begin the texts of each prompt."""
     model, found = served.run.model, list[Choice]()
     for prompt in prompts:
@@ -255,11 +255,11 @@ def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted)
     return found
 
 
-async def written(
+async def follow(
     call: Call, choices: Sequence[Choice]
 ) -> AsyncIterator[tuple[Choice, str, Sequence[Token]] | None]:
-    """Choices with their new text and tokens, until every text has ended; those that came at the
-    same time are one. None: silence."""
+    """Yield choices with their new text and tokens until every text has ended; tokens of the same
+    time are one piece. None: silence."""
     going, sent = len(choices), [0] * len(choices)
     while going:
         news = await call.news(call.calls.limits.ping)
