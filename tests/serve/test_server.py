@@ -132,8 +132,9 @@ def test_a_foreign_host_is_refused_whatever_it_asks(client):
             answer, body = client(
                 method, path, {"op": "model"} if method == "POST" else None, Host=host
             )
-            if method == "GET" or answer.status != 403:
-                assert answer.status == 403, (host, method)
+            if host is None:
+                assert answer.status == 400, "no HTTP"
+                continue
             assert "not the explorer's own" in refusal(answer, body, 403)
     for host in (f"localhost:{client.port}", f"LOCALHOST:{client.port}", f"[::1]:{client.port}"):
         assert client("GET", "/", Host=host)[0].status == 200
