@@ -79,6 +79,20 @@ def test_behind_the_first_token_others_wait_for_the_pace_or_the_end(api_of, gate
     )
 
 
+def test_a_client_that_leaves_in_its_request_is_counted(api_of):
+    api = api_of("lm")
+
+    async def half():
+        one = Connection(api, COMPLETIONS, LONG)
+        one.body = b""  # nothing comes of it
+        one.left.set()
+        await one.task
+        return one.status
+
+    assert asyncio.run(half()) == 499
+    assert api.service.metrics.registry.get_sample_value("glassformer_cancelled_total") == 1
+
+
 class Stalled(Connection):
     """A client to which nothing of a body can be sent until it is cut."""
 

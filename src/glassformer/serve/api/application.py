@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from glassformer import __version__
@@ -66,6 +66,8 @@ def application(service: Service) -> FastAPI:
 
 
 async def _fail(request: Request, error: Exception) -> Response:
+    if isinstance(error.__cause__, ClientDisconnect):  # in the middle of its request
+        return await _leave(request, error)
     facts_of(request).error = error
     return problem(error).response()
 

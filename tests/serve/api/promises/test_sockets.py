@@ -23,6 +23,11 @@ DOCUMENTED = Path(__file__).parents[4] / "docs" / "serving.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def proxied(server, folder):
     """The server behind nginx: its port is the proxy's."""
@@ -32,7 +37,8 @@ def proxied(server, folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    text = text.replace("listen 8000;", f"listen 127.0.0.1:{port};")
+    # the system would keep a whole reply for who does not read it
+    text = text.replace("listen 8000;", f"listen 127.0.0.1:{port} sndbuf=16k;")
     text = text.replace("127.0.0.1:8001", f"127.0.0.1:{server.port}")
     text = text.replace("        server 127.0.0.1:8002;\n", "")
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -43,7 +49,7 @@ def proxied(server, folder):
     config.write_text(f"daemon off; pid {folder}/pid; error_log {log};\n{text}")
     with subprocess.Popen([NGINX, "-p", folder, "-c", config, "-e", log]) as process:
         try:
-            while socket.socket().connect_ex(("127.0.0.1", port)):
+            while not is_open(port):
                 assert process.poll() is None, log.read_text()
             yield SimpleNamespace(
                 port=port,
