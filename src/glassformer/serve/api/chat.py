@@ -12,7 +12,7 @@ from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.models import CHAT, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import ChatRequest
-from glassformer.serve.api.service import STREAMED, Serving
+from glassformer.serve.api.service import STREAMED, QueuedRoute, Serving
 from glassformer.serve.api.text_replies import TextReply, answer
 from glassformer.serve.api.texts import (
     Choice,
@@ -25,7 +25,7 @@ from glassformer.serve.api.texts import (
     room,
 )
 
-router = APIRouter()
+router = APIRouter(route_class=QueuedRoute)
 
 
 class Chat(TextReply):

@@ -11,7 +11,7 @@ from glassformer.serve.api import replies
 from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.models import COMPLETIONS, Served
 from glassformer.serve.api.requests import CompletionRequest
-from glassformer.serve.api.service import STREAMED, Serving
+from glassformer.serve.api.service import STREAMED, QueuedRoute, Serving
 from glassformer.serve.api.text_replies import TextReply, answer
 from glassformer.serve.api.texts import (
     Choice,
@@ -28,7 +28,7 @@ NEW_TOKENS = 16
 """New tokens where a request does not say how many, as in OpenAI's API."""
 LIGHT = 1 << 12
 """Bytes of a body whose text is tokenized in less than a few milliseconds."""
-router = APIRouter()
+router = APIRouter(route_class=QueuedRoute)
 
 
 class Completion(TextReply):

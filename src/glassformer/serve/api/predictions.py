@@ -33,10 +33,10 @@ from glassformer.serve.api.requests import (
     TagRequest,
     TranslateRequest,
 )
-from glassformer.serve.api.service import Service, Serving
+from glassformer.serve.api.service import QueuedRoute, Service, Serving
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
-router = APIRouter()
+router = APIRouter(route_class=QueuedRoute)
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
 

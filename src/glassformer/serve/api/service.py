@@ -5,13 +5,15 @@ body ─ FastAPI ─> request in its schema ─> model by its name ─> route �
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.calls import Calls
@@ -77,10 +79,7 @@ class Service:
         )
 
     def find_model(self, request: Request, asked: ModelRequest, route: str = "") -> Served:
-        """Return the model of a request. ApiError: there is none, it has not this route, or the
-        route has a queue without room."""
-        if route:
-            self.calls.check()
+        """Return the model of a request. ApiError: there is none, or it has not this route."""
         served = self.registry.named(asked.model)
         facts_of(request).model = served.id
         if route:
@@ -93,6 +92,20 @@ class Service:
             raise ApiError(
                 400, f"The inputs have {n:,} characters, more than {most:,}; send them in parts."
             )
+
+
+class QueuedRoute(APIRoute):
+    """A route that refuses a request before it reads it, if the queue has no room."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See `APIRoute`."""
+        handle = super().get_route_handler()
+
+        async def check(request: Request) -> Response:
+            request.app.state.service.calls.check()
+            return await handle(request)
+
+        return check
 
 
 async def _service(request: Request) -> Service:
