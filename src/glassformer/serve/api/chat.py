@@ -36,7 +36,7 @@ class Chat(TextReply):
 
     @classmethod
     def read(cls, asked: ChatRequest, served: Served) -> Self:
-        """See `TextReply`."""
+        """Prepare a chat; errors of `TextReply.read`."""
         prompt = _prompt(served, asked)
         wanted = asked.max_completion_tokens or asked.max_tokens
         default = served.run.options().max_new_tokens
@@ -46,7 +46,7 @@ class Chat(TextReply):
         return cls(asked, served, [prompt], Wanted(how, ends, asked.n or 1, top, format=form))
 
     def whole(self, choice: Choice) -> dict[str, Any]:
-        """See `TextReply`."""
+        """Return the message with its log-probabilities."""
         message = {"role": "assistant", "content": choice.text, "refusal": None}
         return {"message": message, "logprobs": self._log_probs(choice.tokens)}
 
@@ -57,7 +57,7 @@ class Chat(TextReply):
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
     ) -> Iterable[dict[str, Any]]:
-        """See `TextReply`; the reason of the end is another event."""
+        """Yield the new text, and the reason of the end as another event."""
         log_probs = self._log_probs(tokens)
         if text or log_probs is not None:
             yield _event({"content": text}, log_probs)

@@ -39,7 +39,7 @@ class Completion(TextReply):
 
     @classmethod
     def read(cls, asked: CompletionRequest, served: Served) -> Self:
-        """See `TextReply`."""
+        """Prepare a completion; errors of `TextReply.read`."""
         prompts = prompts_of(served, asked.prompt)
         n_tokens = room(served, prompts, asked.max_tokens, NEW_TOKENS)
         how, echo = how_of(served, asked, n_tokens), bool(asked.echo)
@@ -58,13 +58,13 @@ class Completion(TextReply):
         return cls(asked, served, prompts, wanted)
 
     def whole(self, choice: Choice) -> dict[str, Any]:
-        """See `TextReply`."""
+        """Return the text with its log-probabilities."""
         return self._fields(choice.text, choice.tokens, choice.finish)
 
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
     ) -> Iterable[dict[str, Any]]:
-        """See `TextReply`."""
+        """Return the new text as one event."""
         return [self._fields(text, tokens, choice.finish)]
 
     def _fields(self, text: str, tokens: Sequence[Token], finish: Finish | None) -> dict[str, Any]:
