@@ -158,11 +158,13 @@ class ChatTemplate:
     def _mark(self, given: Any, prompt: bool, answers: bool) -> Marked:
         """Render messages; symbols in them are hidden while they are rendered.
 
-        A template may change a message, and so make a symbol of it. Then it must write the same
-        symbols around messages of which it knows no character.
+        A template may change a message, as ours does not, and so make a symbol of it. Then it must
+        write the same symbols around messages of which it knows no character.
         """
         messages = messages_of(given, "the conversation")
         found = self._hide(self._pattern, messages, prompt, answers)
+        if self._own:
+            return found
         changed = len(found.contents) < sum(bool(one.content.strip()) for one in messages)
         said = "".join(one.content for one in messages)
         if changed or any(symbol[:1] in said for symbol in self._symbols):
