@@ -10,13 +10,14 @@ An error is `{"error": "one sentence", "kind": "ConfigError"}` with a status of 
 
 import asyncio
 import gzip
+import hashlib
 import threading
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import numpy as np
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from glassformer.errors import GlassformerError
@@ -29,10 +30,11 @@ from glassformer.serve.api.receiving import check_body, received, until_gone
 from glassformer.serve.api.strict_json import parsed
 from glassformer.serve.explorer.auth import ONCE, Guard
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
-from glassformer.serve.explorer.page import Files
+from glassformer.serve.explorer.page import find_file
 from glassformer.serve.explorer.wire import Reply, text
 from glassformer.serve.explorer.worker import Worker
 
+Answer = TypeVar("Answer")
 Gone = Callable[[], bool]
 LARGEST_BODY = 48 << 20
 """Bytes of a request: an image or audio as text."""
@@ -51,14 +53,13 @@ LIMITS = Limits(
 SMALL = 1 << 10
 """Bytes below which an answer is not compressed."""
 OWN = {"cache-control": "no-store", "vary": "Accept-Encoding"}
-LINES = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
 
 
 class Application:
-    """The explorer's routes; what computes is done by `worker`."""
+    """The explorer's routes; the computation is done by `worker`."""
 
     def __init__(self, explorer: Explorer, guard: Guard, worker: Worker):
-        self.explorer, self.guard, self.worker, self.files = explorer, guard, worker, Files()
+        self.explorer, self.guard, self.worker = explorer, guard, worker
         self.calls = Admission(LIMITS, Metrics(), "bytes")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,14 +79,14 @@ class Application:
         if scope["path"] == "/" and token:
             self.guard.check_token(token)
             return Response(b"", 303, {"location": "/", "set-cookie": self.guard.set_cookie} | OWN)
-        file = self.files.find(scope["path"])
-        if file is None:
+        content, kind = find_file(scope["path"])
+        if not kind:
             raise ApiError(404, "There is no such file; the explorer is at /.")
-        content, tag, kind = file
+        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
         known = OWN | {"etag": tag, "cache-control": "no-cache"}
         if tag in headers.get("if-none-match", ""):
             return Response(b"", 304, known)
-        return _sent(content, kind, _unpacks(headers), known)
+        return _response(content, kind, _unpacks(headers), known)
 
     async def _op(
         self, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
@@ -95,7 +96,11 @@ class Application:
             raise ApiError(404, "Requests are sent to /api and /stream.")
         self.guard.check_page(headers)
         keep(scope)
-        with self.calls.admit(self._size(headers)) as call:
+        size = headers.get("content-length", "")
+        if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
+            raise ApiError(411, "The request must state its Content-Length.")
+        check_body(headers, LIMITS)
+        with self.calls.admit(int(size)) as call:
             body = await call.limited(received(receive, LIMITS))
             left = threading.Event()
 
@@ -103,64 +108,40 @@ class Application:
                 self.worker.between()  # others have their turn
                 return left.is_set()
 
-            async def answered() -> None:
-                begun = self.worker.submit(begin, body, gone, _unpacks(headers))
-                answer = await asyncio.wrap_future(begun)
-                await answer(scope, receive, send)
+            async def answer() -> None:
+                response = await self._compute(begin, body, gone, _unpacks(headers))
+                await response(scope, receive, send)
 
             try:
-                await until_gone(receive, call.limited(answered()))
+                await until_gone(receive, call.limited(answer()))
             finally:
                 left.set()
 
-    def _size(self, headers: Mapping[str, str]) -> int:
-        """Bytes of the body of a request that has passed the checks of its headers."""
-        size = headers.get("content-length", "")
-        if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
-            raise ApiError(411, "The request must state its Content-Length.")
-        check_body(headers, LIMITS)
-        return int(size)
+    async def _compute(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        return await asyncio.wrap_future(self.worker.submit(work, *arguments))
 
-    def _answer(self, body: bytes, gone: Gone, unpacks: bool) -> Response:
+    def _answer(self, body: bytes, gone: Callable[[], bool], unpacks: bool) -> Response:
         reply = self.explorer.handle(parsed(body, LIMITS.depth), gone)
-        return _sent(reply.to_bytes(), "application/octet-stream", unpacks and worth(reply))
+        packs = unpacks and worth(reply)
+        return _response(reply.to_bytes(), "application/octet-stream", packs)
 
-    def _stream(self, body: bytes, gone: Gone, unpacks: bool) -> "Lines":
-        request = parsed(body, LIMITS.depth)
-        return Lines(self.worker, cast(Any, self.explorer.stream(request, gone)))
+    def _stream(self, body: bytes, gone: Callable[[], bool], unpacks: bool) -> Response:
+        items = self.explorer.stream(parsed(body, LIMITS.depth), gone)
+        lines = self._lines(next(items, None), items)  # an error before the first has a status
+        return StreamingResponse(lines, headers=OWN, media_type="application/x-ndjson")
 
-
-class Lines:
-    """The items of a stream, a line for each; made and advanced in the thread that computes.
-
-    An error before the first is an error of its own, a later one the last line.
-    """
-
-    def __init__(self, worker: Worker, items: Generator[dict[str, Any]]):
-        self.worker, self.items = worker, items
-        self.first = self._next()
-
-    def _next(self) -> bytes | None:
-        item = next(self.items, None)
-        return None if item is None else _line(item)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-
-        async def write(data: bytes, more: bool = True) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": more})
-
-        await send({"type": "http.response.start", "status": 200, "headers": LINES})
-        line, last = self.first, {"done": True}
+    async def _lines(self, item: Any, items: Generator[dict[str, Any]]) -> AsyncIterator[str]:
+        """The items of a stream, a line for each; an error is the last line."""
+        last = {"done": True}
         try:
-            while line is not None:
-                await write(line)
-                line = await asyncio.wrap_future(self.worker.submit(self._next))
+            while item is not None:
+                yield f"{text(item)}\n"
+                item = await self._compute(next, items, None)
         except Exception as error:  # noqa: BLE001 - the status is sent, the error is a line
             last = problem(error)
         finally:
-            self.worker.submit(self.items.close)
-        await write(_line(last), more=False)
+            self.worker.submit(items.close)
+        yield f"{text(last)}\n"
 
 
 def failure(error: Exception) -> Response:
@@ -183,15 +164,11 @@ def worth(reply: Reply) -> bool:
     return 2 * shrinking >= sum(array.nbytes for array in arrays)
 
 
-def _line(item: Any) -> bytes:
-    return f"{text(item)}\n".encode()
-
-
 def _unpacks(headers: Mapping[str, str]) -> bool:
     return "gzip" in headers.get("accept-encoding", "")
 
 
-def _sent(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
+def _response(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
     if pack and len(content) >= SMALL:
         content = gzip.compress(content, 1, mtime=0)
         headers = headers | {"content-encoding": "gzip"}

@@ -104,14 +104,11 @@ class Guard:
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
-        if port != self.port:
-            return False
-        if name in LOCAL or name == self.host:
-            return True
+        own = name in (*LOCAL, self.host)
         # A server for all addresses is also reached by this machine's name or IP address; an IP
         # address cannot be rebound.
-        if self.host not in ANYWHERE:
-            return False
-        with suppress(ValueError):
-            return bool(ipaddress.ip_address(name))
-        return name == socket.gethostname().lower()
+        if self.host in ANYWHERE and not own:
+            own = name == socket.gethostname().lower()
+            with suppress(ValueError):
+                own = bool(ipaddress.ip_address(name))
+        return own and port == self.port

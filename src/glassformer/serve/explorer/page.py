@@ -9,7 +9,6 @@ answers by the page's requests, and a policy that forbids the network.
 """
 
 import base64
-import hashlib
 import html
 import json
 import posixpath
@@ -62,38 +61,22 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
     ".json": "application/json",
 }
 """Media type of each kind of file that is served, by suffix."""
 
 
-class Files:
-    """The served files, found in a table: no path is ever joined from an address."""
+def find_file(path: str, folder: Path = STATIC) -> tuple[bytes, str]:
+    """Content and media type of a served file, "": there is none; `/` is the page itself.
 
-    def __init__(self, folder: Path = STATIC):
-        self.folder = folder
-        self._files: dict[str, Path] = {}
-
-    def find(self, path: str) -> tuple[bytes, str, str] | None:
-        """Present content, ETag and media type of a file; None: there is no such file.
-
-        `/` is the page itself.
-        """
-        path = "/index.html" if path == "/" else path
-        if path not in self._files:  # a file may be new
-            self._files = {
-                f"/{file.relative_to(self.folder).as_posix()}": file
-                for file in (*self.folder.rglob("*"), self.folder / CONTENTS)
-                if file.suffix in KINDS
-            }
-        try:
-            file = self._files[path]
-            own = path == f"/{CONTENTS}"
-            content = contents(PAGES).encode() if own else file.read_bytes()
-        except (KeyError, OSError):
-            return None
-        return content, f'"{hashlib.sha256(content).hexdigest()[:20]}"', KINDS[file.suffix]
+    Files are found in a table: no path is ever joined from an address.
+    """
+    if path == f"/{CONTENTS}":
+        return contents(PAGES).encode(), KINDS[".js"]
+    files = {f"/{file.relative_to(folder).as_posix()}": file for file in folder.rglob("*.*")}
+    file = files.get("/index.html" if path == "/" else path, folder)
+    kind = KINDS.get(file.suffix, "")
+    return file.read_bytes() if kind else b"", kind
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
