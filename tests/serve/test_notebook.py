@@ -192,7 +192,7 @@ def test_a_request_whose_answer_cannot_be_sent_is_forgotten():
     mail = Mailbox(Slow(), closed)
     mail._waiting["v", 1] = gone = threading.Event()
     with pytest.raises(RuntimeError):
-        mail._answer({"view": "v", "id": 1, "ask": {}}, gone)
+        mail._answer(("v", 1), {"ask": {}}, gone)
     assert not mail._waiting
 
 

@@ -1,7 +1,6 @@
 """The explorer over HTTP: who is let in, what is given out, and that nothing that is sent makes it
 fail."""
 
-import gzip
 import http.client
 import json
 import socket
@@ -195,20 +194,6 @@ def test_an_unchanged_file_is_not_sent_again(client, static):
     assert (changed.status, body) == (200, b"export const a = 2;\n")
     head, nothing = client("HEAD", "/pages/a.js")
     assert (head.status, nothing, head.headers["Content-Length"]) == (200, b"", str(len(body)))
-
-
-def test_text_and_pixels_are_compressed_for_those_who_can_read_it(client):
-    plain, body = client("GET", "/")
-    packed, small = client("GET", "/", Accept_Encoding="gzip, br")
-    assert "Content-Encoding" not in plain.headers
-    assert packed.headers["Content-Encoding"] == "gzip"
-    assert len(small) < len(body)
-    assert gzip.decompress(small) == body
-    request = {"op": "thumbnails", "look": {"input": "the cat sat on the mat and the dog ran"}}
-    _, body = client("POST", "/api", request)
-    packed, small = client("POST", "/api", request, Accept_Encoding="gzip")
-    assert packed.headers["Content-Encoding"] == "gzip"
-    assert gzip.decompress(small) == body
 
 
 def test_wrong_requests_are_one_sentence_with_a_status(client):

@@ -9,14 +9,12 @@ An error is `{"error": "one sentence", "kind": "ConfigError"}` with a status of 
 """
 
 import asyncio
-import gzip
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-import numpy as np
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -31,7 +29,7 @@ from glassformer.serve.api.strict_json import parsed
 from glassformer.serve.explorer.auth import ONCE, Guard
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.page import find_file
-from glassformer.serve.explorer.wire import Reply, text
+from glassformer.serve.explorer.wire import text
 from glassformer.serve.explorer.worker import Worker
 
 Answer = TypeVar("Answer")
@@ -50,9 +48,7 @@ LIMITS = Limits(
     keep_alive=60,
 )
 """`queue` is in bytes: of all requests that are being read or answered."""
-SMALL = 1 << 10
-"""Bytes below which an answer is not compressed."""
-OWN = {"cache-control": "no-store", "vary": "Accept-Encoding"}
+OWN = {"cache-control": "no-store"}
 
 
 class Application:
@@ -86,7 +82,7 @@ class Application:
         known = OWN | {"etag": tag, "cache-control": "no-cache"}
         if tag in headers.get("if-none-match", ""):
             return Response(b"", 304, known)
-        return _response(content, kind, _unpacks(headers), known)
+        return Response(content, 200, known, kind)
 
     async def _op(
         self, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
@@ -109,7 +105,7 @@ class Application:
                 return left.is_set()
 
             async def answer() -> None:
-                response = await self._compute(begin, body, gone, _unpacks(headers))
+                response = await self._compute(begin, body, gone)
                 await response(scope, receive, send)
 
             try:
@@ -120,15 +116,14 @@ class Application:
     async def _compute(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         return await asyncio.wrap_future(self.worker.submit(work, *arguments))
 
-    def _answer(self, body: bytes, gone: Callable[[], bool], unpacks: bool) -> Response:
+    def _answer(self, body: bytes, gone: Callable[[], bool]) -> Response:
         reply = self.explorer.handle(parsed(body, LIMITS.depth), gone)
-        packs = unpacks and worth(reply)
-        return _response(reply.to_bytes(), "application/octet-stream", packs)
+        return Response(reply.to_bytes(), 200, OWN, "application/octet-stream")
 
-    def _stream(self, body: bytes, gone: Callable[[], bool], unpacks: bool) -> Response:
+    def _stream(self, body: bytes, gone: Callable[[], bool]) -> Response:
         items = self.explorer.stream(parsed(body, LIMITS.depth), gone)
         lines = self._lines(next(items, None), items)  # an error before the first has a status
-        return StreamingResponse(lines, headers=OWN, media_type="application/x-ndjson")
+        return StreamingResponse(lines, 200, OWN, "application/x-ndjson")
 
     async def _lines(self, item: Any, items: Generator[dict[str, Any]]) -> AsyncIterator[str]:
         """The items of a stream, a line for each; an error is the last line."""
@@ -155,21 +150,3 @@ def failure(error: Exception) -> Response:
         case GlassformerError():
             status = 400
     return Response(text(problem(error)), status, headers, "application/json")
-
-
-def worth(reply: Reply) -> bool:
-    """Whether an answer is worth compressing: pixels and names shrink, digits of floats do not."""
-    arrays = reply.arrays.values()
-    shrinking = sum(array.nbytes for array in arrays if array.dtype in (np.uint8, np.int32))
-    return 2 * shrinking >= sum(array.nbytes for array in arrays)
-
-
-def _unpacks(headers: Mapping[str, str]) -> bool:
-    return "gzip" in headers.get("accept-encoding", "")
-
-
-def _response(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
-    if pack and len(content) >= SMALL:
-        content = gzip.compress(content, 1, mtime=0)
-        headers = headers | {"content-encoding": "gzip"}
-    return Response(content, headers=headers, media_type=kind)

@@ -7,7 +7,7 @@ the model: two computations at the same time would be slower than one after the 
 
 import hashlib
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -41,29 +41,27 @@ class Looks:
         self.lock = threading.RLock()
         self._kept: OrderedDict[str, Look] = OrderedDict()
         self._sizes: dict[str, int] = {}
-        self._used: deque[str] = deque(maxlen=2 * NESTED)
-        """Looks that may have grown since they were measured: they fetch points on demand."""
         self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            self._evict(name)
-            return self._kept[name], True
+        cached = name in self._kept
+        if not cached:
+            self._kept[name] = self._make(request, nested)
+        self._kept.move_to_end(name)
+        self._evict()
+        return self._kept[name], cached
+
+    def _make(self, request: LookRequest, nested: int) -> Look:
         edits = [self._edit(edit, nested) for edit in request.edits]
         # Encode an input once: looks with other edits reuse it.
-        plain = request.model_copy(update={"edits": []})
-        base = self._kept.get(self._name(plain)) if edits else None
-        if base is None:
-            step, given = request.checkpoint, self.inputs.decode(request.input)
-            run = self.run if step is None else self._at(step, seal(self.run, step))
-            self._kept[name] = run.look(given, edits)
-        else:
-            self._kept[name] = base.edited(edits)
-        self._evict(name)
-        return self._kept[name], False
+        base = self._kept.get(self._name(request.model_copy(update={"edits": []})))
+        if base is not None:
+            return base.edited(edits)
+        step, given = request.checkpoint, self.inputs.decode(request.input)
+        run = self.run if step is None else self._at(step, seal(self.run, step))
+        return run.look(given, edits)
 
     def _edit(self, value: dict[str, Any], nested: int) -> Edit:
         """An edit of plain values; its `source` is a look request."""
@@ -81,23 +79,22 @@ class Looks:
 
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoints."""
-        steps = _checkpoints(request.model_dump())
-        return content_of(request) + "".join(seal(self.run, step) for step in steps)
+        values = request.model_dump()
+        digest = hashlib.sha256(text(values).encode()).hexdigest()[:24]
+        return digest + "".join(seal(self.run, step) for step in _checkpoints(values))
 
-    def _evict(self, name: str) -> None:
-        """Forget the oldest looks until the others fit, but not the one of this name.
+    def _evict(self) -> None:
+        """Forget the oldest looks until the others fit.
 
-        Only looks that were used since are measured again.
+        Only the latest are measured again: those of a request may grow, since they fetch points on
+        demand.
         """
-        self._used.append(name)
-        for used in self._kept.keys() & set(self._used):
-            self._sizes[used] = bytes_of(self._kept[used])
+        for name in list(self._kept)[-2 * NESTED :]:
+            self._sizes[name] = bytes_of(self._kept[name])
         total = sum(self._sizes.values())
-        for old in [kept for kept in self._kept if kept != name]:
-            if total <= self.room:
-                return
-            del self._kept[old]
-            total -= self._sizes.pop(old)
+        while total > self.room and len(self._kept) > 1:
+            oldest, _ = self._kept.popitem(last=False)
+            total -= self._sizes.pop(oldest)
 
 
 @dataclass
@@ -141,11 +138,6 @@ def _checkpoints(value: Any) -> Iterator[int]:
     if isinstance(value, list):
         for one in value:
             yield from _checkpoints(one)
-
-
-def content_of(request: LookRequest) -> str:
-    """Key of a look: a digest of its input, edits and checkpoint."""
-    return hashlib.sha256(text(request.model_dump()).encode()).hexdigest()[:24]
 
 
 def bytes_of(look: Look) -> int:

@@ -15,7 +15,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +79,7 @@ def find_file(path: str, folder: Path = STATIC) -> tuple[bytes, str]:
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
-    """One ES module with `entry` and all that it imports; it exports the default of `entry`.
-
-    ConfigError: a missing file, or files that import each other in a circle.
-    """
+    """One ES module with `entry` and all that it imports; it exports the default of `entry`."""
     return f"{_loader(entry, static)}export default page.default;\n"
 
 
@@ -98,26 +94,22 @@ def _loader(entry: str, static: Path, pages: Iterable[str] = ()) -> str:
 
 
 def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dict[str, str]:
-    """The sources of `entry` and all that it imports, each after its imports; errors of `linked`.
+    """The sources of `entry` and all that it imports, each after its imports.
 
     `pages`: those that are linked; none: all.
     """
     sources: dict[str, str] = {}
-    graph: dict[str, list[str]] = {}
-    waiting = [entry]
-    while waiting:
-        name = waiting.pop()
-        if name not in sources:
-            own = name == CONTENTS
-            sources[name] = contents(pages or PAGES) if own else _source(static / name)
-            graph[name] = imports(name, sources[name])
-            waiting += graph[name]
-    try:
-        return {name: sources[name] for name in TopologicalSorter(graph).static_order()}
-    except CycleError as error:
-        raise ConfigError(
-            f"{' imports '.join(reversed(error.args[1]))}; modules in a circle cannot be linked."
-        ) from None
+
+    def visit(name: str) -> None:
+        own = name == CONTENTS
+        source = contents(pages or PAGES) if own else (static / name).read_text(encoding="utf-8")
+        for module in imports(name, source):
+            if module not in sources:
+                visit(module)
+        sources[name] = source
+
+    visit(entry)
+    return sources
 
 
 def imports(name: str, source: str) -> list[str]:
@@ -143,13 +135,6 @@ def contents(pages: Iterable[str]) -> str:
         lines.append(f'import {{page as page{i}}} from "./{PAGES[name]["module"]}";')
         named.append(f'"{name}": page{i}')
     return "\n".join([*lines, f"export const pages = described({{{', '.join(named)}}});\n"])
-
-
-def _source(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError:
-        raise ConfigError(f"{file} cannot be read, and the page needs it; restore it.") from None
 
 
 def inside_html(value: Any) -> str:
@@ -196,7 +181,7 @@ def saved(
     title: str,
     pages: Iterable[str] = (),
 ) -> str:
-    """The HTML file; `pages`: those that it has, none: all. Errors of `linked`.
+    """The HTML file; `pages`: those that it has, none: all.
 
     A single page is laid out for a cell of a notebook.
     """
@@ -219,6 +204,6 @@ def _page(title: str, held: str, module: str, room: str) -> str:
         room=f'class="{room}" ' if room else "",
         policy=POLICY,
         title=html.escape(title),
-        style="\n".join(_source(STATIC / name).replace("</", "<\\/") for name in styles),
+        style="\n".join((STATIC / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in styles),
         script=f'{held}<script type="module">{module}</script>',
     )
