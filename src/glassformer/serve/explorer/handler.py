@@ -21,9 +21,10 @@ from glassformer.serve.explorer.page import document
 from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
-OPS: dict[str, Callable[..., Any]] = (
-    ops_model.OPS | ops_attention.OPS | ops_next.OPS | ops_explain.OPS
-)
+OPS: dict[str, Callable[..., Any]] = {
+    op.__name__.rstrip("_"): op
+    for op in (*ops_model.OPS, *ops_attention.OPS, *ops_next.OPS, *ops_explain.OPS)
+}
 
 
 class UnknownOp(ConfigError):

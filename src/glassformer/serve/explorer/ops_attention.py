@@ -36,16 +36,16 @@ METRIC_LIST = [{"name": name, "definition": sentence} for name, sentence in METR
 
 
 @torch.no_grad()
-def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) -> Reply:
+def thumbnails(context: OpContext, look: Look, size: int, **where: str) -> Reply:
     """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
-    queries, keys = map(len, look.sequences(side, site))
+    queries, keys = map(len, look.sequences(**where))
     cell = [math.ceil(queries / size), math.ceil(keys / size)]
-    shares = _metric_shares(look, side, site)
+    shares = _metric_shares(look, **where)
     pixels, metrics = [], []
-    for layer in range(look.model.config.depth(side or look.answering)):
+    for layer in range(len(look.stack(where["side"]).blocks)):
         context.check()
         shrunk, sums = [], []
-        for part, weights in portions(look, layer, side, site, cell[0]):
+        for part, weights in portions(look, layer, cell[0], **where):
             shrunk.append(_shrunk(weights, cell, keys))
             bits = _entropy(weights) @ shares[0, part, 0]
             own = shares[1:, part, : weights.shape[2]].flatten(1)
@@ -58,37 +58,37 @@ def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) 
 
 
 @torch.no_grad()
-def head(context: OpContext, look: Look, side: str, site: str, layer: int, head: int) -> Reply:
+def head(context: OpContext, look: Look, layer: int, head: int, **where: str) -> Reply:
     """One head: its pattern in pixels, weight received by each key, entropy of each row, mask.
 
     ConfigError: no such layer or head, or too many pixels.
     """
-    queries, keys = map(len, look.sequences(side, site))
+    queries, keys = map(len, look.sequences(**where))
     if max(queries, keys) > LARGEST:
         raise ConfigError(
             f"The pattern has {queries:,} queries and {keys:,} keys, and one is drawn up to "
             f"{LARGEST:,}; ask for a row."
         )
-    pattern = look.pattern(layer, head, side=side, site=site).float()
+    pattern = look.pattern(layer, head, **where).float()
     arrays = {
         "pattern": root_bytes(pattern),
         "mass": pattern.sum(0),
         "entropy": row_entropy(pattern),
     }
-    allow = look.context(side, site).allow
+    allow = look.context(**where).allow
     mask = "causal" if allow.causal else "none" if allow.dense is None else "table"
     if mask == "table":
-        arrays["masked"] = ~_allowed(look, side, site)
+        arrays["masked"] = ~_allowed(look, **where)
     return Reply({"mask": mask, "max": float(pattern.max())}, arrays)
 
 
 def row(
-    context: OpContext, look: Look, side: str, site: str, layer: int, head: int, query: int
+    context: OpContext, look: Look, layer: int, head: int, query: int, **where: str
 ) -> Reply:
     """One row of one head, exactly: scores, and weights that sum to 1; `masked` keys have none."""
-    weights = look.pattern(layer, head, side=side, site=site)
+    weights = look.pattern(layer, head, **where)
     (query,) = chosen(query, len(weights), "query", "The pattern")
-    scores = look.scores(layer, head, side=side, site=site)[query]
+    scores = look.scores(layer, head, **where)[query]
     masked = scores == -torch.inf
     header = {"query": query, "masked": masked.nonzero()[:, 0].tolist()}
     return Reply(header, {"weights": weights[query], "scores": scores.masked_fill(masked, 0)})
@@ -96,42 +96,43 @@ def row(
 
 @torch.no_grad()
 def step(
-    context: OpContext, look: Look, side: str, site: str, layer: int, head: int, query: int
+    context: OpContext, look: Look, layer: int, head: int, query: int, **where: str
 ) -> Reply:
     """The computation of one row of one head in order: x, norm, q, k, v, scores, weights, z, out.
 
     q and k are those of the scores, normalized and rotated. `out` is z W_O of this head without the
     bias: its contribution to the residual stream (in a post-norm model: before the norm).
     """
-    exact = row(context, look, side, site, layer, head, query)
+    exact = row(context, look, layer, head, query, **where)
     query = exact.header["query"]
-    place, module = look.attention(layer, side=side, site=site)
+    place, module = look.attention(layer, **where)
     q, k, v, z = (look[f"{place}.{name}"].tensor for name in "qkvz")
     group, z = head // (len(q) // len(k)), z[head, query]
     width = len(z)
-    block = cast(Block, look.stack(side).blocks[layer])
-    x, normed, norm = _query_input(look, place, block, site, query)
+    stack, cross = look.stack(where["side"]), where["site"] == "cross"
+    block = cast(Block, stack.blocks[layer])
+    x, normed, norm = _query_input(look, place, block, cross, query)
     own = {"x": x, "norm": normed, "q": q[head, query], "k": k[group], "v": v[group], "z": z}
     own["out"] = z @ module.out_proj.matrix[:, head * width : (head + 1) * width].mT
-    if (bias := look.context(side, site).bias) is not None:
+    if (bias := look.context(**where).bias) is not None:
         own["bias"] = bias[0, head, query]
     header = {
         "scale": module.scale,
         "d_head": width,
         "group": group,
         "norm": norm,
-        "rotary": site == "self" and look.stack(side).rotation is not None,
+        "rotary": not cross and stack.rotation is not None,
     }
     return Reply(exact.header | header, {**exact.arrays, **own})
 
 
 def _query_input(
-    look: Look, place: str, block: Block, site: str, query: int
+    look: Look, place: str, block: Block, cross: bool, query: int
 ) -> tuple[Float[Tensor, "D"], Float[Tensor, "D"], str]:
     """The residual stream before a query, the same after the norm, and the norm's name or ""."""
     name, norm = place.rpartition(".")[0], block.attention_norm
     x, pre = look[f"{name}.resid_pre"].tensor[query], block.pre_norm
-    if site == "cross":  # the stream behind the self-attention of the block has no point
+    if cross:  # the stream behind the self-attention of the block has no point
         assert block.cross_norm is not None
         branch = look[f"{name}.attention_out"].tensor[query]
         x = block.join(x[None, None], branch[None, None])[0, 0]
@@ -142,19 +143,19 @@ def _query_input(
 
 
 def portions(
-    look: Look, layer: int, side: str, site: str, rows: int
+    look: Look, layer: int, rows: int, **where: str
 ) -> Iterator[tuple[slice, Float[Tensor, "H Q S"]]]:
     """The weights of all heads of a layer for some queries, a multiple of `rows`, at a time.
 
     Keys after the last query of a causal portion are left out.
     """
-    place, _ = look.attention(layer, side=side, site=site)
+    place, _ = look.attention(layer, **where)
     if fires(look.edits, f"{place}.scores", f"{place}.pattern"):
         yield slice(None), look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
         return
-    module, q, k, context = look.attending(layer, side=side, site=site)
+    module, q, k, context = look.attending(layer, **where)
     q, k, (_, heads, count, _) = q.float(), k.float(), q.shape
-    closed = q.new_zeros(()).where(_allowed(look, side, site), -torch.inf)
+    closed = q.new_zeros(()).where(_allowed(look, **where), -torch.inf)
     portion = max(1, NUMBERS // (heads * k.shape[2] * rows)) * rows
     for begin in range(0, count, portion):
         part = slice(begin, begin + portion)
@@ -172,9 +173,9 @@ def _entropy(weights: Float[Tensor, "H Q S"]) -> Float[Tensor, "H Q"]:
     return weights.clamp_min(1e-30).log2_().mul_(weights).sum(-1).neg_()
 
 
-def _allowed(look: Look, side: str, site: str) -> Tensor:
+def _allowed(look: Look, **where: str) -> Tensor:
     """Whether a query may attend to a key: True or False, [T, S]."""
-    allow, (queries, keys) = look.context(side, site).allow, look.sequences(side, site)
+    allow, (queries, keys) = look.context(**where).allow, look.sequences(**where)
     shape = len(queries), len(keys)
     if allow.dense is not None:
         return allow.dense[0, 0].expand(shape)
@@ -191,15 +192,15 @@ def _shrunk(
     return padded.unflatten(1, (-1, cell[0])).amax(2).unflatten(2, (-1, cell[1])).amax(3)
 
 
-def _metric_shares(look: Look, side: str, site: str) -> Float[Tensor, "M T S"]:
+def _metric_shares(look: Look, **where: str) -> Float[Tensor, "M T S"]:
     """The share of each weight in each metric; of an entropy in the first. NaN: not defined here.
 
     The first query is not counted, since it may see only itself.
     """
-    queries, keys = look.sequences(side, site)
+    queries, keys = look.sequences(**where)
     counted = torch.ones(len(queries), 1)
     counted[0] = len(queries) == 1
-    tables = key_tables(queries, keys, within=site == "self")
+    tables = key_tables(queries, keys, within=where["site"] == "self")
     tables["entropy"] = torch.ones(len(queries), len(keys))
     shares = torch.full((len(METRICS), len(queries), len(keys)), torch.nan)
     for own, name in zip(shares, METRICS, strict=True):
@@ -210,5 +211,5 @@ def _metric_shares(look: Look, side: str, site: str) -> Float[Tensor, "M T S"]:
     return shares.to(look.logits.device)
 
 
-OPS = {"thumbnails": thumbnails, "head": head, "row": row, "step": step}
-"""The functions of ops, by the names that requests have."""
+OPS = thumbnails, head, row, step
+"""Functions of ops, with the names that requests have."""
