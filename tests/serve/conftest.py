@@ -103,9 +103,9 @@ def lm(explorer_of):
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     """A page of our own: what is tested is how files are given out, not what they are."""
-    from glassformer.serve.explorer import application
     from functools import partial
 
+    from glassformer.serve.explorer import application
     from glassformer.serve.explorer.page import find_file
 
     place = tmp_path_factory.mktemp("pages")

@@ -35,8 +35,7 @@ TEXT = "the cat sat on a mat"
 
 
 def view_of(explorer, page="head", given=TEXT, **selected):
-    edits, height = selected.pop("edits", ()), selected.pop("height", 720)
-    return notebook.View(explorer, given, page, edits, height, selected)
+    return notebook.View(explorer, given, page=page, **selected)
 
 
 @pytest.fixture
@@ -314,11 +313,6 @@ def test_what_there_is_not_cannot_be_selected(view, wrong, sentence):
     assert sentence in str(error.value)
     assert str(error.value).count("\n") == 0
     assert view.selection == before
-
-
-def test_a_height_is_a_number_of_pixels(lm):
-    with pytest.raises(ConfigError, match="height=5 is no height"):
-        view_of(lm, height=5)
 
 
 def test_the_public_function_opens_a_folder(run_folder):

@@ -11,7 +11,7 @@ single bright one is not averaged away.
 
 import math
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch.nn import functional as F
@@ -36,7 +36,7 @@ METRIC_LIST = [{"name": name, "definition": sentence} for name, sentence in METR
 
 
 @torch.no_grad()
-def thumbnails(context: OpContext, look: Look, size: int, **where: str) -> Reply:
+def thumbnails(context: OpContext, look: Look, size: int, **where: Any) -> Reply:
     """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
     queries, keys = map(len, look.sequences(**where))
     cell = [math.ceil(queries / size), math.ceil(keys / size)]
@@ -58,7 +58,7 @@ def thumbnails(context: OpContext, look: Look, size: int, **where: str) -> Reply
 
 
 @torch.no_grad()
-def head(context: OpContext, look: Look, layer: int, head: int, **where: str) -> Reply:
+def head(context: OpContext, look: Look, layer: int, head: int, **where: Any) -> Reply:
     """One head: its pattern in pixels, weight received by each key, entropy of each row, mask.
 
     ConfigError: no such layer or head, or too many pixels.
@@ -82,9 +82,7 @@ def head(context: OpContext, look: Look, layer: int, head: int, **where: str) ->
     return Reply({"mask": mask, "max": float(pattern.max())}, arrays)
 
 
-def row(
-    context: OpContext, look: Look, layer: int, head: int, query: int, **where: str
-) -> Reply:
+def row(context: OpContext, look: Look, layer: int, head: int, query: int, **where: Any) -> Reply:
     """One row of one head, exactly: scores, and weights that sum to 1; `masked` keys have none."""
     weights = look.pattern(layer, head, **where)
     (query,) = chosen(query, len(weights), "query", "The pattern")
@@ -95,9 +93,7 @@ def row(
 
 
 @torch.no_grad()
-def step(
-    context: OpContext, look: Look, layer: int, head: int, query: int, **where: str
-) -> Reply:
+def step(context: OpContext, look: Look, layer: int, head: int, query: int, **where: Any) -> Reply:
     """The computation of one row of one head in order: x, norm, q, k, v, scores, weights, z, out.
 
     q and k are those of the scores, normalized and rotated. `out` is z W_O of this head without the
@@ -143,7 +139,7 @@ def _query_input(
 
 
 def portions(
-    look: Look, layer: int, rows: int, **where: str
+    look: Look, layer: int, rows: int, **where: Any
 ) -> Iterator[tuple[slice, Float[Tensor, "H Q S"]]]:
     """The weights of all heads of a layer for some queries, a multiple of `rows`, at a time.
 
@@ -173,7 +169,7 @@ def _entropy(weights: Float[Tensor, "H Q S"]) -> Float[Tensor, "H Q"]:
     return weights.clamp_min(1e-30).log2_().mul_(weights).sum(-1).neg_()
 
 
-def _allowed(look: Look, **where: str) -> Tensor:
+def _allowed(look: Look, **where: Any) -> Tensor:
     """Whether a query may attend to a key: True or False, [T, S]."""
     allow, (queries, keys) = look.context(**where).allow, look.sequences(**where)
     shape = len(queries), len(keys)
@@ -183,16 +179,14 @@ def _allowed(look: Look, **where: str) -> Tensor:
     return table.tril() if allow.causal else table
 
 
-def _shrunk(
-    weights: Float[Tensor, "H Q S"], cell: list[int], keys: int
-) -> Float[Tensor, "H R C"]:
+def _shrunk(weights: Float[Tensor, "H Q S"], cell: list[int], keys: int) -> Float[Tensor, "H R C"]:
     """The largest weight of each cell; those of left out keys are 0."""
     _, rows, columns = weights.shape
     padded = F.pad(weights, (0, keys + -keys % cell[1] - columns, 0, -rows % cell[0]))
     return padded.unflatten(1, (-1, cell[0])).amax(2).unflatten(2, (-1, cell[1])).amax(3)
 
 
-def _metric_shares(look: Look, **where: str) -> Float[Tensor, "M T S"]:
+def _metric_shares(look: Look, **where: Any) -> Float[Tensor, "M T S"]:
     """The share of each weight in each metric; of an entropy in the first. NaN: not defined here.
 
     The first query is not counted, since it may see only itself.

@@ -132,7 +132,7 @@ def attribute(
 
 
 def compare(
-    context: OpContext, a: Look, b: Look, layer: int, head: int, k: int, number: int, **where: str
+    context: OpContext, a: Look, b: Look, layer: int, head: int, k: int, number: int, **where: Any
 ) -> Reply:
     """Two looks: aligned elements, one head's patterns there, metrics of all heads, outcomes."""
     found = comparing.compare(a, b)
@@ -189,7 +189,7 @@ def sweep(
     kind: str,
     by: str,
     source: Look | None,
-    **where: str,
+    **where: Any,
 ) -> Iterator[dict[str, Any]]:
     """Replace one place after the other and rerun: {row, column, value, change} of the logit."""
     if kind == "patch" and source is None:

@@ -71,13 +71,9 @@ def generate(
     if limits is not None:  # an image ends with its last pixel
         colours, pixels = limits
         ends, new_tokens = (), min(new_tokens, pixels)
-    if beams and limits is not None:
+    if beams and (limits is not None or look.edits or given):
         raise ConfigError(
-            "An image is drawn pixel by pixel, never by a beam search; leave out beams."
-        )
-    if beams and (look.edits or given):
-        raise ConfigError(
-            "A beam search continues the unedited look; leave out edits and given tokens."
+            "A beam search continues an unedited text; leave out beams, or edits and given tokens."
         )
     if not new_tokens:
         return iter(())

@@ -204,6 +204,8 @@ def _page(title: str, held: str, module: str, room: str) -> str:
         room=f'class="{room}" ' if room else "",
         policy=POLICY,
         title=html.escape(title),
-        style="\n".join((STATIC / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in styles),
+        style="\n".join(
+            (STATIC / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in styles
+        ),
         script=f'{held}<script type="module">{module}</script>',
     )
