@@ -204,7 +204,7 @@ def test_looks_are_measured_once_and_bounded(run_folder, monkeypatch):
         assert total <= room
         assert lm.looks._sizes.keys() == lm.looks._kept.keys()
     assert len(lm.looks._kept) < 40, "the oldest are forgotten"
-    assert len(measured) <= 41 * 2 * looks_module.NESTED  # of all that are kept: over 600
+    assert len(measured) <= 41 * looks_module.LATEST  # of all that are kept: over 600
 
 
 def test_sigterm_answers_who_is_there_and_takes_no_more(run_folder):

@@ -126,7 +126,7 @@ def test_a_stream_comes_item_by_item(live):
     [
         ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
         ({"op": "hed"}, "There is no op 'hed'"),
-        ({"op": "effects"}, "is an op of /stream"),
+        ({"op": "effects"}, "no op 'effects' here"),
         (None, "A request is a JSON object"),
     ],
 )

@@ -206,7 +206,7 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b"[]", 400, "A request is a JSON object"),
         (b"{}", 400, "A request is a JSON object"),
         (b'{"op": "heads"}', 404, "did you mean 'head'"),
-        (b'{"op": "generate"}', 404, "an op of /stream"),
+        (b'{"op": "generate"}', 404, "no op 'generate' here"),
         (b'{"op": "look"}', 400, "request.look is missing"),
         (b'{"op": "look", "look": 3}', 400, "look must be a JSON object"),
         (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
@@ -263,7 +263,7 @@ def test_a_stream_is_a_line_for_each_item_and_ends_with_done(client):
     assert lines[-1] == {"done": True}
     wrong = {**request, "temperature": -1}
     assert "request.temperature" in refusal(*client("POST", "/stream", wrong), 400)
-    assert "an op of /api" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
+    assert "no op 'model' here" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
 
 
 STOP = ConfigError("No more of this; stop.")

@@ -79,10 +79,7 @@ def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
             own = [op for op in REQUESTS if (op in STREAMS) == stream]
             if name in own:
                 return name, dict(REQUESTS[name].parse(values))
-            if name in REQUESTS:
-                there = "api" if stream else "stream"
-                raise UnknownOp(f"{name} is an op of /{there}; send it there.")
-            raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
+            raise UnknownOp(f"There is no op {brief(name)} here; {suggest(name[:60], own)}")
     raise ConfigError(
         f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
     )

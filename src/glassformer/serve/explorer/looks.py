@@ -14,19 +14,18 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
-from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
 from glassformer.run.checkpoints import seal
 from glassformer.serve.explorer.inputs import RunInputs
-from glassformer.serve.explorer.schema import LookRequest, brief
+from glassformer.serve.explorer.schema import LookRequest
 from glassformer.serve.explorer.wire import text
 
 ROOM = 1 << 30
 """Bytes of looks that are kept."""
-MODELS, NESTED = 3, 3
-"""Checkpoints that are kept open; depth of looks that are sources of edits of looks."""
+MODELS, LATEST = 3, 6
+"""Checkpoints that are kept open; looks that may be those of one request."""
 
 
 class ClientDisconnected(Exception):
@@ -43,18 +42,18 @@ class Looks:
         self._sizes: dict[str, int] = {}
         self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
-    def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
+    def find(self, request: LookRequest) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
         cached = name in self._kept
         if not cached:
-            self._kept[name] = self._make(request, nested)
+            self._kept[name] = self._make(request)
         self._kept.move_to_end(name)
         self._evict()
         return self._kept[name], cached
 
-    def _make(self, request: LookRequest, nested: int) -> Look:
-        edits = [self._edit(edit, nested) for edit in request.edits]
+    def _make(self, request: LookRequest) -> Look:
+        edits = [self._edit(edit) for edit in request.edits]
         # Encode an input once: looks with other edits reuse it.
         base = self._kept.get(self._name(request.model_copy(update={"edits": []})))
         if base is not None:
@@ -63,19 +62,14 @@ class Looks:
         run = self.run if step is None else self._at(step, seal(self.run, step))
         return run.look(given, edits)
 
-    def _edit(self, value: dict[str, Any], nested: int) -> Edit:
+    def _edit(self, value: dict[str, Any]) -> Edit:
         """An edit of plain values; its `source` is a look request."""
         source = value.get("source")
         if not isinstance(source, dict):
             return edit_from_json(value)
-        if nested >= NESTED:
-            raise ConfigError(
-                f"The source of {brief(value.get('edit'))} is nested more than {NESTED} deep; "
-                f"flatten it."
-            )
         request = LookRequest.parse(source)
         name = self._name(request)
-        return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
+        return edit_from_json({**value, "source": name}, {name: self.find(request)[0]})
 
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoints."""
@@ -89,7 +83,7 @@ class Looks:
         Only the latest are measured again: those of a request may grow, since they fetch points on
         demand.
         """
-        for name in list(self._kept)[-2 * NESTED :]:
+        for name in list(self._kept)[-LATEST:]:
             self._sizes[name] = bytes_of(self._kept[name])
         total = sum(self._sizes.values())
         while total > self.room and len(self._kept) > 1:

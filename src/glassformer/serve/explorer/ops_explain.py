@@ -25,27 +25,14 @@ FROZEN = (
     "shares add up to the logit. A share is not the effect of removing a part: the norms would "
     "change."
 )
-MOST_CELLS = 1 << 17
-"""Cells of a lens in one answer."""
 
 
-def lens(
-    context: OpContext,
-    look: Look,
-    k: int,
-    layers: list[int] | None,
-    positions: list[int] | None,
-    target: int | None,
-) -> Reply:
-    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names."""
-    rows = look.model.config.n_layers + 1 if layers is None else len(layers)
-    count = 1 if look.logits.dim() == 1 else len(positions or look.elements)
-    if rows * count * k > MOST_CELLS:
-        raise ConfigError(
-            f"A lens of {rows} layers and {count:,} positions is too large for one answer; "
-            f"name at most {MOST_CELLS // k // max(1, rows):,} positions."
-        )
-    found = lenses.lens(look, k, layers=layers, positions=positions, target=target)
+def lens(context: OpContext, look: Look, k: int, **chosen: Any) -> Reply:
+    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names.
+
+    `chosen`: layers, positions, and a target whose probability is given too; see `lens`.
+    """
+    found = lenses.lens(look, k, **chosen)
     labels = {i: name_of(look, i) for i in found.ids.unique().tolist()}
     arrays = {"ids": found.ids, "p": found.probabilities}
     if found.of_target is not None:
