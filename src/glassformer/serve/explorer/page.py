@@ -158,18 +158,15 @@ def document(
     answers: dict[str, Any] = {}
     for question in questions:
         try:
-            request = json.loads(question)
-        except (ValueError, RecursionError):
+            op = (request := json.loads(question))["op"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise ConfigError(
                 "request.questions must be requests as JSON texts; send them as they were asked."
             ) from None
-        op = request.get("op") if isinstance(request, dict) else None
-        if not isinstance(op, str) or op == "document":
-            continue
         with suppress(GlassformerError):
             if op in STREAMS:
                 answers[question] = [*stream(request), {"done": True}]
-            else:
+            elif op != "document":
                 answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
     page = saved(finite(state), answers, title, pages).encode("utf-8", "replace")
     return Reply({"title": title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)})

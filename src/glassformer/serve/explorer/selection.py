@@ -60,19 +60,17 @@ def check(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> N
         raise ConfigError(
             f"This model has no attention side={s['side']!r}, site={s['site']!r}; it has {there}."
         )
-    queries, keys = sides(s, looked)
+    queries, keys = map(len, sides(s, looked))
     elements = len(looked["elements"])
-    counts = {**own, "queries": len(queries), "keys": len(keys), "elements": elements}
-    for name, field in SCHEMA["state"].items():
-        if "below" not in field:
-            continue
-        value, none, most = s[name], field.get("nullable", False), counts[field["below"]]
-        least = -elements if field["minimum"] == "elements" else field["minimum"]
-        if (value is None and none) or (type(value) is int and least <= value < most):
+    ends = {"layer": own["layers"], "head": own["heads"], "query": queries, "key": keys}
+    for name, end in (ends | {"position": elements}).items():
+        value, least = s[name], -elements if name == "position" else 0
+        none = DEFAULTS[name] is None
+        if (value is None and none) or (type(value) is int and least <= value < end):
             continue
         raise ConfigError(
             f"There is no {name} {brief(value)} here; give {least} to "
-            f"{most - 1}{', or None' if none else ''}."
+            f"{end - 1}{', or None' if none else ''}."
         )
 
 
