@@ -127,7 +127,7 @@ def questions(
     some = None if s["position"] < 0 else [*range(begin, min(count, begin + window))]
     begins = "pair" in card["capabilities"] and s.get("begin", True)
     given = {
-        "lens": {"k": min(k, len(card["classes"]) or k), "positions": some},
+        "lens": {"k": min(k, len(card["classes"]) or k), "positions": some, "target": s["target"]},
         "next": {"position": 0 if begins else -1},
     }
     for op in ("model", "look", *PAGES[s["page"]]["asks"]):
