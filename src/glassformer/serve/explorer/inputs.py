@@ -162,10 +162,8 @@ class RunInputs:
         sampled = lines[-1] if lines and isinstance(lines[-1], list) else []
         own = run.task.example_inputs(run.folder, sampled)
         neutral = [self.encode(given) for given in run.processor.neutral_inputs()]
-        for inputs in (own, neutral):
-            if found := [one for one in inputs if self._fits(one)]:
-                return found[:MOST_EXAMPLES]
-        return ["a"]
+        found = [*filter(self._fits, own)] or [*filter(self._fits, neutral)] or ["a"]
+        return found[:MOST_EXAMPLES]
 
     def _fits(self, value: Any) -> bool:
         """Whether an input is neither empty nor too long for the model."""

@@ -54,10 +54,6 @@ class Looks:
 
     def _make(self, request: LookRequest) -> Look:
         edits = [self._edit(edit) for edit in request.edits]
-        # Encode an input once: looks with other edits reuse it.
-        base = self._kept.get(self._name(request.model_copy(update={"edits": []})))
-        if base is not None:
-            return base.edited(edits)
         step, given = request.checkpoint, self.inputs.decode(request.input)
         run = self.run if step is None else self._at(step, seal(self.run, step))
         return run.look(given, edits)
