@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.responses import Response, StreamingResponse
@@ -32,7 +32,6 @@ from glassformer.serve.explorer.page import find_file
 from glassformer.serve.explorer.wire import text
 from glassformer.serve.explorer.worker import Worker
 
-Answer = TypeVar("Answer")
 Gone = Callable[[], bool]
 LARGEST_BODY = 48 << 20
 """Bytes of a request: an image or audio as text."""
@@ -113,7 +112,7 @@ class Application:
             finally:
                 left.set()
 
-    async def _compute(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+    async def _compute(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.wrap_future(self.worker.submit(work, *arguments))
 
     def _answer(self, body: bytes, gone: Callable[[], bool]) -> Response:

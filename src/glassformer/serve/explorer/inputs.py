@@ -21,8 +21,6 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from glassformer.data.formats.contents import content, source_at
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.pages.images import address
@@ -124,15 +122,13 @@ class RunInputs:
 
     def _plain(self, given: Any) -> Any:
         match given:
-            case str():
+            case str() | int():
                 return given
             case {**parts} if len(parts) == 1:
                 ((kind, thing),) = parts.items()
                 return {kind: thing if kind == "text" else self._address(str(kind), thing)}
             case list() | tuple():
                 return [self._plain(one) for one in given]
-            case int() | np.integer() if not isinstance(given, bool):
-                return int(given)
         if hasattr(given, "tolist"):  # ids as an array or a tensor
             return self._plain(given.tolist())
         raise ConfigError(f"{brief(given)} is no input; give what gf.look takes.")

@@ -209,12 +209,10 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
 
     def changed(x: Tensor) -> Tensor:
         new, rows, places = x.clone(), torch.arange(len(some), device=x.device), some.to(x.device)
+        other = x.mean(dim, keepdim=True) if kind == "mean" else x.new_zeros(())
         if source is not None:
-            new[rows, places] = source[some].to(x)
-        elif kind == "mean":
-            new[rows, places] = x.mean(dim, keepdim=True).expand_as(x)[rows, places]
-        else:
-            new[rows, places] = 0
+            other = source.to(x)
+        new[rows, places] = other.expand_as(x)[rows, places]
         return new
 
     return changed

@@ -12,11 +12,10 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-Answer = TypeVar("Answer")
 DEEPEST = 8
 """Requests that may wait inside each other, each within a step of the one before."""
 
@@ -30,9 +29,9 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="explorer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Return the coming result of `work`."""
-        future: Future[Answer] = Future()
+        future = Future[Any]()
         self._tasks.put((future, partial(work, *arguments)))
         return future
 
