@@ -5,7 +5,7 @@ python bench/large_text.py PART [--megabytes 1000] [--between line|space|nothing
 
 PART   train    a training on it: memory, first line, Ctrl-C
        store    its tokens: the speed beside that of the tokenizers library alone with all threads,
-                on the same text in the same run; memory of all processes
+                on the same text in the same run; memory
        resume   its tokens: killed twice and started again, the bytes beside those of one start
 
 The text is random words, by default in one line with spaces between them, or a file repeated. It
@@ -99,12 +99,11 @@ import sys
 from glassformer import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.tokens import store_tokens
-from glassformer.processors.shard_processes import by_processes
 from glassformer.tokenizers.text import Tokenizer
 tokenizer, text, store = Tokenizer.load(sys.argv[1]), sys.argv[2], sys.argv[3]
 data = DataConfig.parse({"train": {"path": text}})
 with headway.following(lambda what: print(what, file=sys.stderr, flush=True)):
-    print(store_tokens(store, tokenizer, data, by_processes(tokenizer)).counts["train"])
+    print(store_tokens(store, tokenizer, data).counts["train"])
 """
 
 
@@ -168,8 +167,6 @@ def memory(process: int) -> int:
 
 def store(text: Path, tokenizer: Path, place: Path) -> None:
     """Speed and memory of encoding a text, between two measurements of the library."""
-    from glassformer.processors.shard_processes import cores
-
     megabytes = text.stat().st_size / 1e6
     part = max(round(megabytes / 10), 1)
     alone = [library_alone(text, tokenizer, 0, part)]
@@ -182,7 +179,7 @@ def store(text: Path, tokenizer: Path, place: Path) -> None:
     seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     alone.append(library_alone(text, tokenizer, 8 * part, part))
     own = megabytes / seconds, megabytes / (used.ru_utime + used.ru_stime)
-    print(f"{seconds:.0f} s with Python's start, {cores()} processes; {peak / 1024:.0f} MiB of all")
+    print(f"{seconds:.0f} s with Python's start; {peak / 1024:.0f} MiB")
     for number, what in enumerate(("s", "s of CPU")):
         (first, last), speed = (one[number] for one in alone), own[number]
         ratio = speed / ((first + last) / 2)

@@ -19,14 +19,17 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+
+import numpy as np
 
 from glassformer.data.parts import mixed
 from glassformer.data.pictures import decode
 from glassformer.demos.catalog import DATA
-from glassformer.demos.judge import judged
-from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
+from glassformer.demos.data_files import split_of
+from glassformer.demos.shapes import COLOURS, OUTLINES, SIZES
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
 from glassformer.training import train
@@ -82,10 +85,10 @@ def _real(painter: Run, judge: Run) -> dict[str, float]:
 
 def _drawn(painter: Run, judge: Run, each: int, temperature: float) -> dict[str, dict[str, float]]:
     """The same of drawn pictures, and how many there were."""
-    kinds = [(size, colour, shape) for size in SIZES for colour in COLOURS for shape in SHAPES]
+    kinds = [(size, colour, shape) for size in SIZES for colour in COLOURS for shape in OUTLINES]
     prompts: dict[str, list[str]] = defaultdict(list)
     for kind in kinds:
-        prompts[split_of(kind)].append(f"a {' '.join(kind)}")
+        prompts[split_of(" ".join(kind))].append(f"a {' '.join(kind)}")
     shares: dict[str, dict[str, float]] = {}
     for split, of in prompts.items():
         began, right = time.perf_counter(), 0
@@ -101,6 +104,14 @@ def _drawn(painter: Run, judge: Run, each: int, temperature: float) -> dict[str,
             "per_second": round(speed, 2),
         }
     return shares
+
+
+def judged(judge: Run, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[bool]:
+    """Whether the judge sees exactly the words of each prompt that are its classes."""
+    known, found = set(judge.classes), judge.classify(list(images))
+    return [
+        set(prompt.split()) & known == {*seen} for prompt, seen in zip(prompts, found, strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
-from glassformer.shards import local, put, whole
-from glassformer.training import gradient_messages, sharding
+from glassformer.shards import local, own, put, whole
+from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.clipping import clip_gradients
 from glassformer.training.division import Division, division_of
@@ -38,8 +38,6 @@ from glassformer.training.step import TrainingStep
 from glassformer.training.tensor_parallel import copies
 
 ROWS, LENGTH, CPU = 16, 8, torch.device("cpu")
-LARGE = 50
-"""Numbers of a gradient that is sent by itself: some of these small models are."""
 SPLITS = {
     "1x16": [16],
     "4x4": [4] * 4,
@@ -136,6 +134,12 @@ def loss_of(model: Transformer, batch: Batch) -> torch.Tensor:
     return cross_entropy(model(batch).logits, batch.targets).total
 
 
+def like(full: torch.Tensor, target: Any) -> Any:
+    """A copy of `full`, divided as `target` is."""
+    part, where = own(full, target).contiguous(), (target.device_mesh, target.placements)
+    return DTensor.from_local(part, *where, shape=target.shape, stride=target.stride())
+
+
 class Parts:
     """A task whose steps are one batch, cut into parts of these numbers of rows."""
 
@@ -193,7 +197,8 @@ def step_of(
     """A training step, as the loop takes it; `split`: of SPLITS."""
     masked = 0.9 if "masked" in split else 0.0
     task: Any = Parts(case, SPLITS[split], masked, division.readers.count)
-    compute = TrainingStep(model, optimizer, max_grad_norm=max_grad_norm, division=division)
+    called = division.for_steps(model)
+    compute = TrainingStep(called, optimizer, max_grad_norm=max_grad_norm, division=division)
     compute(division.share(task, 0), 0, 1.0)
 
 
@@ -379,13 +384,11 @@ def plain(case: str) -> Batch:
 
 
 def backward(model: Transformer, batches: list[Batch], division: Division) -> None:
-    """The backward passes of a step; what the last one sends is not waited for."""
-    *before, last = batches
-    for batch in before:
-        loss_of(model, batch).backward()
-    loss = loss_of(model, last)
-    with division.last_backward([*model.parameters()]):
-        loss.backward()
+    """The backward passes of a step."""
+    called: Any = division.for_steps(model)
+    for at, batch in enumerate(batches, 1):
+        with division.backward(last=at == len(batches)):
+            loss_of(called, batch).backward()
 
 
 def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, Any]:
@@ -434,8 +437,7 @@ def ordered(shapes: list[list[int]]) -> dict[str, bool]:
 
 def disturbed(cases: list[str], meshes: list[list[int]]) -> dict[str, tuple[bool, bool]]:
     """Whether all processes of "tensor" end a step with the gradients of the first one, where each
-    has a copy of a parameter; those of the others were disturbed before, and one was taken away.
-    And whether the first one's gradients stayed as they were."""
+    has a copy of a parameter; those of the others were disturbed before. And whether the first one's gradients stayed as they were."""
     found = {}
     for case in cases:
         for shard, tensor in meshes:
@@ -450,7 +452,6 @@ def disturbed(cases: list[str], meshes: list[list[int]]) -> dict[str, tuple[bool
             if place := distributed.get_rank() % tensor:
                 for one in own:
                     local(one.grad).mul_(1 + 1e-9 * place)
-                own[0].grad = None
             division.add_up(parameters)
             after = [None if one.grad is None else local(one.grad).tolist() for one in own]
             every = everyone().gathered(after)
@@ -469,7 +470,6 @@ CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
 def main() -> None:
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     torch.set_default_dtype(torch.float64)
-    gradient_messages.LARGE = LARGE
     distributed.init_process_group("gloo")
     found = [CHECKS[check](**arguments) for check, arguments in asked]
     if distributed.get_rank() == 0:

@@ -110,7 +110,7 @@ def marian_folder(folder: Path) -> Path:
     sentencepiece(folder, "t5", "source.spm")
     sentencepiece(folder, "xlm-roberta", "target.spm")
     pieces = {
-        p.text
+        p.piece
         for side in ("source", "target")
         for p in read_sentencepiece(folder / f"{side}.spm").pieces
     }

@@ -19,9 +19,9 @@ USED = {
     "basedpyright": ("Makefile", "basedpyright"),
     "hatch-fancy-pypi-readme": ("pyproject.toml", "hooks.fancy-pypi-readme"),
     "hatchling": ("pyproject.toml", "hatchling.build"),
-    "httptools": ("src/glassformer/serve/api/protocol.py", "httptools_impl"),  # by uvicorn
     "llguidance": ("src/glassformer/serve/api/formats.py", 'import_module("llguidance")'),
     "optuna": ("src/glassformer/sweep/space.py", 'import_module("optuna")'),
+    "protobuf": ("src/glassformer/tokenizers/sentencepiece.py", "sentencepiece_model_pb2"),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),

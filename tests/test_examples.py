@@ -19,7 +19,6 @@ import pytest
 
 import glassformer as gf
 from bare_runs import write_config
-from glassformer.demos.codetags import TAGS
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
 from glassformer.tokenizers.definition import byte_definition
@@ -71,7 +70,7 @@ def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
     config = ModelConfig(
         architecture="encoder",
         head="tag",
-        classes=TAGS,
+        classes=("O", "B-PER", "I-PER"),
         vocab_size=tokenizer.vocab_size,
         d_model=8,
         n_layers=1,
@@ -80,11 +79,11 @@ def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
     write_config(tmp_path, config)
     tokenizer.save(tmp_path / "tokenizer.json")
     accept_changed(tmp_path)
-    source = "def area(r):\n    return 3.14 * r  # in m²\n"
-    (tmp_path / "f.py").write_text(source, encoding="utf-8")
-    printed = example("highlight.py", tmp_path, tmp_path / "f.py", "--html", tmp_path / "f.html")
+    source = "Anna went to Oslo,\n  in March (of 2004) # it is 3 m²\n"
+    (tmp_path / "f.txt").write_text(source, encoding="utf-8")
+    printed = example("highlight.py", tmp_path, tmp_path / "f.txt", "--html", tmp_path / "f.html")
     assert re.sub(r"\x1b\[[0-9;]*m", "", printed).endswith(source + "\n")
-    assert "area" in (tmp_path / "f.html").read_text(encoding="utf-8")
+    assert "Oslo" in (tmp_path / "f.html").read_text(encoding="utf-8")
 
 
 def test_look_inside_shows_a_pattern(example, tmp_path):

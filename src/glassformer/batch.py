@@ -100,9 +100,8 @@ class Positions:
     @property
     def rows(self) -> int:
         """B, or 1 if one row serves the whole batch."""
-        return max(
-            len(field) for field in (self.position, self.document, self.valid) if field is not None
-        )
+        fields = self.position, self.document, self.valid
+        return max(field.shape[0] for field in fields if field is not None)
 
     def extended(self, new: "Positions") -> "Positions":
         """These positions with `new` ones appended."""

@@ -6,9 +6,12 @@ behind. Pieces join to the text.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-CHUNK, LONGEST_CHUNK = 1 << 16, 1 << 17
+T = TypeVar("T")
+
+CHUNK, LONGEST_CHUNK = 1 << 14, 1 << 17
 """Characters that are encoded at once, and the most without a good place: then a text is cut
 anywhere, because the tokenizers library needs about a hundred bytes for each."""
 PIECE = 1 << 22
@@ -49,3 +52,16 @@ def pieces(texts: Iterable[str], size: int = PIECE, longest: int = LONGEST) -> I
         held, length, searched = [whole], len(whole), max(0, len(whole) - 1)
     if length:
         yield "".join(held)
+
+
+def portions(items: Iterable[T], length: Callable[[T], int], size: int) -> Iterator[list[T]]:
+    """Lists of items whose lengths are together about `size`."""
+    held, total = list[T](), 0
+    for item in items:
+        held.append(item)
+        total += length(item)
+        if total >= size:
+            yield held
+            held, total = [], 0
+    if held:
+        yield held

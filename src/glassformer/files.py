@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -280,10 +281,23 @@ def _take(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _take_within(file: IO[bytes], patience: float) -> None:
+    """Take a lock; BlockingIOError: another process has held it for so many seconds."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            _take(file)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.1)
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the only training lock of a run folder; a second trainer is refused. The system frees it
-    at any exit.
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the only training lock of a run folder; a second trainer is refused after `patience`
+    seconds. The system frees it at any exit.
 
     Its file stays, as the mark of a folder in which a run began. After an error before anything was
     written there, it goes again, and the folder with it if it was made for this.
@@ -294,7 +308,7 @@ def locked(folder: Path) -> Iterator[None]:
         file = (folder / LOCK).open("ab")  # to empty a file that is locked may be refused
     with file:
         try:
-            _take(file)
+            _take_within(file, patience)
         except BlockingIOError:
             raise ConfigError(
                 f"Another process is training in {folder}; wait for it or choose another --run."

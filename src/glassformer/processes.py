@@ -4,18 +4,15 @@ one process            nothing is sent, and no group is needed
 started by torchrun    RANK, WORLD_SIZE and an address are in the environment
 
 Values travel as JSON, numbers as tensors, by torch.distributed; nothing is pickled.
+
+sums of a step    each process waits at most a minute for the others: `leaving_the_silent`
+other values      hours before training, when the first one may encode a text; then ten minutes
 """
 
 import base64
-import hashlib
 import itertools
 import json
-import os
-import re
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -23,8 +20,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import distributed
-from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import (
@@ -35,28 +31,31 @@ from glassformer.errors import (
     GlassformerError,
     TrainingError,
 )
-from glassformer.heartbeat import beating
 
 T = TypeVar("T")
-LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Socket")
-"""What a transport says of a process that is gone."""
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 """Errors that one process tells for another."""
 ROUND, ROUND_END = 16, object()
 """Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
-"""How long processes that live wait for each other: the first one may encode a large corpus
-meanwhile."""
+"""Longest wait for the first process before training."""
+STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
+"""Longest wait for a process within a step, and for one that evaluates, writes text, or saves."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`. `group`: of
-    torch.distributed, if they are some of all."""
+    """The processes of a run, as one of them sees them; 0 <= `rank` < `count`.
+
+    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else; `store`:
+    of the keys that all of them see.
+    """
 
     rank: int = 0
     count: int = 1
     group: Any = None
+    patient: Any = None
+    store: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
         """Itself: a copy of what knows them knows the same processes."""
@@ -75,11 +74,11 @@ class Processes:
             bytearray(json.dumps(value, default=_array_to_json).encode()), dtype=torch.uint8
         )
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
-        distributed.all_gather(sizes, torch.tensor([len(own)]), self.group)
+        distributed.all_gather(sizes, torch.tensor([len(own)]), self.patient)
         longest = int(max(sizes))
         padded = torch.nn.functional.pad(own, (0, longest - len(own)))
         found = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
-        distributed.all_gather(found, padded, self.group)
+        distributed.all_gather(found, padded, self.patient)
         pairs = zip(found, sizes, strict=True)
         texts = [bytes(one[: int(size)].numpy()) for one, size in pairs]
         return [json.loads(text, object_hook=_array_of_json) for text in texts]
@@ -125,8 +124,12 @@ class Processes:
         it."""
         if self.count == 1:
             return self
-        group = distributed.new_group(backend="gloo", timeout=PATIENCE)
-        return Processes(self.rank, self.count, group)
+        return Processes(self.rank, self.count, patient=patient_group(WORK))
+
+    def hurry(self) -> None:
+        """Wait for other processes as during training."""
+        if self.count > 1:
+            _set_pg_timeout(WORK, self.patient)
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON or arrays), in order; each process computes
@@ -153,6 +156,18 @@ class Processes:
         distributed.all_reduce(total, group=self.group)
         return total.tolist()
 
+    def largest(self, value: float) -> float:
+        """The largest value of all processes."""
+        if self.count == 1:
+            return value
+        found = torch.tensor(value, dtype=torch.float64)
+        distributed.all_reduce(found, distributed.ReduceOp.MAX, self.group)
+        return float(found)
+
+    def add(self, numbers: Float[Tensor, "*shape"]) -> None:
+        """Replace the numbers by their sum over the processes."""
+        distributed.all_reduce(numbers, group=self.group)
+
     def add_in_order(self, numbers: Float[Tensor, "*shape"]) -> None:
         """Replace the numbers by their sum over the processes, the same bits in all of them.
 
@@ -172,12 +187,6 @@ class Processes:
                 one.wait()
             numbers += theirs
             distance *= 2
-
-    def start_sum(self, numbers: Float[Tensor, "*shape"]) -> Callable[[], None]:
-        """Begin to replace the numbers by their sum over the processes, which must begin the same
-        sums in the same order; the result waits for the end."""
-        sent: Any = distributed.all_reduce(numbers, group=self.group, async_op=True)
-        return sent.wait
 
     def start_gather(
         self, numbers: Float[Tensor, "*shape"]
@@ -237,73 +246,6 @@ def _array_of_json(value: dict[str, Any]) -> Any:
     return numbers.reshape(value["shape"])
 
 
-@contextmanager
-def joined() -> Iterator[Processes]:
-    """The processes that torchrun started with this one, or this one alone.
-
-    At the end they wait for each other, then leave: one that left first would look as if it had
-    failed. Until then, all end if one of them is stopped (`heartbeat`).
-    """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield ALONE
-        return
-    kind = "gloo"
-    if torch.cuda.is_available():
-        kind = "cpu:gloo,cuda:nccl"
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    with _reaching():
-        (store, rank, count), (other, *_) = (
-            next(rendezvous("env://", timeout=PATIENCE)) for _ in range(2)
-        )
-        name = _agreed_name(store, rank, count)
-        with beating(PrefixStore(name, other), rank, count):
-            own = PrefixStore(name, store)
-            distributed.init_process_group(
-                kind, store=own, rank=rank, world_size=count, timeout=PATIENCE
-            )
-            try:
-                yield Processes(rank, count)
-                distributed.barrier()
-            finally:
-                distributed.destroy_process_group()
-
-
-def _agreed_name(store: Any, rank: int, count: int) -> str:
-    """A name that these processes have in common, and earlier ones, whose keys the store may still
-    hold, had not.
-
-    Each writes a number that is drawn now. The first one writes the list of all, again until every
-    process has found its own in it: then no number of an earlier process is left.
-    """
-    own, agreed = uuid.uuid4().hex, set[str]()
-    store.set(f"process {rank}", own)
-    while True:
-        if rank == 0:
-            store.set("all", ",".join(store.get(f"process {at}").decode() for at in range(count)))
-        found = store.get("all").decode()
-        if found not in agreed and own in found.split(","):
-            agreed.add(found)
-            store.add(found, 1)
-        if found in agreed and store.add(found, 0) == count:
-            return hashlib.sha256(found.encode()).hexdigest()
-        time.sleep(0.01)
-
-
-def processes_here() -> int:
-    """How many of the processes are on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-
-
-@contextmanager
-def _reaching() -> Iterator[None]:
-    """Say in a sentence that another process is gone, wherever the body learns it."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = str(error).strip().partition("\n")[0].partition(". ")[0]
-        if not isinstance(error, distributed.DistError) and not LOST.search(reason):
-            raise
-        raise TrainingError(
-            f"Another process of this run cannot be reached ({reason}); its own message says why, "
-            "and `--resume` goes on from the last checkpoint."
-        ) from None
+def patient_group(limit: timedelta) -> Any:
+    """All processes as a group for values, each of which is waited for so long."""
+    return distributed.new_group(backend="gloo", timeout=limit)

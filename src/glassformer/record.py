@@ -31,7 +31,9 @@ def uses(field: FieldInfo) -> dict[str, list[str]]:
 class Record(BaseModel):
     """A section of a recipe: frozen, with a description of every field, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
     section: ClassVar[str]
 
     @classmethod

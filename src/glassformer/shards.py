@@ -37,7 +37,7 @@ def cut_names(tensor: Tensor) -> set[str]:
 def groups_of(tensor: Tensor) -> tuple[Any, ...]:
     """The groups of processes that hold the other parts of a tensor, one for each time it is
     cut."""
-    return tuple(group for *_, group in _cuts(tensor)) if is_divided(tensor) else ()
+    return tuple(map(mesh_of(tensor).get_group, _cut_axes(tensor))) if is_divided(tensor) else ()
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -49,27 +49,20 @@ def local(tensor: Tensor) -> Tensor:
 @torch.no_grad()
 def whole(tensor: Tensor) -> Tensor:
     """All numbers of a tensor; every process that has a part of it must call this."""
-    if not is_divided(tensor):
-        return tensor
-    part, lengths, steps = local(tensor), [*tensor.shape], []
-    for dim, parts, at, group in _cuts(tensor):
-        steps.append((dim, lengths[dim], parts, group))
-        step = -(-lengths[dim] // parts)
-        lengths[dim] = max(0, min(step, lengths[dim] - at * step))
-    for step in reversed(steps):
-        part = _gathered(part, *step)
-    return part
+    divided: Any = tensor
+    return divided.full_tensor() if is_divided(tensor) else tensor
 
 
 def box(tensor: Tensor) -> tuple[list[int], list[int]]:
     """Where this process's part begins in the whole tensor, and its lengths."""
-    begins, lengths = [0] * tensor.dim(), [*tensor.shape]
-    for dim, parts, at, _ in _cuts(tensor) if is_divided(tensor) else []:
-        step = -(-lengths[dim] // parts)
-        begin = min(lengths[dim], at * step)
-        begins[dim] += begin
-        lengths[dim] = min(step, lengths[dim] - begin)
-    return begins, lengths
+    divided: Any = tensor
+    if not is_divided(tensor):
+        return [0] * tensor.dim(), [*tensor.shape]
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    place = tensor.shape, divided.device_mesh, divided.placements
+    lengths, begins = compute_local_shape_and_global_offset(*place)
+    return [*begins], [*lengths]
 
 
 def own(full: Tensor, target: Tensor) -> Tensor:
@@ -79,46 +72,14 @@ def own(full: Tensor, target: Tensor) -> Tensor:
     return full
 
 
-def like(full: Tensor, target: Tensor) -> Tensor:
-    """A copy of `full`, divided as `target` is, on the same device."""
-    divided: Any = target
-    part = own(full, target).to(local(target).device, copy=True).contiguous()
-    if not is_divided(target):
-        return part
-    from torch.distributed.tensor import DTensor
-
-    where = divided.device_mesh, divided.placements
-    return DTensor.from_local(part, *where, shape=target.shape, stride=target.stride())
-
-
 @torch.no_grad()
 def put(target: Tensor, full: Tensor) -> None:
     """Fill this process's part of `target` from all numbers of it."""
     local(target).copy_(own(full, target))
 
 
-def _cuts(tensor: Any) -> list[tuple[int, int, int, Any]]:
-    """How a tensor is cut, step by step: the axis, the number of parts, this process's one, and the
-    group of those that have the others. The last axis of the mesh cuts first, as torch does."""
-    mesh = tensor.device_mesh
-    return [
-        (tensor.placements[at].dim, mesh.size(at), mesh.get_local_rank(at), mesh.get_group(at))
-        for at in reversed(_cut_axes(tensor))
-    ]
-
-
 def _cut_axes(tensor: Any) -> list[int]:
+    """The axes of the mesh that cut a tensor, the last first."""
     mesh, placements = tensor.device_mesh, enumerate(tensor.placements)
-    return [at for at, one in placements if not one.is_replicate() and mesh.size(at) > 1]
-
-
-def _gathered(part: Tensor, dim: int, length: int, parts: int, group: Any) -> Tensor:
-    """The parts of all processes of a group along an axis; the last may be shorter, or empty."""
-    step = -(-length // parts)
-    shape = [*part.shape]
-    shape[dim] = step
-    padded = part.new_zeros(shape)
-    padded.narrow(dim, 0, part.shape[dim]).copy_(part)
-    found = [torch.empty_like(padded) for _ in range(parts)]
-    torch.distributed.all_gather(found, padded, group)
-    return torch.cat(found, dim).narrow(dim, 0, length)
+    cut = [at for at, one in placements if not one.is_replicate() and mesh.size(at) > 1]
+    return cut[::-1]

@@ -40,6 +40,7 @@ def _no_sync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest, "sync", lambda path: None)
         patch.setattr(files, "sync", lambda path: None)
+        patch.setattr(shards, "PORTION", 20)
         yield
 
 
@@ -202,10 +203,12 @@ def test_errors_of_a_shard_name_its_file_and_byte(tmp_path, tokenizers):
     with pytest.raises(DataError, match=r"b\.txt is not utf-8: byte 0xff at offset 63"):
         store_tokens(tmp_path / "store", tokenizers[0], config, size=20)
     (tmp_path / "b.txt").write_bytes(b"a text " * 9)
-    encode = tokenizers[0].encode
+    encode = tokenizers[0].encode_all
     fields = {"fingerprint": "", "vocab_size": 9, "specials": {}, "in_pieces": True}
     with pytest.raises(ConfigError, match="beyond its vocabulary"):
-        store_tokens(tmp_path / "store", SimpleNamespace(encode=encode, **fields), config, size=20)
+        store_tokens(
+            tmp_path / "store", SimpleNamespace(encode_all=encode, **fields), config, size=20
+        )
 
 
 def test_files_of_which_each_is_empty_are_refused(tmp_path, tokenizers):

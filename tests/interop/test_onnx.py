@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,12 +19,10 @@ import glassformer as gf
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
-from glassformer.interop.onnx import graph as graphs_module
-from glassformer.interop.onnx.media import features
-from glassformer.interop.onnx.model import graphs
+from glassformer.finetune.adapters import add_adapters, quantize
+from glassformer.interop.onnx.graphs import features, graphs
 from glassformer.interop.onnx.snippets import _image
 from glassformer.interop.targets.onnx import differences, write
-from glassformer.layers.feedforward import Activation
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models import ModelConfig, Transformer
@@ -46,68 +44,56 @@ PATCHES = {
     **{"patch": (2, 2), "patch_width": 12, "max_length": 8, **CLASSES},
 }
 MODERN = {"norm": "rms", "position": "rotary", "qk_norm": True, "activation": "relu_squared"}
+ONE = {"n_layers": 1}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "modern": MODERN | {"bias": False, "attention_bias": False, "tied": False, "n_kv_heads": 2},
+    "t5": CROSSED
+    | ONE
+    | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
+    "vit": PATCHES | ONE | {"pool": "first"},
+}
+"""Those of `make test`: an encoder, a decoder with a cache and a source, patches with a head."""
+MORE: dict[str, dict[str, Any]] = {
+    "modern": MODERN | {"bias": False, "attention_bias": False, "n_kv_heads": 2},
+    "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
     "alibi": {"position": "alibi", "n_kv_heads": 1, "window": 4, "n_token_types": 2},
+    "llama 3": {
+        **{"position": "rotary", "rotary_factor": 4.0, "rotary_wavelengths": (2.0, 20.0)},
+        **{"activation": "silu", "gated": True, "window": 3, "tied": False},
+    },
+    "concatenated": {
+        **{"position_combination": "concatenate", "position": "sinusoidal_printed"},
+        **{"tied": False, "head_bias": True, "activation": "gelu_tanh", "first_position": 1},
+    },
+    "bias inside": {
+        **{"position": "relative", "bias_placement": "inside", "scale": "model", "d_head": 6},
+        **{"residual": False, "norm_placement": "post"},
+    },
+    "scaled": {"embedding_scale": True, "embedding_norm": True, "activation": "identity"},
     "bert": ENCODER
     | {"norm_placement": "post", "embedding_norm": True, "n_token_types": 2, "tied": False},
-    "t5": CROSSED | {"position": "buckets", "norm": "rms", "scale": "none", "head_scale": True},
-    "vit": PATCHES | {"pool": "first"},
+    "masked words": {"architecture": "encoder", "head": "masked_lm", "position": "learned"},
+    "vectors": {"architecture": "encoder", "head": "pool", "pool": "mean", "position": "relative"},
+    "stream": {"architecture": "encoder", "head": "none", "position": "buckets"},
+    "tags of a decoder": {
+        **ENCODER,
+        **{"architecture": "decoder", "position": "none", "activation": "tanh", "gated": True},
+    },
+    "last of a decoder": CLASSES
+    | {"architecture": "decoder", "pool": "last", "position": "sinusoidal_halves"},
+    "marian": CROSSED
+    | {
+        **{"norm_placement": "post", "n_kv_heads": 2, "window": 4, "source_vocab_size": 15},
+        **{"n_token_types": 2, "embedding_norm": True, "activation": "relu"},
+    },
+    "own source positions": CROSSED | {"own_source_positions": True, "position": "learned"},
     "deit": PATCHES | {"pool": "first", "n_registers": 2, "distilled": True},
-    "registers": PATCHES | {"pool": "mean", "n_registers": 2},
-    "classes": {**CLASSES, "architecture": "encoder", "position": "sinusoidal", "pooler": True},
+    "registers": PATCHES
+    | {"pool": "mean", "n_registers": 2, "position_combination": "concatenate"},
+    "rotary_2d": PATCHES | {"position": "rotary_2d", "pool": "last", "window": 3},
+    "stem": PATCHES | {"position": "sinusoidal_2d", "stem": (6, 5), "pool": "first"},
+    "stream of patches": PATCHES | {"position": "buckets", "head": "none", "n_classes": None},
 }
-"""Those of `make test`."""
-MORE: dict[str, dict[str, Any]] = {
-    **{
-        f"{side['architecture'] if side else 'decoder'}, {kind}": side | {"position": kind}
-        for side in ({}, ENCODER, CROSSED)
-        for kind in tiny.POSITIONS
-    },
-    **{f"window, {n} kv": MODERN | {"n_kv_heads": n, "window": 3} for n in (1, 2, 4)},
-    **{
-        f"{kind}, gated={gated}": {"activation": kind, "gated": gated}
-        for kind in get_args(Activation)
-        for gated in (True, False)
-    },
-    "no residual": {"residual": False, "norm_placement": "post"},
-    "scaled embedding": {"embedding_scale": True, "embedding_norm": True},
-    "bias of words": {"tied": False, "head_bias": True},
-    "wide heads": {"scale": "model", "d_head": 6},
-    "bias inside": {"position": "relative", "bias_placement": "inside"},
-    "llama 3": {"position": "rotary", "rotary_factor": 4.0, "rotary_wavelengths": (2.0, 20.0)},
-    "interpolated": {"position": "rotary", "rotary_factor": 2.0},
-    "from 1": {"position": "sinusoidal", "first_position": 1},
-    "concatenated": {"position_combination": "concatenate", "tied": False},
-    "post-norm pairs": CROSSED | {"norm_placement": "post", "n_kv_heads": 2, "window": 4},
-    "own source": CROSSED | {"source_vocab_size": 15},
-    "own source positions": CROSSED | {"own_source_positions": True, "embedding_norm": True},
-    "typed source": CROSSED | {"n_token_types": 2},
-    "tags of a decoder": ENCODER | {"architecture": "decoder"},
-    "stream": {"architecture": "encoder", "head": "none"},
-    **{
-        f"masked, {kind}": {"architecture": "encoder", "head": "masked_lm", "head_activation": kind}
-        for kind in (None, "relu")
-    },
-    **{
-        f"{head} by {how} of {of}": {
-            **{"architecture": of, "head": head, "pool": how},
-            "n_classes": 3 if head == "classify" else None,
-        }
-        for of in ("encoder", "decoder")
-        for head in ("classify", "pool")
-        for how in ("last", "first", "mean")
-    },
-    **{
-        f"patches, {kind}, {how}": PATCHES | {"position": kind, "pool": how}
-        for kind in (*tiny.POSITIONS, "sinusoidal_2d", "rotary_2d")
-        for how in ("first", "mean")
-    },
-    "last patch": PATCHES | {"pool": "last", "window": 3},
-    "stem": PATCHES | {"stem": (6, 5), "pool": "first"},
-    "concatenated patches": PATCHES | {"position_combination": "concatenate"},
-    "vectors of patches": PATCHES | {"head": "none", "n_classes": None},
-}
+"""One of each kind of position, norm, activation, mask, head and pooling."""
 
 
 def session(graph, folder: Path, name: str = "model") -> onnxruntime.InferenceSession:
@@ -198,12 +184,6 @@ def test_every_configuration(name, tmp_path):
     check(MORE[name], tmp_path)
 
 
-def test_large_weights_lie_in_a_file_beside_the_graph(tmp_path, monkeypatch):
-    monkeypatch.setattr(graphs_module, "LARGEST", 1)
-    check(CONFIGURATIONS["vit"], tmp_path)
-    assert (tmp_path / "model.onnx.data").stat().st_size > (tmp_path / "model.onnx").stat().st_size
-
-
 def test_features_of_audio_are_those_of_the_reader(tmp_path):
     values = {"rate": 8000, "seconds": 0.2, "n_mels": 16, "patch": (5, 8)}
     mean, std = [-8.0 + i / 4 for i in range(16)], [1.5 + i / 8 for i in range(16)]
@@ -243,6 +223,25 @@ def test_what_has_no_graph_is_told_with_the_field(tmp_path):
     assert crossed == ["head='classify' of an encoder-decoder"]
     with pytest.raises(ConfigError, match=r"no ONNX graph: parts=\{'image'"):
         write(Transformer(mixed), None, tmp_path)
+
+
+def test_a_weight_that_the_configuration_does_not_have_is_refused_by_name():
+    model = stirred()
+    model.decoder.register_parameter("temperature", torch.nn.Parameter(torch.ones(1)))
+    with pytest.raises(ConfigError, match=r"would ignore the weight decoder\.temperature"):
+        graphs(model)
+
+
+@torch.no_grad()
+def test_adapters_are_merged_and_integers_become_what_they_stand_for():
+    model, ids = stirred(), tiny.tokens(2, 5)
+    quantize(model)
+    add_adapters(model, rank=2)
+    tiny.stir(model)
+    plain = graphs(model)["model"].module
+    assert isinstance(plain, Transformer)
+    assert plain.state_dict().keys() == stirred().state_dict().keys()
+    torch.testing.assert_close(plain(ids).logits, model(ids).logits, rtol=0, atol=CLOSE)
 
 
 def program(folder: Path) -> list[str]:

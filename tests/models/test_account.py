@@ -9,7 +9,6 @@ from torch import nn
 
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.interop.onnx.model import graphs
 from glassformer.interop.targets import ctranslate2, gguf, transformers
 from glassformer.layers.attention import Attention
 from glassformer.layers.feedforward import FeedForward
@@ -63,7 +62,6 @@ def compiled_later(model: Transformer, folder: Path) -> None:
 
 EVERYWHERE = {
     "quantized": lambda model, folder: quantize(model, "int8"),
-    "onnx": lambda model, folder: graphs(model),
     "verify": lambda model, folder: pair(model),
     "plan": lambda model, folder: matrices(model.config),
 }

@@ -25,7 +25,6 @@ from glassformer.pages.batch_page import (
     batch_html,
 )
 from glassformer.pages.charts import line_chart
-from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.pages.highlight import highlight_html
 from glassformer.pages.training_report import report_html
 from glassformer.pages.verification import verification_html
@@ -34,7 +33,6 @@ from glassformer.processors.word_spans import Side
 from pages.reading import Page, pixels
 
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
-HALF = np.full((2, 2), 0.5)
 PATCHES = np.zeros((4, 12), np.float32)
 
 
@@ -108,21 +106,6 @@ PAGES = {
         [(text, 0.5, 0.5)],
         [(PIXELS, [Answer("", text, text), Answer(text, text, f"{text}x")])],
         [(text, PIXELS, PIXELS)],
-    ),
-    "gallery": lambda text: gallery_html(
-        text,
-        text,
-        [(text, 0.5)],
-        [
-            Group(
-                text,
-                text,
-                [
-                    Item(PIXELS, HALF, text, f"{text}x", 0.5, b"RIFF"),
-                    Item(HALF, HALF, text, text, 1),
-                ],
-            )
-        ],
     ),
     "highlight": lambda text: highlight_html(text, [(0, len(text))], [text], [text], text),
     "verification": verification,

@@ -3,7 +3,6 @@ and SIGTERM lets those who are there finish."""
 
 import asyncio
 import http.client
-import json
 import os
 import signal
 import socket
@@ -134,25 +133,6 @@ def test_a_look_is_answered_while_an_explanation_is_computed(explorer_of, static
             assert answer.status == 200
             answered.set()
             assert long.result(10)[0].status == 200
-
-
-def test_of_too_many_connections_the_oldest_stranger_ends(explorer_of, static, monkeypatch):
-    monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, connections=4))
-    with served(explorer_of("lm")) as server:
-        client = Client(server)
-        own = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
-        headers = {"Cookie": client.cookie, "Content-Type": "application/json"}
-        own.request("POST", "/api", json.dumps({"op": "model"}), headers)
-        assert own.getresponse().read()
-        strangers = [socket.create_connection(("127.0.0.1", client.port), 20) for _ in range(12)]
-        own.request("POST", "/api", json.dumps({"op": "model"}), headers)
-        assert own.getresponse().status == 200, "whoever has shown the token keeps the connection"
-        assert client.api(op="model")[0].status == 200, "and gets another one"
-        for stranger in strangers[:-4]:
-            assert stranger.recv(1) == b"", "ended"
-        for stranger in strangers:
-            stranger.close()
-        own.close()
 
 
 def test_requests_of_many_megabytes_have_room_together(explorer_of, static):

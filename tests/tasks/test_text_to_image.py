@@ -12,7 +12,6 @@ import torch
 
 import glassformer as gf
 from glassformer.batch import IGNORE
-from glassformer.demos.judge import judged
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.files import LOCK
 from glassformer.generate import GenerateConfig, draw
@@ -272,8 +271,6 @@ def test_other_models_do_not_draw(learned, tmp_path):
     run = gf.load(learned)
     with pytest.raises(ConfigError, match=r"generate\.stop is for text, and an image always has"):
         run.draw("a red flag", stop=["x"])
-    with pytest.raises(ConfigError, match="gives each picture one class"):
-        judged(run, [], [])
 
 
 def test_a_model_without_its_recipe_draws_the_same(learned, tmp_path):

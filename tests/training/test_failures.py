@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.training.failures import (
+from glassformer.training.cluster.failures import (
     Saving,
     best_interval,
     losses,

@@ -302,7 +302,20 @@ def test_a_run_that_never_began_begins(tmp_path):
     (run / "run.lock").touch()
     result, said = go(recipe(tmp_path), run, resume=True)
     assert result.steps == 8
-    assert "before it began" in said
+    assert "no run has begun here" in said
+
+
+def test_torchrun_begins_or_continues_a_run(tmp_path, monkeypatch):
+    """A machine that joins is started with --resume; processes that are started again are not."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    go(recipe(tmp_path), tmp_path / "x", resume=True)
+    more = recipe(tmp_path, train={"steps": 10})
+    with pytest.raises(ConfigError, match="already holds a run at step 8; add --resume"):
+        go(more, tmp_path / "x")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    result, said = go(more, tmp_path / "x")
+    assert "resuming at step 8" in said
+    assert result.steps == 10
 
 
 def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, monkeypatch):

@@ -6,16 +6,16 @@ import torch
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import tiny
-from divided_checks import CASES, SPLITS
+from divided_checks import CASES, SPLITS, like
 from glassformer.errors import ConfigError
 from glassformer.finetune.adapters import add_adapters
 from glassformer.models import Transformer
-from glassformer.shards import like, own
+from glassformer.shards import own
 from glassformer.training import sharding
 from torchrun import MESHES, launched
 
 SHAPES = [[3, 2], [7, 9], [4, 4], [10, 11], [8, 8], [5, 5]]
-"""Of gradients, some of them sent by themselves."""
+"""Of gradients."""
 EXACT = 1e-12  # float64 has 16 digits; gradients here are sums of at most a few hundred terms
 
 

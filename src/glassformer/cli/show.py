@@ -273,7 +273,7 @@ def plan(
 def _plan_cluster(
     recipe: Any, nodes: int, gpus_per_node: int, figures: list[str], as_json: bool
 ) -> None:
-    from glassformer.training.cluster import Hardware, plan_cluster
+    from glassformer.training.cluster.plan import Hardware, plan_cluster
 
     pairs = (figure.partition("=") for figure in figures)
     hardware = Hardware.parse({name: value for name, _, value in pairs})

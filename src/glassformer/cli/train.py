@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
-from glassformer.cli.terminal import ask, first_process, on_terminal, print_json
+from glassformer.cli.terminal import ask, first_process, print_json
 from glassformer.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def demo(
     run: Run folder; default runs/demo-NAME.
     steps: Number of training steps; default: that of the demo.
     """
-    from glassformer.demos.catalog import DEMOS
-    from glassformer.demos.demo import trained
+    from glassformer.demos.catalog import DEMOS, SHOW, train_demo
     from glassformer.run import load
     from glassformer.training.progress import clock
 
@@ -36,15 +35,17 @@ def demo(
         raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
     chosen, folder = DEMOS[name], run or Path("runs") / f"demo-{name}"
     sys.stderr.write(f"{chosen.about}\n")
-    result = trained(chosen, folder, steps)
+    result = train_demo(name, folder, steps)
     _check_end(result)
-    shown = chosen.show(load(folder), on_terminal())
+    shown = SHOW[name](load(folder))
     if json:
         print_json({"run": str(folder), "steps": result.steps, **shown.values})
         return
     print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
-    commands = (f"  {command.format(run=folder)}" for command in chosen.commands)
-    print("\n".join([*shown.lines, "try next:", *commands]))
+    print("\n".join(shown.lines))
+    print(f"curves, samples, scores: {folder / 'report.html'} (open it in a browser)")
+    commands = (*chosen.commands, "glassformer inspect {run}")
+    print("\n  ".join(["try next:", *(command.format(run=folder) for command in commands)]))
     if shown.ask is not None:
         ask(*shown.ask)
 

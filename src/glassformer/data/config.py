@@ -36,43 +36,25 @@ class SplitConfig(Record):
 
     section = "data.SPLIT"
 
-    path: Paths = Field(
-        default=None,
-        description="A file, glob or folder, or several of them, also inside a zip archive "
-        "(texts.zip/folder/*); '-' is standard input.",
-    )
-    targets: Paths = Field(
-        default=None,
-        description="Pairs in two text files: line n of targets belongs to line n of path.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
-    labels: str | None = Field(
-        default=None,
-        description="The file with the classes: of images in arrays (idx, numpy), or line n that "
-        "of line n of the texts in path.",
-        json_schema_extra={"inputs": ["image", "text"]},
-    )
-    parts: tuple[dict[str, str], ...] = Field(
-        default=(),
-        description="Parts of a row, [{image: 'photos.zip/{file}'}, {text: '{question}'}]; empty: "
-        "as in data.train, there the list in input_field.",
-        json_schema_extra={"inputs": ["parts"]},
-    )
+    path: Paths = None
+    """A file, glob or folder, or several of them, also inside a zip archive (texts.zip/folder/*);
+    '-' is standard input."""
+    targets: Paths = Field(default=None, json_schema_extra={"inputs": ["pairs"]})
+    """Pairs in two text files: line n of targets belongs to line n of path."""
+    labels: str | None = Field(default=None, json_schema_extra={"inputs": ["image", "text"]})
+    """The file with the classes: of images in arrays (idx, numpy), or line n that of line n of the
+    texts in path."""
+    parts: tuple[dict[str, str], ...] = Field(default=(), json_schema_extra={"inputs": ["parts"]})
+    """Parts of a row, [{image: 'photos.zip/{file}'}, {text: '{question}'}]; empty: as in
+    data.train, there the list in input_field."""
     where: dict[str, list[str]] | None = Field(
-        default=None,
-        min_length=1,
-        description="Files of data.train.path that belong to this split, by the fields of "
-        "label_pattern: {speaker: [theo]}.",
-        json_schema_extra={"inputs": ["image", "audio", "text"]},
+        default=None, min_length=1, json_schema_extra={"inputs": ["image", "audio", "text"]}
     )
-    fraction: float | None = Field(
-        default=None,
-        ge=0.0,
-        lt=1.0,
-        description="Share of data.train held out for this split, if it has neither path nor "
-        "where; null: 0.1 for validation, 0 for test. The end of running text; other records at "
-        "random.",
-    )
+    """Files of data.train.path that belong to this split, by the fields of label_pattern: {speaker:
+    [theo]}."""
+    fraction: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Share of data.train held out for this split, if it has neither path nor where; null: 0.1 for
+    validation, 0 for test. The end of running text; other records at random."""
 
 
 class DataConfig(Record):
@@ -80,98 +62,65 @@ class DataConfig(Record):
 
     section = "data"
 
-    train: SplitConfig = Field(default=SplitConfig(), description="Records to train on.")
-    validation: SplitConfig = Field(
-        default=SplitConfig(fraction=HELD_OUT["validation"]),
-        description="Records to evaluate on while training.",
-    )
-    test: SplitConfig = Field(
-        default=SplitConfig(fraction=HELD_OUT["test"]),
-        description="Records to evaluate on in the end.",
-    )
-    format: Format = Field(
-        default="auto",
-        description="text: a document a file (of pairs: one side, a line a record); jsonl: a "
-        "record a line; csv, tsv, parquet: a record a row; conllu: Universal Dependencies; conll: "
-        "columns, a word a line; slash: word/tag, a sentence a line; label_first: the first "
-        "word of a line is its class; images, audio: files in a folder for each class, or with "
-        "their class in the name, as texts may be; idx, numpy: arrays of images; auto: by the "
-        "file's name.",
-    )
-    encoding: str = Field(
-        default="utf-8", description="Encoding of text files, for instance latin-1."
-    )
-    root: str | None = Field(
-        default=None, description="Folder that relative paths start from; null: the current one."
-    )
-    store: str | None = Field(
-        default=None,
-        description="Folder of the encoded data; null: inside the run folder.",
-        json_schema_extra={"inputs": ["documents", "pairs"]},
-    )
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        description="Processes that encode text of over 32 MB; null: one for each core. The "
-        "encoded data are the same.",
-        json_schema_extra={"inputs": ["documents"]},
-    )
+    train: SplitConfig = SplitConfig()
+    """Records to train on."""
+    validation: SplitConfig = SplitConfig(fraction=HELD_OUT["validation"])
+    """Records to evaluate on while training."""
+    test: SplitConfig = SplitConfig(fraction=HELD_OUT["test"])
+    """Records to evaluate on in the end."""
+    format: Format = "auto"
+    """text: a document a file (of pairs: one side, a line a record); jsonl: a record a line; csv,
+    tsv, parquet: a record a row; conllu: Universal Dependencies; conll: columns, a word a line;
+    slash: word/tag, a sentence a line; label_first: the first word of a line is its class; images,
+    audio: files in a folder for each class, or with their class in the name, as texts may be; idx,
+    numpy: arrays of images; auto: by the file's name."""
+    encoding: str = "utf-8"
+    """Encoding of text files, for instance latin-1."""
+    root: str | None = None
+    """Folder that relative paths start from; null: the current one."""
+    store: str | None = Field(default=None, json_schema_extra={"inputs": ["documents", "pairs"]})
+    """Folder of the encoded data; null: inside the run folder."""
     documents: Literal["mixed", "separate"] = Field(
-        default="mixed",
-        description="separate: attention, positions and targets stay within a document; mixed: "
-        "one running text.",
-        json_schema_extra={"inputs": ["documents"]},
+        default="mixed", json_schema_extra={"inputs": ["documents"]}
     )
-    text_field: str = Field(
-        default="text",
-        description="Field of a JSONL line (dotted if nested) or column (name, or number from 1 "
-        "in a table without header) with the text.",
-        json_schema_extra={"inputs": ["documents", "text"]},
-    )
-    messages_field: str = Field(
-        default="messages",
-        description="Field or column with the messages of a conversation, objects with role and "
-        "content (or from and value); without it, instruction, input and output, or prompt and "
-        "completion.",
-        json_schema_extra={"inputs": ["messages"]},
-    )
+    """separate: attention, positions and targets stay within a document; mixed: one running
+    text."""
+    text_field: str = Field(default="text", json_schema_extra={"inputs": ["documents", "text"]})
+    """Field of a JSONL line (dotted if nested) or column (name, or number from 1 in a table without
+    header) with the text."""
+    messages_field: str = Field(default="messages", json_schema_extra={"inputs": ["messages"]})
+    """Field or column with the messages of a conversation, objects with role and content (or from
+    and value); without it, instruction, input and output, or prompt and completion."""
     loss_on: Literal["answers", "all"] = Field(
-        default="answers",
-        description="What of a conversation is predicted: answers, the assistant's text and the "
-        "symbol that ends it; all, every token.",
-        json_schema_extra={"inputs": ["messages"]},
+        default="answers", json_schema_extra={"inputs": ["messages"]}
     )
-    pair_field: str | None = Field(
-        default=None,
-        description="Field or column of the second text, to classify pairs of texts.",
-        json_schema_extra={"inputs": ["text"]},
-    )
+    """What of a conversation is predicted: answers, the assistant's text and the symbol that ends
+    it; all, every token."""
+    pair_field: str | None = Field(default=None, json_schema_extra={"inputs": ["text"]})
+    """Field or column of the second text, to classify pairs of texts."""
     label_field: str = Field(
-        default="label",
-        description="Field or column of the class.",
-        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
+        default="label", json_schema_extra={"inputs": ["text", "image", "audio", "parts"]}
     )
+    """Field or column of the class."""
     label_columns: tuple[str, ...] = Field(
-        default=(),
-        description="Columns of 0 and 1, each named as its class, in place of label_field.",
-        json_schema_extra={"inputs": ["text", "image", "audio"]},
+        default=(), json_schema_extra={"inputs": ["text", "image", "audio"]}
     )
+    """Columns of 0 and 1, each named as its class, in place of label_field."""
     label_separator: str | None = Field(
         default=None,
         min_length=1,
-        description="Separator of several classes in one cell; null: a cell is one class.",
         json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
     )
+    """Separator of several classes in one cell; null: a cell is one class."""
     label_delimiter: str | None = Field(
         default=None,
         min_length=1,
-        description="Keep the name of a class or tag only up to this string: ':' shortens "
-        "DESC:manner to DESC; a name is never emptied.",
         json_schema_extra={"inputs": ["text", "words", "image", "audio", "parts"]},
     )
+    """Keep the name of a class or tag only up to this string: ':' shortens DESC:manner to DESC; a
+    name is never emptied."""
     class_names: tuple[str, ...] = Field(
         default=(),
-        description="Names of classes or tags that the files number 0, 1, 2, ...",
         json_schema_extra={
             "tasks": [
                 f"{kind}-classification"
@@ -179,78 +128,43 @@ class DataConfig(Record):
             ]
         },
     )
+    """Names of classes or tags that the files number 0, 1, 2, ..."""
     label_pattern: str | None = Field(
-        default=None,
-        description="Fields in the name of a file, its class among them: "
-        "{label}_{speaker}_{index}.wav.",
-        json_schema_extra={"inputs": ["image", "audio", "text"]},
+        default=None, json_schema_extra={"inputs": ["image", "audio", "text"]}
     )
-    file_field: str = Field(
-        default="file_name",
-        description="Column of the files, where a table lists images or audio; in Parquet also of "
-        "their bytes.",
-        json_schema_extra={"inputs": ["image", "audio"]},
-    )
+    """Fields in the name of a file, its class among them: {label}_{speaker}_{index}.wav."""
+    file_field: str = Field(default="file_name", json_schema_extra={"inputs": ["image", "audio"]})
+    """Column of the files, where a table lists images or audio; in Parquet also of their bytes."""
     bad_files: Literal["stop", "skip"] = Field(
-        default="stop",
-        description="An image or audio file that cannot be read: stop, or skip and count it.",
-        json_schema_extra={"inputs": ["image", "audio", "parts"]},
+        default="stop", json_schema_extra={"inputs": ["image", "audio", "parts"]}
     )
-    word_field: str = Field(
-        default="words",
-        description="Field of a JSONL line or column of Parquet with the list of words; column of "
-        "conllu (default: "
-        "form) or conll (a number; default: the first).",
-        json_schema_extra={"inputs": ["words"]},
-    )
-    tag_field: str | None = Field(
-        default=None,
-        description="The same for tags, also in rows of parts; null: tags in JSONL and "
-        "Parquet, upos in conllu, the last column in conll.",
-        json_schema_extra={"inputs": ["words", "parts"]},
-    )
-    source_field: str = Field(
-        default="source",
-        description="Field (dotted if nested: translation.en) or column of the source.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
-    target_field: str = Field(
-        default="target",
-        description="Field or column of the target.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
-    prefix: str = Field(
-        default="",
-        description="Text before every source, to name the task: 'summarize: '.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
+    """An image or audio file that cannot be read: stop, or skip and count it."""
+    word_field: str = Field(default="words", json_schema_extra={"inputs": ["words"]})
+    """Field of a JSONL line or column of Parquet with the list of words; column of conllu (default:
+    form) or conll (a number; default: the first)."""
+    tag_field: str | None = Field(default=None, json_schema_extra={"inputs": ["words", "parts"]})
+    """The same for tags, also in rows of parts; null: tags in JSONL and Parquet, upos in conllu,
+    the last column in conll."""
+    source_field: str = Field(default="source", json_schema_extra={"inputs": ["pairs"]})
+    """Field (dotted if nested: translation.en) or column of the source."""
+    target_field: str = Field(default="target", json_schema_extra={"inputs": ["pairs"]})
+    """Field or column of the target."""
+    prefix: str = Field(default="", json_schema_extra={"inputs": ["pairs"]})
+    """Text before every source, to name the task: 'summarize: '."""
     group_field: str | None = Field(
         default=None,
-        description="Field or column, such as the language, by which scores are also listed.",
         json_schema_extra={"tasks": ["text-to-text", "image-text-to-text", "audio-text-to-text"]},
     )
-    input_field: str = Field(
-        default="input",
-        description="Field with the list of parts.",
-        json_schema_extra={"inputs": ["parts"]},
-    )
-    target: str | None = Field(
-        default=None,
-        description="Target text of a row of parts, '{answer}'; null: the field target.",
-        json_schema_extra={"inputs": ["parts"]},
-    )
-    target_image: str | None = Field(
-        default=None,
-        description="Target image of a row of parts, 'photos.zip/{file}'.",
-        json_schema_extra={"tasks": ["text-to-image"]},
-    )
-    overlap: int | None = Field(
-        default=None,
-        ge=0,
-        description="Elements shared by successive windows of a document that is longer than the "
-        "model; null: half the model's length.",
-        json_schema_extra={"inputs": ["text", "words"]},
-    )
+    """Field or column, such as the language, by which scores are also listed."""
+    input_field: str = Field(default="input", json_schema_extra={"inputs": ["parts"]})
+    """Field with the list of parts."""
+    target: str | None = Field(default=None, json_schema_extra={"inputs": ["parts"]})
+    """Target text of a row of parts, '{answer}'; null: the field target."""
+    target_image: str | None = Field(default=None, json_schema_extra={"tasks": ["text-to-image"]})
+    """Target image of a row of parts, 'photos.zip/{file}'."""
+    overlap: int | None = Field(default=None, ge=0, json_schema_extra={"inputs": ["text", "words"]})
+    """Elements shared by successive windows of a document that is longer than the model; null: half
+    the model's length."""
 
     @field_validator("encoding")
     @classmethod

@@ -1,8 +1,9 @@
 """Running text in shards: some bytes of some files, encoded apart from the others.
 
-A shard is a function of its `Job` and the tokenizer: any process makes it, on any machine that sees
-the files, as often as one is lost. Its tokens are those that its text has in the whole: a file is
-cut only where `cuts` says so, or between lines of JSON. This module does not load torch.
+A shard is a function of its `Job` and the tokenizer: a start that was killed keeps those that are
+whole, and other machines may make them. Its tokens are those that its text has in the whole: a file
+is cut only where `cuts` says so, or between lines of JSON. The threads of the tokenizers library
+encode a portion of a shard while the one before is written. This module does not load torch.
 
     jobs ──count──> characters before each ──encode──> a store for each ──join──> the store
 """
@@ -10,6 +11,7 @@ cut only where `cuts` says so, or between lines of JSON. This module does not lo
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 import numpy as np
 
 from glassformer import headway
+from glassformer.cuts import portions
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.documents import documents
 from glassformer.data.sources import Source, reading
@@ -28,6 +31,8 @@ from glassformer.errors import ConfigError
 KIND, SHARD_KIND = "tokens", "a shard of tokens"
 SIZE = 32 << 20
 """Bytes of the files of one shard, about."""
+PORTION = 1 << 20
+"""Characters that are encoded at the same time, about."""
 LOOK, WINDOW = 4, 1 << 16
 """Bytes of the longest character, and bytes that are searched for a place to cut at once."""
 BYTEWISE = ("utf-8", "ascii", "iso8859-1", "cp1252")
@@ -58,8 +63,8 @@ class Encoder(Protocol):
         """Whether a text may be encoded in the pieces of `cuts`."""
         ...
 
-    def encode(self, text: str) -> np.ndarray:
-        """The ids of a text."""
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of each text."""
         ...
 
 
@@ -141,8 +146,8 @@ def write(writer: Writer, job: Job, tokenizer: Encoder, alone: bool = False) -> 
     eos, dtype = tokenizer.specials.get("eos"), dtype_of(tokenizer.vocab_size)
     counts, goes_on = dict[str, dict[str, Any]](), dict[str, bool]()
     found = _parts(job)
-    for part in found if tokenizer.in_pieces else whole(found):
-        column, ids = writer.column(part.split, KIND, dtype), _ids(tokenizer, part)
+    for part, ids in _encode_ahead(found if tokenizer.in_pieces else whole(found), tokenizer):
+        column = writer.column(part.split, KIND, dtype)
         own = counts.setdefault(part.split, zeros())
         if goes_on.get(part.split):
             column.extend(ids)
@@ -274,12 +279,29 @@ def _parts(job: Job) -> Iterator[Part]:
     return divided(found, job.borders, job.start)
 
 
-def _ids(tokenizer: Encoder, part: Part) -> np.ndarray:
-    """The ids of a text; ConfigError: one beyond the vocabulary."""
-    ids, size = tokenizer.encode(part.text), tokenizer.vocab_size
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise ConfigError(
-            f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
-            f"vocabulary of {size}; use the tokenizer that belongs to this model"
-        )
-    return ids
+def _encode_ahead(parts: Iterable[Part], tokenizer: Encoder) -> Iterator[tuple[Part, np.ndarray]]:
+    """Each part with its ids, encoded a portion ahead in a thread; ConfigError: an id beyond the
+    vocabulary."""
+    size = tokenizer.vocab_size
+
+    def encode(portion: list[Part]) -> list[np.ndarray]:
+        return tokenizer.encode_all([part.text for part in portion])
+
+    def check(portion: list[Part], found: Future[list[np.ndarray]]) -> Iterator[Any]:
+        for part, ids in zip(portion, found.result(), strict=True):
+            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+                raise ConfigError(
+                    f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
+                    f"vocabulary of {size}; use the tokenizer that belongs to this model"
+                )
+            yield part, ids
+
+    with ThreadPoolExecutor(1, "encoding") as thread:
+        before: tuple[list[Part], Future[list[np.ndarray]]] | None = None
+        for portion in portions(parts, lambda part: len(part.text), PORTION):
+            ahead = portion, thread.submit(encode, portion)
+            if before is not None:
+                yield from check(*before)
+            before = ahead
+        if before is not None:
+            yield from check(*before)

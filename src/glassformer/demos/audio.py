@@ -1,38 +1,68 @@
-"""`glassformer demo audio`: seven instruments at pitches held out for each."""
+"""`glassformer demo audio`: how a tone moves: steady, rising, falling, vibrato, tremolo, ...
+
+A clip is a second of a tone with overtones and noise. A pitch belongs to one split, so every pitch
+of the test is new.
+"""
+
+import wave
+from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
+from glassformer.data.config import NAMES, SplitName
 from glassformer.data.recordings import recordings
-from glassformer.demos.demo import Shown
-from glassformer.demos.held_out import Draw, HeldOut
-from glassformer.media.audio import AudioReader
-from glassformer.media.audio_file import write_wav
+from glassformer.demos.data_files import split_of, write_table
+from glassformer.demos.results import Shown, show_classes
 from glassformer.run import Run
 
-QUIET = 30
-"""Percent of a spectrogram drawn as nothing."""
+RATE = 8000
+"""Samples a second; a clip is a second."""
+MOVEMENTS = ("steady", "rising", "falling", "vibrato", "siren", "tremolo", "pulses", "trill")
+KEYS = range(48, 84)
+"""Pitches as MIDI counts them: C3 (131 Hz) to B5 (988 Hz)."""
+COUNTS: dict[SplitName, int] = {"train": 3_000, "validation": 300, "test": 1_000}
+"""Clips of each split."""
 
 
-def show(run: Run, terminal: bool) -> Shown:
-    """Accuracy on held-out notes beside two baselines, confusions, and clips to look at and
-    hear."""
-    held = HeldOut(run, recordings, lambda row: row.samples())
-    recall = (f"{row['class']} {row['recall']:.0%}" for row in held.scores["table"])
-    before = ["\nrecall of each instrument:", "  " + "  ".join(recall)]
-    return held.show("audio", _drawing(run.processor.reader), before)
+def write_tones(folder: Path) -> None:
+    """Write each clip as WAV, and a table of files and movements for each split."""
+    for seed, split in enumerate(NAMES):
+        (folder / split).mkdir()
+        keys = [key for key in KEYS if split_of(str(key)) == split]
+        random, rows = default_rng(seed), list[tuple[str, str]]()
+        for number in range(COUNTS[split]):
+            name, key = MOVEMENTS[random.integers(len(MOVEMENTS))], random.choice(keys)
+            file = f"{split}/{number}.wav"
+            with wave.open(str(folder / file), "wb") as clip:
+                clip.setparams((1, 2, RATE, 0, "NONE", ""))
+                clip.writeframes((32767 * tone(random, name, key)).astype("<i2").tobytes())
+            rows.append((file, name))
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
-def _drawing(reader: AudioReader) -> Draw:
-    """A clip as a spectrogram with low frequencies below, and as a sound at full loudness."""
+def tone(random: Generator, name: str, key: float) -> np.ndarray:
+    """Return a clip in [-1, 1], float64 [T]."""
+    t = np.arange(RATE) / RATE
+    depth, speed = random.uniform(0.5, 1), random.uniform(5, 8)
+    swing = np.sin(2 * np.pi * (speed * t + random.uniform()))
+    octaves = {
+        "rising": depth * t,
+        "falling": -depth * t,
+        "vibrato": 0.25 * depth * swing,
+        "siren": 0.8 * depth * np.sin(2 * np.pi * (speed / 4 * t + random.uniform())),
+        "trill": 7 / 12 * (swing > 0),
+    }.get(name, 0 * t)
+    loud = {"tremolo": 1 + 0.9 * swing, "pulses": 1.0 * (swing > 0)}.get(name, 1 + 0 * t)
+    angle = 2 * np.pi * np.cumsum(440 * 2 ** ((key - 69) / 12 + octaves)) / RATE
+    bright = random.uniform(0, 0.8)
+    sound = sum(bright**k * np.sin((k + 1) * angle) for k in range(5))
+    begin, end = random.uniform(0, 0.15), random.uniform(0.8, 1)
+    sound = loud * sound * np.clip(50 * np.minimum(t - begin, end - t), 0, 1)
+    noisy = sound / np.abs(sound).max() + random.uniform(0, 0.1) * random.standard_normal(RATE)
+    return np.clip(random.uniform(0.2, 0.7) * noisy, -1, 1)
 
-    def draw(
-        given: tuple[np.ndarray, int], looked: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, bytes]:
-        clip, _ = given
-        bands = reader.spectrogram(clip[None])[0].numpy()
-        floor, loudest = np.percentile(bands, QUIET), float(np.abs(clip).max())
-        shades = (bands - floor) / max(float(bands.max() - floor), 1e-6)
-        heard = write_wav(0.9 * clip / max(loudest, 1e-6), reader.config.rate)
-        return shades.T[::-1], looked.T[::-1], heard
 
-    return draw
+def show(run: Run) -> Shown:
+    """Accuracy at new pitches beside two baselines."""
+    return show_classes(run, "clip", recordings, lambda row: row.samples())

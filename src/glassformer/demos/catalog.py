@@ -1,28 +1,39 @@
-"""The demos by name, and the data sets that can be written without training."""
+"""The demos by name, the data sets that they learn from, and their training.
 
-from glassformer.demos import audio, classify, lm, tag, translate, vision, vqa
-from glassformer.demos.dates import write_dates
-from glassformer.demos.demo import Demo, Training, Write
-from glassformer.demos.glyphs import write_glyphs
-from glassformer.demos.instruments import write_notes
-from glassformer.demos.languages import write_languages
-from glassformer.demos.python_code import write_code
-from glassformer.demos.python_text import write_documents
-from glassformer.demos.shape_files import write_drawn, write_judged, write_shapes
-from glassformer.demos.tables import constants
+RUN/data/...              the files, written once; their splits are train, validation, test
+recipes/NAME.yaml         the recipe, which any user could write; data.root is RUN/data
+demos.json                one sentence about each demo, its trainings, commands to try next
+"""
 
-DATA: dict[str, Write] = {
-    "lm": write_documents,
-    "translate": write_dates,
-    "tag": write_code,
-    "classify": write_languages,
-    "vision": write_glyphs,
-    "shapes-drawn": write_drawn,
-    "vqa": write_shapes,
-    "audio": write_notes,
-    "shapes-judge": write_judged,
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.demos import audio, classify, lm, python_text, shapes, tag, translate, vision, vqa
+from glassformer.demos.results import Shown
+from glassformer.files import locked
+from glassformer.recipe import read_recipe
+from glassformer.run import Run
+from glassformer.training import train
+from glassformer.training.given_data import write_data
+from glassformer.training.loop import Result
+from glassformer.training.run_folder import check_unused, check_writable
+
+FOLDER = Path(__file__).parent
+DATA: dict[str, Callable[[Path], None]] = {
+    "lm": python_text.write_documents,
+    "translate": translate.write_dates,
+    "tag": tag.write_sentences,
+    "classify": classify.write_opinions,
+    "vision": vision.write_digits,
+    "shapes-drawn": shapes.write_drawn,
+    "vqa": shapes.write_shapes,
+    "audio": audio.write_tones,
+    "shapes-judge": shapes.write_judged,
 }
-_SHOW = {
+"""Writers of the files of a data set into an empty folder."""
+SHOW: dict[str, Callable[[Run], Shown]] = {
     "lm": lm.show,
     "translate": translate.show,
     "tag": tag.show,
@@ -31,12 +42,52 @@ _SHOW = {
     "vqa": vqa.show,
     "audio": audio.show,
 }
-DEMOS = {
-    name: Demo(
-        row["about"],
-        [Training(data, DATA[data], suffix) for data, suffix in row["trainings"].items()],
-        _SHOW[name],
-        row["commands"],
-    )
-    for name, row in constants("demos").items()
+"""Results of the trained model of a demo."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One sentence about a demo, its models, and commands to try next, where `{run}` stands for the
+    run folder.
+
+    `trainings`: names of recipes and data, in the order of training, with the end of the name of
+    the run folder; results are those of the last.
+    """
+
+    about: str
+    trainings: Mapping[str, str]
+    commands: Sequence[str]
+
+
+DEMOS: dict[str, Demo] = {
+    name: Demo(**row)
+    for name, row in json.loads((FOLDER / "demos.json").read_text(encoding="utf-8")).items()
 }
+
+
+def recipe_of(training: str) -> Path:
+    """Return the file of a recipe."""
+    return FOLDER / "recipes" / f"{training}.yaml"
+
+
+def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
+    """Train the models of a demo, the last in FOLDER; the result of the last, or of the first that
+    was interrupted.
+
+    The data are written into RUN/data; a run that was begun is resumed.
+    """
+    results: list[Result] = []
+    for training, suffix in DEMOS[name].trainings.items():
+        run = Path(f"{folder}{suffix}")
+        begun = (run / "recipe.yaml").is_file()
+        if not begun:
+            check_unused(run)
+            check_writable(run)
+        with locked(run):  # its file says that the data are a run's
+            write_data(DATA[training], run / "data")
+        changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
+        changes += [f"train.steps={steps}"] if steps else []
+        results.append(train(read_recipe(recipe_of(training), changes), run, begun))
+        if results[-1].interrupted is not None:
+            break
+    return results[-1]

@@ -1,44 +1,89 @@
-"""`glassformer demo classify`: the language of a short string, among more than sixty."""
+"""`glassformer demo classify`: praise or criticism, where single words mislead.
 
-from glassformer.data.labelled import labelled
-from glassformer.demos.baselines import letters_bayes
-from glassformer.demos.confusions import confused, confused_lines, confused_values
-from glassformer.demos.demo import Shown, table, train_and_test
+    although the soup was never dull , the hotel was anything but pleasant .  ->  criticism
+
+Sentences come from a small grammar in which a negation turns a word round and the clause after
+"but", or after that of "although", decides. What is said of a thing belongs to one split: no thing
+of the test has in training the word that it has in the test.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from random import Random
+
+from glassformer.data.config import NAMES, SplitName
+from glassformer.demos.data_files import split_of, write_table
+from glassformer.demos.results import Shown, table, with_baselines
 from glassformer.run import Run
 
+THINGS = (
+    "film book song soup bread hotel garden museum train teacher song story dance concert coffee "
+    "room beach market journey answer"
+)
+WORDS = {
+    "praise": "good great lovely pleasant clever charming fine superb perfect bright",
+    "criticism": "bad poor dull awful boring terrible weak clumsy horrid dreary",
+}
+PLAIN = ("was {}", "seemed {}", "was really {}", "was always {}", "turned out to be {}")
+NEGATED = (
+    "was not {}",
+    "was never {}",
+    "was hardly {}",
+    "was anything but {}",
+    "was not at all {}",
+)
+FORMS = ("{1}", "{0} , but {1}", "although {0} , {1}", "{1} , although {0}", "{0} ; still , {1}")
+"""The second clause decides; the first says the opposite, or the same, by chance."""
+COUNTS: dict[SplitName, int] = {"train": 10_000, "validation": 300, "test": 2_000}
+"""Sentences of each split."""
 EXAMPLES = [
-    "I would like a cup of coffee",
-    "Ich hätte gern eine Tasse Kaffee",
-    "jeg vil gerne have en kop kaffe",
-    "chciałbym filiżankę kawy",
-    "хотел бы чашку кофе",
-    "un café s'il vous plaît",
+    "the film was not bad",
+    "although the soup was superb , the hotel was anything but pleasant",
+    "the museum was hardly great , but the garden was never dull",
 ]
 
 
-def show(run: Run, terminal: bool) -> Shown:
-    """Accuracy on held-out strings beside two baselines, the pairs it confuses, and sentences."""
+def write_opinions(folder: Path) -> None:
+    """Write a table of sentences and opinions for each split."""
+    for split in NAMES:
+        random = Random(split)
+        facts = [
+            (thing, word, kind)
+            for kind, words in WORDS.items()
+            for thing, word in product(THINGS.split(), words.split())
+            if split_of(f"{thing} {word}") == split
+        ]
+        rows = (opinion(random, facts) for _ in range(COUNTS[split]))
+        write_table(folder / f"{split}.tsv", "text label", rows)
+
+
+def opinion(random: Random, facts: Sequence[tuple[str, str, str]]) -> tuple[str, str]:
+    """Return a sentence about two things and its opinion; facts: thing, word, kind of the word."""
+    clauses: list[str] = []
+    label = ""
+    for thing, word, kind in random.choices(facts, k=2):
+        negated = random.random() < 0.5
+        verb = random.choice(NEGATED if negated else PLAIN)
+        clauses.append(f"the {thing} {verb.format(word)}")
+        (opposite,) = WORDS.keys() - {kind}
+        label = opposite if negated else kind
+    return f"{random.choice(FORMS).format(*clauses)} .", label
+
+
+def show(run: Run) -> Shown:
+    """Accuracy on held-out sentences beside two baselines, and sentences."""
     scores = run.evaluate("test")
-    train, test = train_and_test(run, labelled, lambda row: (row.text, row.labels[0]))
-    accuracy = {
-        "the most frequent language": scores["baselines"]["scores"]["majority_class"]["accuracy"],
-        "naive Bayes on letters (1 to 3)": letters_bayes(train, test),
-        "this model": scores["accuracy"],
-    }
-    pairs = confused(scores["confusion"])
+    accuracy = with_baselines(scores)
     examples = dict(zip(EXAMPLES, run.classify(EXAMPLES), strict=True))
-    values = {name: scores[name] for name in ("macro_f1", "ece")}
     return Shown(
-        {"accuracy": accuracy, **values, "confused": confused_values(pairs), "examples": examples},
+        {"accuracy": accuracy, "examples": examples},
         [
-            f"accuracy on {scores['examples']:,} strings about things it never saw, in "
-            f"{len(run.classes)} languages:",
+            f"accuracy on {scores['examples']:,} sentences that say of each thing what training "
+            "does not:",
             *table(accuracy),
-            *confused_lines(pairs),
-            "\nsentences (it has seen names, dates and amounts only):",
-            *(f"  {text:36} {label}" for text, label in examples.items()),
-            f"\nconfusions, calibration, the worst: {run.folder / 'report.html'} (open it in a "
-            "browser)",
+            "",
+            *(f"  {text:66} {label}" for text, label in examples.items()),
         ],
-        ("type something in any language", run.classify),
+        ("type an opinion", run.classify),
     )

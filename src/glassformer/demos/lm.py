@@ -1,13 +1,13 @@
 """`glassformer demo lm`: a language model on Python's own documentation."""
 
 from glassformer.demos.baselines import bits_per_byte
-from glassformer.demos.demo import Shown, table
+from glassformer.demos.results import Shown, table
 from glassformer.run import Run
 
 PROMPT = "Return a new"
 
 
-def show(run: Run, terminal: bool) -> Shown:
+def show(run: Run) -> Shown:
     """Bits per byte beside n-gram baselines, and a text."""
     assert run.recipe is not None
     stored = run.processor.stored(run.recipe.data, run.folder)
@@ -20,6 +20,5 @@ def show(run: Run, terminal: bool) -> Shown:
         *table(bits, "6.3f"),
         f"\n{PROMPT!r} continued:\n",
         "    " + text.strip().replace("\n", "\n    "),
-        f"\ncurves and samples: {run.folder / 'report.html'} (open it in a browser)",
     ]
     return Shown({"bits_per_byte": bits, "text": text}, lines)

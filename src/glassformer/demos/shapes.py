@@ -1,181 +1,151 @@
-"""Images of coloured shapes.
+"""Images of coloured shapes, with questions and captions.
 
-A scene holds one to three things, each in its own cell of 3 x 3, on a grey ground; or, for
-images as small as 16 x 16, one thing alone in the whole image (`cells=1`). Colours, sizes and
-places vary, but never so far that one could be taken for another. Scene n of a split is a function
-of (seed, split, n).
-
-Combinations are held out: every two things of a training scene may stand together in training by
-their colours and shapes, and one that is alone by its size, too; in the other splits at least one
-combination is held out for that split and none for the other, whatever the seed. So no training
-image has the combinations of a test image, but each of its colours, shapes and sizes.
+A scene has one to three things, each in its own cell of 3 x 3; or, for images as small as 16 x 16,
+one thing in the whole image (`cells` 1). A thing is a size, a colour and a shape, which together
+belong to one split: every test image has a thing that no training image has.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from itertools import combinations
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import cos, radians, sin
+from pathlib import Path
+from random import Random
 
-import numpy as np
-from numpy.random import Generator, Philox
 from PIL import Image, ImageDraw
 
 from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.hashing import split_by_hash
-from glassformer.demos.tables import constants
+from glassformer.demos.data_files import split_of, write_json_lines, write_table
 
-_TABLES = constants("shapes")
-SIZES, SHAPES = tuple[str, ...](_TABLES["sizes"]), tuple[str, ...](_TABLES["shapes"])
-COLOURS: dict[str, list[int]] = _TABLES["colours"]
-"""Names of colours, with red, green and blue from 0 to 255."""
-HELD_OUT: dict[SplitName, int] = {"validation": 10, "test": 15}
-"""Percent of the combinations."""
+SIZES = {"large": 0.4, "small": 0.24}
+"""Radius in cells."""
+COLOURS = {
+    "red": (222, 40, 44),
+    "orange": (246, 140, 24),
+    "yellow": (250, 222, 50),
+    "green": (40, 162, 72),
+    "cyan": (66, 208, 222),
+    "blue": (44, 84, 222),
+    "purple": (142, 62, 192),
+    "pink": (246, 132, 192),
+}
+OUTLINES = {
+    "circle": (36, 0, [1]),
+    "square": (4, 45, [1.15]),
+    "triangle": (3, 0, [1.15]),
+    "star": (10, 0, [1.15, 0.5]),
+    "diamond": (4, 0, [1.15, 0.7]),
+    "cross": (12, 15, [1.05, 0.4, 1.05]),
+}
+"""Number of corners, angle of the first one clockwise from the top, radii in turn."""
+PLACES = [
+    f"at the {row} {column}"
+    for row, column in product(("top", "middle", "bottom"), ("left", "centre", "right"))
+]
+DESCRIBE = "describe"
+"""The prompt for a caption."""
+COUNTS: dict[SplitName, int] = {"train": 8_000, "validation": 200, "test": 400}
+DRAWN_COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 200, "test": 400}
+"""Images of each split, of questions and of single things."""
 
-_GROUNDS = {
-    "plain": lambda x, y: 0 * x,
-    "gradient": lambda x, y: 0.5 + x / 2.9,
-    "stripes": lambda x, y: np.clip(0.5 + 2 * np.sin(14 * x), 0, 1),
-    "checks": lambda x, y: np.clip(0.5 + 2 * np.sin(11 * x) * np.sin(11 * y), 0, 1),
-}  # share of the second grey at each pixel
-# with it, every thing is trained alone in at least one size, each colour and shape tested alone
-_SALT = "64156"
-_RADIUS = {"large": 0.42, "small": 0.28}  # in cells, as the next
-_SHIFT = {"large": 0.05, "small": 0.12}
-_REPEATED = 0.25  # how often a thing has the colour, and how often the shape, of the one before it
-
-Kind = tuple[str, ...]
-"""Size, colour and shape."""
-
-
-@dataclass(frozen=True)
-class Thing:
-    """A coloured shape in a cell, and the details of its look that have no name."""
-
-    kind: Kind
-    row: int
-    column: int
-    shift: tuple[float, ...] = (0.0, 0.0)
-    """To the right and down, in cells."""
-    turn: float = 0.0
-    """Clockwise, in radians."""
-    tint: tuple[float, ...] = (0.0, 0.0, 0.0)
-    """Added to the colour."""
+Thing = tuple[int, str, str, str]
+"""Cell, size, colour and shape."""
+Question = tuple[str, str, str]
+"""Kind, words and answer."""
 
 
-@dataclass(frozen=True)
-class Scene:
-    """One to three things in reading order on a ground of two greys; `cells` along a side, 3 or
-    1."""
-
-    things: tuple[Thing, ...]
-    cells: int = 3
-    ground: str = "plain"
-    greys: tuple[tuple[float, ...], ...] = ((232.0,) * 3,) * 2
-    """Red, green and blue of both."""
-    angle: float = 0.0
-    """Rotation of the ground's pattern, in radians."""
+def write_shapes(folder: Path) -> None:
+    """Write rows of an image, a prompt and its answer: a caption of each image, and questions."""
+    for split in NAMES:
+        random, rows = Random(split), list[dict[str, object]]()
+        for things, file in _images(folder, split, COUNTS, split, cells=3):
+            asked = [("caption", DESCRIBE, caption(things)), *questions(random, things)]
+            for kind, prompt, answer in asked:
+                given = [{"image": file}, {"text": prompt}]
+                rows.append({"input": given, "target": answer, "kind": kind})
+        write_json_lines(folder / f"{split}.jsonl", rows)
 
 
-def scenes(
-    split: SplitName, count: int, seed: int = 0, cells: Literal[1, 3] = 3
-) -> Iterator[Scene]:
-    """The first `count` scenes of a split; scene n is a function of (seed, split, n)."""
-    return (_scene(split, number, seed, cells) for number in range(count))
+def write_drawn(folder: Path) -> None:
+    """Write rows of words and a small image of the one thing that they name."""
+    for split in NAMES:
+        rows = (
+            {"input": f"a {' '.join(kind)}", "target": {"image": file}}
+            for [(_, *kind)], file in _images(folder, split, DRAWN_COUNTS, split)
+        )
+        write_json_lines(folder / f"{split}.jsonl", rows)
 
 
-def draw(scene: Scene, size: int = 48) -> np.ndarray:
-    """The image of a scene, uint8 [size, size, 3], its edges smooth."""
-    image = _ground(scene, size)
-    for thing in scene.things:
-        covered = _covered(thing, scene.cells, size)[:, :, None]
-        colour = np.clip(np.add(COLOURS[thing.kind[1]], thing.tint), 0, 255)
-        image += covered * (colour - image)
-    return (np.clip(image, 0, 255) + 0.5).astype(np.uint8)
+def write_judged(folder: Path) -> None:
+    """Write small images with size, colour and shape as classes, all combinations in each
+    split."""
+    for split in NAMES:
+        images = _images(folder, split, DRAWN_COUNTS, None)
+        rows = ((file, " ".join(kind)) for [(_, *kind)], file in images)
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
-@cache
-def split_of(*kinds: Kind) -> SplitName:
-    """The split that one thing alone, or two things together, belong to."""
-    if len(kinds) == 1:
-        return split_by_hash(_SALT + " ".join(kinds[0]), HELD_OUT)
-    return split_by_hash(
-        _SALT + " and ".join(sorted(" ".join(kind[1:]) for kind in kinds)), HELD_OUT
-    )
+def scene(random: Random, split: SplitName | None, cells: int = 1) -> list[Thing]:
+    """Return the things of an image of a split, or of any split, in reading order."""
+    while True:
+        places = sorted(random.sample(range(cells * cells), min(cells, random.randint(1, 3))))
+        colours = random.sample([*COLOURS], len(places))  # a thing is known by its colour
+        things = [
+            (place, random.choice([*SIZES]), colour, random.choice([*OUTLINES]))
+            for place, colour in zip(places, colours, strict=True)
+        ]
+        found = {split_of(" ".join(kind)) for _, *kind in things}
+        if split is None or (split in found and found <= {split, "train"}):
+            return things
 
 
-def _belongs(kinds: list[Kind], split: SplitName) -> bool:
-    found = {split_of(*group) for group in combinations(kinds, min(len(kinds), 2))}
-    return split in found and found <= {split, "train"}
+def draw(random: Random, things: list[Thing], cells: int = 1) -> Image.Image:
+    """Return an image of things on a grey ground, 16 pixels along a cell, its edges smooth."""
+    grey = 232 if cells == 1 else random.randint(200, 250)  # few colours are enough for one thing
+    image = Image.new("RGB", (64 * cells, 64 * cells), (grey, grey, grey))
+    for place, size, colour, shape in things:
+        n, first, radii = OUTLINES[shape]
+        y, x = (64 * (at + random.uniform(0.42, 0.58)) for at in divmod(place, cells))
+        turns = [(64 * SIZES[size] * radii[i % len(radii)], 360 * i / n + first) for i in range(n)]
+        corners = [(x + far * sin(radians(a)), y - far * cos(radians(a))) for far, a in turns]
+        ImageDraw.Draw(image).polygon(corners, COLOURS[colour])
+    return image.reduce(4)
 
 
-def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
-    key, counter = [seed, NAMES.index(split)], [0, 0, cells, number]
-    random = Generator(Philox(key=key, counter=counter))
-    n = 1 if cells == 1 else (1, 2, 2, 3, 3)[random.integers(5)]
-    kinds = _kinds(random, n)
-    while not _belongs(kinds, split):
-        kinds = _kinds(random, n)
-    places = sorted(random.permutation(cells * cells)[:n].tolist())
-    level = random.uniform(185, 250)  # lighter than every colour is in one of its parts
-    first = level + random.uniform(-6, 6, 3)
-    second = first + random.choice([-1, 1]) * random.uniform(10, 26)
-    ground = str(random.choice([*_GROUNDS])) if cells > 1 else "plain"
-    greys, angle = (tuple(first.tolist()), tuple(second.tolist())), random.uniform(0, 2 * np.pi)
-    things = tuple(
-        _placed(random, kind, *divmod(place, cells))
-        for kind, place in zip(kinds, places, strict=True)
-    )
-    return Scene(things, cells, ground, greys, angle)
+def caption(things: list[Thing]) -> str:
+    """Return the sentence that describes a scene."""
+    return ", ".join(f"a {' '.join(kind)} {PLACES[at]}" for at, *kind in things)
 
 
-def _kinds(random: Generator, n: int) -> list[Kind]:
-    kinds: list[Kind] = []
-    for _ in range(n):
-        kind = [names[random.integers(len(names))] for names in (SIZES, [*COLOURS], SHAPES)]
-        for which, again in enumerate(random.random(2) < _REPEATED, start=1):
-            if kinds and again:
-                kind[which] = kinds[-1][which]
-        kinds.append(tuple(kind))
-    return kinds
+def questions(random: Random, things: list[Thing]) -> Iterator[Question]:
+    """Return questions with one right answer; a thing is known by its colour."""
+    shapes = [shape for *_, shape in things]
+    (at, size, colour, shape), other = random.choice(things), random.choice(things)
+    yield "shape", f"what shape is the {colour} thing?", shape
+    yield "size", f"is the {colour} thing large or small?", size
+    yield "place", f"where is the {colour} thing?", PLACES[at]
+    if shapes.count(shape) == 1:
+        yield "colour", f"what colour is the {shape}?", colour
+    if other[0] // 3 != at // 3:
+        above = "yes" if at < other[0] else "no"
+        yield "relation", f"is the {colour} thing above the {other[2]} thing?", above
+    word = random.choice([shape, random.choice([*OUTLINES])])
+    yield "number", f"how many of the things are of the shape {word}?", str(shapes.count(word))
+    asked = random.choice([colour, random.choice([*COLOURS])]), random.choice(shapes)
+    there = "yes" if asked in [thing[2:] for thing in things] else "no"
+    yield "existence", f"is there any {' '.join(asked)}?", there
 
 
-def _placed(random: Generator, kind: Kind, row: int, column: int) -> Thing:
-    far = _SHIFT[kind[0]]
-    shift, turn = random.uniform(-far, far, 2).tolist(), random.uniform(-0.15, 0.15)
-    return Thing(kind, row, column, tuple(shift), turn, tuple(random.uniform(-12, 12, 3).tolist()))
-
-
-def _ground(scene: Scene, size: int) -> np.ndarray:
-    """The empty image, float64 [S, S, 3]."""
-    axis = np.linspace(-1, 1, size)
-    cosine, sine = np.cos(scene.angle), np.sin(scene.angle)
-    x, y = cosine * axis + sine * axis[:, None], cosine * axis[:, None] - sine * axis
-    first, second = map(np.array, scene.greys)
-    return first + _GROUNDS[scene.ground](x, y)[:, :, None] * (second - first)
-
-
-def _covered(thing: Thing, cells: int, size: int) -> np.ndarray:
-    """The share of each pixel that a thing covers, [S, S] in [0, 1]."""
-    fine = max(4, 128 // size)  # drawn so many times larger, for smooth edges
-    side = size * fine
-    cosine, sine = np.cos(thing.turn), np.sin(thing.turn)
-    rotation, (size_name, _, shape) = np.array([[cosine, sine], [-sine, cosine]]), thing.kind
-    points = _outline(shape) @ rotation * _RADIUS[size_name]
-    points = (points + thing.shift + (thing.column + 0.5, thing.row + 0.5)) * (side / cells)
-    mask = Image.new("L", (side, side))
-    ImageDraw.Draw(mask).polygon([(x, y) for x, y in points.tolist()], fill=255)
-    return np.asarray(mask.reduce(fine), np.float64) / 255
-
-
-@cache
-def _outline(shape: str) -> np.ndarray:
-    """The corners of a shape of about radius 1, x to the right and y downward, [P, 2]."""
-    if shape in _TABLES["corners"]:
-        return np.array(_TABLES["corners"][shape], float)
-    n, radius, down = _TABLES["regular"][shape].values()
-    angle = 2 * np.pi * np.arange(n) / n  # the first corner is on top
-    points = radius * np.stack([np.sin(angle), -np.cos(angle)], axis=1)
-    if shape == "star":
-        points[1::2] *= 0.45
-    return points + np.array([0, down])
+def _images(
+    folder: Path,
+    split: SplitName,
+    counts: Mapping[SplitName, int],
+    kinds: SplitName | None,
+    cells: int = 1,
+) -> Iterator[tuple[list[Thing], str]]:
+    """Return scenes of the split `kinds` with the names of their images, which are written."""
+    (folder / split).mkdir()
+    random = Random(f"{split} {kinds}")
+    for number in range(counts[split]):
+        things, file = scene(random, kinds, cells), f"{split}/{number}.png"
+        draw(random, things, cells).save(folder / file)
+        yield things, file

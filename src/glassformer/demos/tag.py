@@ -1,98 +1,104 @@
-"""`glassformer demo tag`: Python source highlighted by meaning, from the standard library's own
-files."""
+"""`glassformer demo tag`: invented people, places and organizations, found by their context.
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from operator import eq
-from typing import Any
+    Tolan Beska, who was born in Port Varim, joined Onder.   ->   PER, LOC, ORG
 
-from glassformer.data.tagged import tagged
-from glassformer.demos.baselines import share
-from glassformer.demos.codetags import TAGS
-from glassformer.demos.codewords import split_code
-from glassformer.demos.demo import Shown, train_and_test
-from glassformer.files import write_text
-from glassformer.metrics.baselines import commonest, most_frequent
-from glassformer.pages.highlight import coloured, highlight_html, legend
+Sentences come from a small grammar. A name has syllables of any kind, so only the words around it
+say what it names, and it belongs to one split: no name of the test is in training.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from glassformer.data.config import NAMES, SplitName
+from glassformer.demos.data_files import split_of, write_json_lines
+from glassformer.demos.results import Shown, table, with_baselines
 from glassformer.run import Run
 
-SHOWN = 30
-"""Lines of the held-out file on the terminal, or names where the output is piped."""
-NAMES = TAGS[:9]
-"""Tags of names."""
+GRAMMAR = {
+    "TEXT": ["LINE .", "WHEN , LINE .", "LINE WHEN .", "LINE , while LINE ."],
+    "LINE": ["PER WHO DEED", "PER DEED and DEED", "ORG WHICH ACT", "LOC FATE", "NEWS"],
+    "WHO": ["", ", who DEED ,", "from LOC", "of ORG", "and PER"],
+    "WHICH": ["", ", which ACT ,", "from LOC"],
+    "DEED": [
+        "met PER",
+        "moved to LOC",
+        "joined ORG",
+        "left ORG",
+        "was born in LOC",
+        "wrote to PER",
+    ],
+    "ACT": ["hired PER", "opened an office in LOC", "bought ORG", "was sold to ORG"],
+    "FATE": ["lies near LOC", "was flooded", "elected PER as mayor", "welcomed PER"],
+    "NEWS": ["the mayor of LOC DEED", "the head of ORG DEED", "the train to LOC was late"],
+    "WHEN": ["on DATE", "since DATE", "in LOC"],
+    "PER": ["NAME", "NAME NAME"],
+    "LOC": ["NAME", "NAME", "Port NAME", "New NAME"],
+    "ORG": ["NAME", "NAME and NAME", "NAME NAME"],
+    "DATE": ["Monday", "Friday", "DAY May", "DAY June 2004", "DAY March"],
+}
+"""What each word in capital letters may become."""
+SPANS = ("PER", "LOC", "ORG", "DATE")
+COUNTS: dict[SplitName, int] = {"train": 10_000, "validation": 300, "test": 2_000}
+"""Sentences of each split."""
+EXAMPLES = [
+    "Anna Karlsson , who was born in Oslo , joined Siemens on 3 May .",
+    "Oslo was flooded , while Siemens hired the mayor of New Delhi .",
+]
+ONSETS, RHYMES = "b d f g k l m n p r s t v z", "a e i o u an el in or us"
+"""Beginnings and ends of syllables."""
 
 
-def show(run: Run, terminal: bool) -> Shown:
-    """Accuracy on held-out files beside two baselines, and one of these files in colours."""
-    folder, scores = run.folder, _scores(run)
-    file = next((folder / "data").glob("*.py"))
-    source = file.read_text(encoding="utf-8")
-    words, spans = split_code(source)
-    tags = [tag for _, tag in run.tag(words)]
-    page, title = folder / "highlight.html", f"{file.name}, tagged by {folder.name}"
-    write_text(page, highlight_html(source, spans, tags, TAGS, title))
-    recall = (f"{tag} {value:.0%}" for tag, value in scores["recall"].items())
+def write_sentences(folder: Path) -> None:
+    """Write the words and tags of each sentence as JSON lines for each split."""
+    for split in NAMES:
+        random = Random(split)
+        pairs = (zip(*sentence(random, split), strict=True) for _ in range(COUNTS[split]))
+        rows = ({"words": words, "tags": tags} for words, tags in pairs)
+        write_json_lines(folder / f"{split}.jsonl", rows)
+
+
+def sentence(random: Random, split: SplitName, symbol: str = "TEXT") -> Iterator[tuple[str, str]]:
+    """Return the words of a sentence with their tags: B-X at the first word of a span, I-X at the
+    others."""
+    begin = "B"
+    for word in random.choice(GRAMMAR[symbol]).split():
+        if word in GRAMMAR:
+            yield from sentence(random, split, word)
+            continue
+        if word == "NAME":
+            word = draw_name(random, split)
+        elif word == "DAY":
+            word = str(random.randint(1, 28))
+        yield word, f"{begin}-{symbol}" if symbol in SPANS else "O"
+        begin = "I"
+
+
+def draw_name(random: Random, split: SplitName) -> str:
+    """Return a name of a split."""
+    while True:
+        name = ""
+        for _ in range(random.randint(2, 3)):
+            name += random.choice(ONSETS.split()) + random.choice(RHYMES.split())
+        if split_of(name) == split:
+            return name.title()
+
+
+def show(run: Run) -> Shown:
+    """F1 of spans with names it never saw beside a baseline, and sentences."""
+    f1 = with_baselines(run.evaluate("test"))
+
+    def mark(text: str) -> str:
+        return " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in run.tag(text))
+
     return Shown(
-        {**scores, "file": file.stem},
+        {"f1": f1, "examples": {text: run.tag(text) for text in EXAMPLES}},
         [
-            "accuracy on the words of held-out files:",
-            f"  {'':36} {'names':>8} {'all words':>10}",
-            *(
-                f"  {name:36} {own['names']:8.2%} {own['all']:10.2%}"
-                for name, own in scores["accuracy"].items()
-            ),
-            "\nrecall of the tags of names:",
-            "  " + "  ".join(recall),
-            f"\nfrom {file.stem}, a file it never saw:\n",
-            _excerpt(source, spans, tags, terminal),
-            f"the whole file in colours: {page}   curves, confusions: {folder / 'report.html'}",
+            "F1 of people, places, organizations and dates in sentences with names that it never "
+            "saw:",
+            *table(f1),
+            "",
+            *(f"  {mark(text)}" for text in EXAMPLES),
         ],
+        ("type a sentence", mark),
     )
-
-
-def _scores(run: Run) -> dict[str, Any]:
-    """Accuracy on names, whose letters do not tell their tag, and on all words but layout, beside
-    two baselines; recall of each tag of names."""
-    train, test = train_and_test(run, tagged, lambda row: zip(row.words, row.tags, strict=True))
-    test = list(map(list, test))
-    answers = run.tag([[word for word, _ in pairs] for pairs in test])
-    known, asked, found = (list(chain.from_iterable(rows)) for rows in (train, test, answers))
-    names = ("the most frequent tag", "each word's most frequent tag", "this model")
-    accuracy: dict[str, dict[str, float]] = {name: {} for name in names}
-    for what, chosen in (("names", set(NAMES)), ("all", set(TAGS) - {"layout"})):
-        pairs = [pair for pair in known if pair[1] in chosen]
-        rows = ((*pair, own) for pair, (_, own) in zip(asked, found, strict=True))
-        words, gold, own = zip(*(row for row in rows if row[1] in chosen), strict=True)
-        common = commonest(Counter(tag for _, tag in pairs))
-        accuracy[names[0]][what] = share(tag == common for tag in gold)
-        accuracy[names[1]][what] = share(map(eq, most_frequent(pairs, words, rare=True), gold))
-        accuracy[names[2]][what] = share(map(eq, own, gold))
-    pairs = ((tag, own) for (_, tag), (_, own) in zip(asked, found, strict=True))
-    return {"accuracy": accuracy, "recall": _recall(pairs)}
-
-
-def _recall(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """The recall of each tag of names that occurs, for pairs of (right tag, found tag)."""
-    right: dict[str, list[bool]] = {tag: [] for tag in TAGS}
-    for tag, found in pairs:
-        right[tag].append(tag == found)
-    return {tag: share(right[tag]) for tag in NAMES if right[tag]}
-
-
-def _excerpt(
-    source: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], terminal: bool
-) -> str:
-    """Lines of the file from its first definition on: in colours, or names with their tags."""
-    begin = source.rfind("\n", 0, max(source.find("def "), 0)) + 1
-    text = "".join(source[begin:].splitlines(keepends=True)[:SHOWN])
-    within = [
-        ((start - begin, stop - begin), tag)
-        for (start, stop), tag in zip(spans, tags, strict=True)
-        if begin <= start and stop <= begin + len(text)
-    ]
-    if terminal:
-        inside, own = [span for span, _ in within], [tag for _, tag in within]
-        return f"{legend(TAGS)}\n\n{coloured(text, inside, own, TAGS)}"
-    named = [(text[slice(*span)], tag) for span, tag in within if tag in NAMES]
-    return "\n".join(f"  {name:24} {tag}" for name, tag in named[:SHOWN])

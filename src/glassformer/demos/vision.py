@@ -1,41 +1,57 @@
-"""`glassformer demo vision`: sixty distorted signs in small images."""
+"""`glassformer demo vision`: digits in small images, turned, faint and noisy.
 
-from collections.abc import Iterator, Sequence
+Every image has its own size, place, rotation, brightness and noise, light on dark or dark on
+light, so no image comes twice.
+"""
+
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator, default_rng
+from PIL import Image, ImageDraw, ImageFont
 
+from glassformer.data.config import NAMES, SplitName
 from glassformer.data.pictures import pictures
-from glassformer.demos.demo import Shown
-from glassformer.demos.held_out import HeldOut
+from glassformer.demos.data_files import write_table
+from glassformer.demos.results import Shown, show_classes
 from glassformer.run import Run
 
-SHOWN = 4
-"""Signs on the terminal."""
+SIZE = 32
+COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 300, "test": 2_000}
+"""Images of each split."""
 
 
-def show(run: Run, terminal: bool) -> Shown:
-    """Accuracy on held-out signs beside two baselines, confusions, and where the class token
-    attends."""
-    held = HeldOut(run, pictures, lambda row: row.pixels())
-    some = drawn(np.stack(held.inputs[:SHOWN]), held.found[:SHOWN]) if terminal else ()
-    return held.show(
-        "vision",
-        lambda pixels, looked: (pixels, looked, None),
-        after=["", *some],
-    )
+def write_digits(folder: Path) -> None:
+    """Write each image as PNG, and a table of files and classes for each split."""
+    for seed, split in enumerate(NAMES):
+        (folder / split).mkdir()
+        random, rows = default_rng(seed), list[tuple[str, str]]()
+        for number in range(COUNTS[split]):
+            file, digit = f"{split}/{number}.png", str(random.integers(10))
+            Image.fromarray(draw(random, digit)).save(folder / file)
+            rows.append((file, digit))
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
-def drawn(pixels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    """Images uint8 [N, H, W, 1] side by side at half their size, two rows of pixels in a line,
-    names below."""
-    n, height, width, _ = pixels.shape
-    small = pixels.reshape(n, height // 2, 2, width // 2, 2).mean((2, 4)).round().astype(int)
-    for row in range(0, height // 2 - 1, 2):
-        pairs = zip(small[:, row].tolist(), small[:, row + 1].tolist(), strict=True)
-        yield "  " + "  ".join("".join(map(_two, *pair)) + "\x1b[0m" for pair in pairs)
-    yield "  " + "  ".join(name.ljust(width // 2) for name in names)
+def draw(random: Generator, digit: str) -> np.ndarray:
+    """Return an image of a digit, uint8 [32, 32]."""
+    image = Image.new("L", (SIZE, SIZE))
+    place = tuple(random.uniform(12, 20, 2).tolist())
+    ImageDraw.Draw(image).text(place, digit, 255, _font(int(random.integers(18, 27))), "mm")
+    turned = image.rotate(random.uniform(-30, 30), Image.Resampling.BICUBIC)
+    dark, light = random.uniform(0, 0.3), random.uniform(0.6, 1)
+    ground, ink = random.permutation([dark, light])
+    pixels = ground + (ink - ground) * np.asarray(turned) / 255
+    noisy = pixels + random.uniform(0, 0.1) * random.standard_normal((SIZE, SIZE))
+    return (255 * np.clip(noisy, 0, 1)).astype(np.uint8)
 
 
-def _two(upper: int, lower: int) -> str:
-    """A character of two grey pixels, one above the other."""
-    return f"\x1b[38;2;{upper};{upper};{upper};48;2;{lower};{lower};{lower}m▀"
+@cache
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
+
+
+def show(run: Run) -> Shown:
+    """Accuracy on other images beside two baselines."""
+    return show_classes(run, "image", pictures, lambda row: row.pixels())

@@ -15,40 +15,24 @@ class FinetuneConfig(Record):
 
     section = "train.finetune"
 
-    method: Literal["full", "lora", "frozen"] = Field(
-        default="full",
-        description="full: every weight; lora: adapters and the head; frozen: the head alone.",
-    )
-    rank: int = Field(
-        default=8, ge=1, le=1 << 16, description="lora: rows of A, columns of B, of each adapter."
-    )
-    alpha: float = Field(
-        default=16.0, gt=0, description="lora: an adapter adds alpha/rank times B A to a weight."
-    )
-    dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="lora: dropout on the input of adapters."
-    )
-    targets: list[str] = Field(
-        default=["q_proj", "v_proj"],
-        min_length=1,
-        description="lora: names of the linear maps that get an adapter (q_proj, k_proj, v_proj, "
-        "out_proj, up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the "
-        "blocks.",
-    )
-    quantize: Literal["none", "int8"] = Field(
-        default="none",
-        description="lora and frozen: keep the linear maps of the blocks that are not trained as "
-        "8-bit integers, a quarter of their memory.",
-    )
-    train_also: list[str] = Field(
-        default_factory=list,
-        description="lora and frozen: names or patterns of further weights to train, as embed or "
-        "*norm*.",
-    )
-    keep_head: bool = Field(
-        default=False,
-        description="Keep the head of train.init_from, and its classes; false: a new head.",
-    )
+    method: Literal["full", "lora", "frozen"] = "full"
+    """full: every weight; lora: adapters and the head; frozen: the head alone."""
+    rank: int = Field(default=8, ge=1, le=1 << 16)
+    """lora: rows of A, columns of B, of each adapter."""
+    alpha: float = Field(default=16.0, gt=0)
+    """lora: an adapter adds alpha/rank times B A to a weight."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """lora: dropout on the input of adapters."""
+    targets: list[str] = Field(default=["q_proj", "v_proj"], min_length=1)
+    """lora: names of the linear maps that get an adapter (q_proj, k_proj, v_proj, out_proj,
+    up_proj, gate_proj, down_proj), patterns of their paths, or all: those of the blocks."""
+    quantize: Literal["none", "int8"] = "none"
+    """lora and frozen: keep the linear maps of the blocks that are not trained as 8-bit integers, a
+    quarter of their memory."""
+    train_also: list[str] = Field(default_factory=list)
+    """lora and frozen: names or patterns of further weights to train, as embed or *norm*."""
+    keep_head: bool = False
+    """Keep the head of train.init_from, and its classes; false: a new head."""
 
     @property
     def partial(self) -> bool:

@@ -40,93 +40,60 @@ class GenerateConfig(Record):
 
     section = "generate"
 
-    max_new_tokens: int = Field(100, ge=1, description="At most this many new tokens.")
-    temperature: float = Field(
-        1.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="τ in softmax(u / τ); 0 takes the likeliest token (greedy).",
-    )
-    top_k: int | None = Field(None, ge=1, description="Only the k likeliest tokens.")
-    top_p: float | None = Field(
-        None, gt=0, le=1, description="Only the likeliest tokens that together reach p."
-    )
-    min_p: float | None = Field(
-        None, gt=0, le=1, description="Only tokens at least p times as likely as the likeliest."
-    )
-    repetition_penalty: float = Field(
-        1.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Divide (multiply) positive (negative) logits of seen tokens, the prompt's "
-        "included.",
-    )
-    no_repeat_ngram_size: int = Field(
-        0, ge=0, description="No n tokens in a row occur twice, the prompt's included; 0: they may."
-    )
-    min_new_tokens: int = Field(0, ge=0, description="No end symbol before so many new tokens.")
-    min_length: int = Field(
-        0,
-        ge=0,
-        description="No end symbol before so many tokens, the prompt's (of an encoder-decoder the "
-        "symbol that begins its target) included.",
-    )
-    eos_token_id: Ids = Field(
-        (), description="Ids of the symbols that end a text; none: the tokenizer's own."
-    )
-    bad_words_ids: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = Field(
-        (), description="Sequences of ids that never occur; one of an end symbol alone is ignored."
-    )
-    suppress_tokens: Ids = Field((), description="Ids that are never chosen.")
-    begin_suppress_tokens: Ids = Field(
-        (), description="Ids that are never the first new token (behind a forced one)."
-    )
-    forced_bos_token_id: Id | None = Field(
-        None, description="The second token of every row; behind a longer prompt it has no effect."
-    )
-    forced_eos_token_id: Ids = Field(
-        (), description="Ids of which one is the last token of a text that reached its limit."
-    )
-    seed: int = Field(
-        0, ge=0, description="The same seed and prompt give the same text, alone or in a batch."
-    )
-    stop: tuple[str, ...] = Field((), description="End before any of these strings.")
-    overflow: Literal["refuse", "window"] = Field(
-        "refuse",
-        description="A prompt longer than the context: refuse, or window to go on from its "
-        "last half context.",
-    )
-    beams: int = Field(
-        0, ge=0, description="0: sample by temperature; 1: greedy; k: the best of k hypotheses."
-    )
-    n_best: int = Field(
-        1, ge=1, description="How many hypotheses of a beam search are given, the best first."
-    )
-    length_penalty: float = Field(
-        1.0,
-        ge=-10,
-        le=10,
-        description="α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones.",
-    )
+    max_new_tokens: int = Field(default=100, ge=1)
+    """At most this many new tokens."""
+    temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """τ in softmax(u / τ); 0 takes the likeliest token (greedy)."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Only the k likeliest tokens."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Only the likeliest tokens that together reach p."""
+    min_p: float | None = Field(default=None, gt=0, le=1)
+    """Only tokens at least p times as likely as the likeliest."""
+    repetition_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Divide (multiply) positive (negative) logits of seen tokens, the prompt's included."""
+    no_repeat_ngram_size: int = Field(default=0, ge=0)
+    """No n tokens in a row occur twice, the prompt's included; 0: they may."""
+    min_new_tokens: int = Field(default=0, ge=0)
+    """No end symbol before so many new tokens."""
+    min_length: int = Field(default=0, ge=0)
+    """No end symbol before so many tokens, the prompt's (of an encoder-decoder the symbol that
+    begins its target) included."""
+    eos_token_id: Ids = ()
+    """Ids of the symbols that end a text; none: the tokenizer's own."""
+    bad_words_ids: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = ()
+    """Sequences of ids that never occur; one of an end symbol alone is ignored."""
+    suppress_tokens: Ids = ()
+    """Ids that are never chosen."""
+    begin_suppress_tokens: Ids = ()
+    """Ids that are never the first new token (behind a forced one)."""
+    forced_bos_token_id: Id | None = None
+    """The second token of every row; behind a longer prompt it has no effect."""
+    forced_eos_token_id: Ids = ()
+    """Ids of which one is the last token of a text that reached its limit."""
+    seed: int = Field(default=0, ge=0)
+    """The same seed and prompt give the same text, alone or in a batch."""
+    stop: tuple[str, ...] = ()
+    """End before any of these strings."""
+    overflow: Literal["refuse", "window"] = "refuse"
+    """A prompt longer than the context: refuse, or window to go on from its last half context."""
+    beams: int = Field(default=0, ge=0)
+    """0: sample by temperature; 1: greedy; k: the best of k hypotheses."""
+    n_best: int = Field(default=1, ge=1)
+    """How many hypotheses of a beam search are given, the best first."""
+    length_penalty: float = Field(default=1.0, ge=-10, le=10)
+    """α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones."""
 
-    early_stopping: bool | Literal["never"] | None = Field(
-        None,
-        description="Where a beam search ends. null: each hypothesis that ends narrows the beam, "
-        "and the search goes on while the best can still be beaten. Else the beam keeps its width "
-        "(as in transformers), and the search ends with as many ended hypotheses as beams (true), "
-        "when the best live one has no better score than the worst of them (false), or when none "
-        "can have (never).",
-    )
-    renormalize_logits: bool = Field(
-        False, description="Scores of a search are of the tokens that are not excluded alone."
-    )
-    length_ratio: float | None = Field(
-        2.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="The target of a text has at most so many times its tokens and 20 more; null: "
-        "no such limit.",
-    )
+    early_stopping: bool | Literal["never"] | None = None
+    """Where a beam search ends. null: each hypothesis that ends narrows the beam, and the search
+    goes on while the best can still be beaten. Else the beam keeps its width (as in transformers),
+    and the search ends with as many ended hypotheses as beams (true), when the best live one has no
+    better score than the worst of them (false), or when none can have (never)."""
+    renormalize_logits: bool = False
+    """Scores of a search are of the tokens that are not excluded alone."""
+    length_ratio: float | None = Field(default=2.0, gt=0, allow_inf_nan=False)
+    """The target of a text has at most so many times its tokens and 20 more; null: no such
+    limit."""
 
     def ends(self, own: int | None) -> tuple[int, ...]:
         """The ids that end a text; `own`: the tokenizer's."""

@@ -89,14 +89,17 @@ def linear(
     On AMD's processors torch's own, MKL's, is slower: half as fast with many rows, and at 768 x
     50257 with one (bench/LOG.md). It has no gradient and no autocast.
     """
-    large = weight.numel() >= LARGE_WEIGHT or x.numel() * len(weight) >= LARGE_PRODUCT
-    large = large or getattr(_OWN, "invariant", False)
     plain = not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))
     plain = plain and type(x) is Tensor  # oneDNN's map is none of a divided tensor's operations
     single = x.dtype == weight.dtype == torch.float32
-    if large and plain and single and ONE_DNN and on_cpu(x) and x.numel():
+    if plain and single and ONE_DNN and on_cpu(x) and x.numel() and _is_large(x, weight):
         return ONE_DNN(x, weight, bias, "none", [], "")
     return F.linear(x, weight, bias)
+
+
+def _is_large(x: Tensor, weight: Tensor) -> bool:
+    large = weight.numel() >= LARGE_WEIGHT or x.numel() * len(weight) >= LARGE_PRODUCT
+    return large or getattr(_OWN, "invariant", False)
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:

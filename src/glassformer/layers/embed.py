@@ -71,7 +71,11 @@ class PatchEmbedding(nn.Module):
         else:
             x = self.proj(self.stem(elements)).flatten(2).mT
         learned = [own for own in (self.class_token, self.registers) if own is not None]
-        return torch.cat([*(own.expand(len(x), -1, -1) for own in learned), x], 1) if learned else x
+        return (
+            torch.cat([*(own.expand(x.shape[0], -1, -1) for own in learned), x], 1)
+            if learned
+            else x
+        )
 
 
 class PartEmbedding(nn.Module):

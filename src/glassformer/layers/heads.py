@@ -116,7 +116,7 @@ def pool(
     """
     if how == "mean":
         return pooled_mean(hidden, positions, begin)
-    return hidden.flatten(0, 1)[pooled_at(positions, len(hidden), how)]
+    return hidden.flatten(0, 1)[pooled_at(positions, hidden.shape[0], how)]
 
 
 def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
@@ -208,7 +208,7 @@ class ClassifyHead(nn.Module):
         """The `n_read` vectors of each sequence that are mapped."""
         if self.n_read == 1:
             return pool(hidden, positions, self.how, self.n_registers)
-        return hidden.flatten(0, 1)[self.reads(positions, len(hidden))]
+        return hidden.flatten(0, 1)[self.reads(positions, hidden.shape[0])]
 
     def forward(
         self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "M D"], positions: Positions

@@ -30,57 +30,32 @@ class AudioConfig(Record):
 
     section = "processor.audio"
 
-    rate: int = Field(
-        default=16_000,
-        ge=8_000,
-        le=48_000,
-        description="Samples a second; others are resampled to it.",
-    )
-    resampler: Literal["soxr"] | None = Field(
-        default="soxr",
-        description="What resamples files of another rate; null: they are refused.",
-    )
-    seconds: float = Field(
-        default=1.0,
-        gt=0.0,
-        le=600.0,
-        description="Length of a clip; longer audio is cut, shorter audio is padded with silence.",
-    )
-    position: Literal["centre", "start"] = Field(
-        default="centre",
-        description="Place of a shorter audio file in its clip, and the part that is kept of a "
-        "longer one.",
-    )
-    n_mels: int = Field(default=64, ge=1, le=512, description="Frequency bands.")
-    window_ms: float = Field(
-        default=25.0, gt=0.0, le=1000.0, description="Length of a frame's window, in milliseconds."
-    )
-    hop_ms: float = Field(
-        default=10.0,
-        gt=0.0,
-        le=1000.0,
-        description="Step from one frame to the next, in milliseconds.",
-    )
-    patch: tuple[int, int] = Field(
-        default=(4, 0), description="(frames, bands) of a patch; 0: all bands."
-    )
-    low: float = Field(default=0.0, ge=0.0, description="Lower end of the lowest band, in Hz.")
-    high: float | None = Field(
-        default=None,
-        gt=0.0,
-        description="Upper end of the highest band, in Hz; null: half the rate.",
-    )
-    floor: float = Field(
-        default=1e-8, gt=0.0, description="Least power in a band; less is silence."
-    )
-    mean: tuple[float, ...] | None = Field(
-        default=None,
-        description="Mean of each band, which is subtracted; null: that of the training clips.",
-    )
-    std: tuple[float, ...] | None = Field(
-        default=None,
-        description="Standard deviation of each band, a divisor; null: that of the training clips.",
-    )
+    rate: int = Field(default=16_000, ge=8_000, le=48_000)
+    """Samples a second; others are resampled to it."""
+    resampler: Literal["soxr"] | None = "soxr"
+    """What resamples files of another rate; null: they are refused."""
+    seconds: float = Field(default=1.0, gt=0.0, le=600.0)
+    """Length of a clip; longer audio is cut, shorter audio is padded with silence."""
+    position: Literal["centre", "start"] = "centre"
+    """Place of a shorter audio file in its clip, and the part that is kept of a longer one."""
+    n_mels: int = Field(default=64, ge=1, le=512)
+    """Frequency bands."""
+    window_ms: float = Field(default=25.0, gt=0.0, le=1000.0)
+    """Length of a frame's window, in milliseconds."""
+    hop_ms: float = Field(default=10.0, gt=0.0, le=1000.0)
+    """Step from one frame to the next, in milliseconds."""
+    patch: tuple[int, int] = (4, 0)
+    """(frames, bands) of a patch; 0: all bands."""
+    low: float = Field(default=0.0, ge=0.0)
+    """Lower end of the lowest band, in Hz."""
+    high: float | None = Field(default=None, gt=0.0)
+    """Upper end of the highest band, in Hz; null: half the rate."""
+    floor: float = Field(default=1e-8, gt=0.0)
+    """Least power in a band; less is silence."""
+    mean: tuple[float, ...] | None = None
+    """Mean of each band, which is subtracted; null: that of the training clips."""
+    std: tuple[float, ...] | None = None
+    """Standard deviation of each band, a divisor; null: that of the training clips."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -26,32 +26,22 @@ class SoundAugmentConfig(Record):
 
     section = "augment.audio"
 
-    time_masks: int = Field(
-        default=0, ge=0, le=100, description="Number of time masks in a spectrogram."
-    )
-    time_width: int = Field(default=0, ge=0, description="Largest width of a time mask, in frames.")
-    mel_masks: int = Field(
-        default=0, ge=0, le=100, description="Number of frequency masks in a spectrogram."
-    )
-    mel_width: int = Field(
-        default=0, ge=0, description="Largest width of a frequency mask, in mel bands."
-    )
-    shift_ms: float = Field(default=0.0, ge=0.0, description="Largest random shift in time, in ms.")
-    gain_db: float = Field(
-        default=0.0, ge=0.0, le=60.0, description="Largest random change of volume, in dB."
-    )
-    noise: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=10.0,
-        description="Largest root mean square of white noise, as a share of the clip's.",
-    )
-    speed: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=0.3,
-        description="Largest random relative change of speed and pitch: 0.05 is 5 %.",
-    )
+    time_masks: int = Field(default=0, ge=0, le=100)
+    """Number of time masks in a spectrogram."""
+    time_width: int = Field(default=0, ge=0)
+    """Largest width of a time mask, in frames."""
+    mel_masks: int = Field(default=0, ge=0, le=100)
+    """Number of frequency masks in a spectrogram."""
+    mel_width: int = Field(default=0, ge=0)
+    """Largest width of a frequency mask, in mel bands."""
+    shift_ms: float = Field(default=0.0, ge=0.0)
+    """Largest random shift in time, in ms."""
+    gain_db: float = Field(default=0.0, ge=0.0, le=60.0)
+    """Largest random change of volume, in dB."""
+    noise: float = Field(default=0.0, ge=0.0, le=10.0)
+    """Largest root mean square of white noise, as a share of the clip's."""
+    speed: float = Field(default=0.0, ge=0.0, le=0.3)
+    """Largest random relative change of speed and pitch: 0.05 is 5 %."""
 
     @model_validator(mode="after")
     def _masks_have_a_width(self) -> Self:

@@ -12,7 +12,7 @@ from typing import Literal, Self, final
 import numpy as np
 import torch
 from PIL import Image
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
@@ -35,50 +35,29 @@ class ImageConfig(Record):
 
     section = "processor.image"
 
-    size: int | tuple[int, int] | None = Field(
-        default=None,
-        description="(height, width) in pixels, or both as one; null: that of the first training "
-        "image.",
-    )
-    channels: Literal[1, 3] | None = Field(
-        default=None,
-        description="1 makes colours grey, 3 repeats grey; null: as many as the first training "
-        "image has.",
-    )
-    patch: int | tuple[int, int] = Field(
-        default=4, description="(rows, columns) of a patch, or both as one."
-    )
-    resize: Literal["stretch", "crop", "pad"] = Field(
-        default="crop",
-        description="Of an image of another size: stretch it, crop what is too long (shorter side "
-        "resized, centre cut), or pad it with black.",
-    )
-    resize_to: int | tuple[int, int] | None = Field(
-        default=None,
-        description="Size before the centre is cut to `size`: of crop, the shorter side; of "
-        "stretch, (height, width), or both as one. null: no more than is kept.",
-    )
-    interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
-        default="bilinear",
-        description="Interpolation of resized images; all but nearest smooth as they shrink.",
-    )
-    mean: tuple[float, ...] | None = Field(
-        default=None,
-        description="Mean of each channel, 0 to 1, which is subtracted; null: that of the training "
-        "images.",
-    )
-    std: tuple[float, ...] | None = Field(
-        default=None, description="Standard deviation of each channel, a divisor; null: likewise."
-    )
-    value_range: tuple[float, float] | None = Field(
-        default=None,
-        description="Values that are black and white in images of more than 8 bits; null: those of "
-        "the training images, up to a power of two.",
-    )
-    found_channels: Literal[1, 3] | None = Field(
-        default=None,
-        description="Channels of the first training image, where channels is null.",
-    )
+    size: int | tuple[int, int] | None = None
+    """(height, width) in pixels, or both as one; null: that of the first training image."""
+    channels: Literal[1, 3] | None = None
+    """1 makes colours grey, 3 repeats grey; null: as many as the first training image has."""
+    patch: int | tuple[int, int] = 4
+    """(rows, columns) of a patch, or both as one."""
+    resize: Literal["stretch", "crop", "pad"] = "crop"
+    """Of an image of another size: stretch it, crop what is too long (shorter side resized, centre
+    cut), or pad it with black."""
+    resize_to: int | tuple[int, int] | None = None
+    """Size before the centre is cut to `size`: of crop, the shorter side; of stretch, (height,
+    width), or both as one. null: no more than is kept."""
+    interpolation: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
+    """Interpolation of resized images; all but nearest smooth as they shrink."""
+    mean: tuple[float, ...] | None = None
+    """Mean of each channel, 0 to 1, which is subtracted; null: that of the training images."""
+    std: tuple[float, ...] | None = None
+    """Standard deviation of each channel, a divisor; null: likewise."""
+    value_range: tuple[float, float] | None = None
+    """Values that are black and white in images of more than 8 bits; null: those of the training
+    images, up to a power of two."""
+    found_channels: Literal[1, 3] | None = None
+    """Channels of the first training image, where channels is null."""
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:

@@ -42,62 +42,27 @@ class AugmentConfig(Record):
 
     section = "augment.image"
 
-    crop: int = Field(
-        default=0,
-        ge=0,
-        le=1024,
-        description="Largest random shift in pixels, vertical and horizontal; the border is "
-        "reflected.",
-    )
-    scale: tuple[float, float] | None = Field(
-        default=None,
-        description="Least and largest share of the area in a random crop, resized to the old "
-        "size, such as [0.35, 1].",
-    )
-    flip: bool = Field(default=False, description="Mirror half of the images, left to right.")
-    erase: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Share of images in which a random rectangle becomes noise.",
-    )
-    colour: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Largest random relative change of brightness, contrast and saturation.",
-    )
-    policy: int = Field(
-        default=0,
-        ge=0,
-        le=16,
-        description="Number of random operations on each image, from RandAugment's list; 0: none.",
-    )
-    magnitude: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="Largest strength of an operation of policy; uniform from 0 to this.",
-    )
-    mixup: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: none.",
-    )
-    cutmix: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="alpha of the Beta(alpha, alpha) for the share of an image that another "
-        "replaces; 0: none.",
-    )
-    mix_probability: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Share of samples that are mixed; with mixup and cutmix, half by each.",
-    )
+    crop: int = Field(default=0, ge=0, le=1024)
+    """Largest random shift in pixels, vertical and horizontal; the border is reflected."""
+    scale: tuple[float, float] | None = None
+    """Least and largest share of the area in a random crop, resized to the old size, such as [0.35,
+    1]."""
+    flip: bool = False
+    """Mirror half of the images, left to right."""
+    erase: float = Field(default=0.0, ge=0, le=1)
+    """Share of images in which a random rectangle becomes noise."""
+    colour: float = Field(default=0.0, ge=0, le=1)
+    """Largest random relative change of brightness, contrast and saturation."""
+    policy: int = Field(default=0, ge=0, le=16)
+    """Number of random operations on each image, from RandAugment's list; 0: none."""
+    magnitude: float = Field(default=0.5, gt=0, le=1)
+    """Largest strength of an operation of policy; uniform from 0 to this."""
+    mixup: float = Field(default=0.0, ge=0, le=100)
+    """alpha of the Beta(alpha, alpha) by which two images are blended; 0: none."""
+    cutmix: float = Field(default=0.0, ge=0, le=100)
+    """alpha of the Beta(alpha, alpha) for the share of an image that another replaces; 0: none."""
+    mix_probability: float = Field(default=1.0, gt=0, le=1)
+    """Share of samples that are mixed; with mixup and cutmix, half by each."""
 
     @property
     def changes(self) -> bool:

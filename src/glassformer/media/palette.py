@@ -33,16 +33,14 @@ class PaletteConfig(Record):
 
     section = "processor.palette"
 
-    size: int | tuple[int, int] = Field(
-        default=16, description="(height, width) in pixels, or both as one."
-    )
-    colours: int = Field(default=32, ge=2, le=512, description="Colours of the palette, at most.")
-    resize: Literal["stretch", "crop", "pad"] = Field(
-        default="crop", description="Of an image of another size: as processor.image.resize."
-    )
-    interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
-        default="bilinear", description="Interpolation of resized images."
-    )
+    size: int | tuple[int, int] = 16
+    """(height, width) in pixels, or both as one."""
+    colours: int = Field(default=32, ge=2, le=512)
+    """Colours of the palette, at most."""
+    resize: Literal["stretch", "crop", "pad"] = "crop"
+    """Of an image of another size: as processor.image.resize."""
+    interpolation: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
+    """Interpolation of resized images."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

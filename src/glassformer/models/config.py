@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import nn
 
 from glassformer.errors import ConfigError, counted, suggest
@@ -33,7 +33,6 @@ HEAD_FIELDS = (
 class ModelConfig(Record):
     """Complete description of a model."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
     section = "model"
 
     architecture: Literal["encoder", "decoder", "encoder_decoder"] = "decoder"

@@ -131,7 +131,7 @@ class Transformer(nn.Module):
         `all_positions`, so that a tape records the whole stream.
         """
         batch = batch if isinstance(batch, Batch) else Batch(batch)
-        positions, rows = self.positions(batch, cache), len(batch.elements)
+        positions, rows = self.positions(batch, cache), batch.elements.shape[0]
         at = self.head.reads(positions, rows) if isinstance(self.head, ClassifyHead) else batch.at
         selected = None
         # The size of a selection depends on the data, which a compiled graph cannot follow.

@@ -20,20 +20,17 @@ class VectorConfig(Record):
 
     section = "processor.vectors"
 
-    max_length: int | None = Field(
-        default=None,
-        ge=1,
-        description="Tokens of a text that are read, its special symbols included; the others are "
-        "cut off. null: all, in overlapping windows.",
-    )
-    lowercase: bool = Field(default=False, description="Read texts in lower case.")
-    normalize: bool = Field(default=True, description="Scale vectors to length 1.")
-    prompts: dict[str, str] = Field(
-        default={}, description="Texts to stand before a text, by their names."
-    )
-    prompt: str | None = Field(
-        default=None, description="The name of the prompt where no other is asked for."
-    )
+    max_length: int | None = Field(default=None, ge=1)
+    """Tokens of a text that are read, its special symbols included; the others are cut off. null:
+    all, in overlapping windows."""
+    lowercase: bool = False
+    """Read texts in lower case."""
+    normalize: bool = True
+    """Scale vectors to length 1."""
+    prompts: dict[str, str] = Field(default={})
+    """Texts to stand before a text, by their names."""
+    prompt: str | None = None
+    """The name of the prompt where no other is asked for."""
 
     @model_validator(mode="after")
     def _prompt_is_known(self) -> Self:
@@ -47,48 +44,36 @@ class ProcessorConfig(Record):
 
     section = "processor"
 
-    input: str = Field(
-        default="documents",
-        description="What a record is: documents, messages, text, words, pairs, image, audio or "
-        "parts. Default: what the task usually reads.",
-    )
+    input: str = "documents"
+    """What a record is: documents, messages, text, words, pairs, image, audio or parts. Default:
+    what the task usually reads."""
     tokenizer: TokenizerConfig = Field(
         default=TokenizerConfig(),
-        description="How text becomes tokens.",
         json_schema_extra={"inputs": ["documents", "messages", "text", "words", "pairs", "parts"]},
     )
-    chat_template: str | None = Field(
-        default=None,
-        description="File with a Jinja template of messages; null: the one of the tokenizer or of "
-        "train.init_from, else <|role|> text <eos>.",
-        json_schema_extra={"inputs": ["messages"]},
-    )
-    tag_piece: TagPiece = Field(
-        default="last",
-        description="The piece of a word that carries its tag, where the tokenizer cuts it into "
-        "several; published taggers read the first.",
-        json_schema_extra={"inputs": ["words", "parts"]},
-    )
+    """How text becomes tokens."""
+    chat_template: str | None = Field(default=None, json_schema_extra={"inputs": ["messages"]})
+    """File with a Jinja template of messages; null: the one of the tokenizer or of train.init_from,
+    else <|role|> text <eos>."""
+    tag_piece: TagPiece = Field(default="last", json_schema_extra={"inputs": ["words", "parts"]})
+    """The piece of a word that carries its tag, where the tokenizer cuts it into several; published
+    taggers read the first."""
     image: ImageConfig | None = Field(
-        default=None,
-        description="How images become patches.",
-        json_schema_extra={"inputs": ["image", "parts"]},
+        default=None, json_schema_extra={"inputs": ["image", "parts"]}
     )
+    """How images become patches."""
     audio: AudioConfig | None = Field(
-        default=None,
-        description="How audio becomes patches.",
-        json_schema_extra={"inputs": ["audio", "parts"]},
+        default=None, json_schema_extra={"inputs": ["audio", "parts"]}
     )
+    """How audio becomes patches."""
     vectors: VectorConfig | None = Field(
-        default=None,
-        description="How texts are read for their vectors.",
-        json_schema_extra={"tasks": ["feature-extraction"]},
+        default=None, json_schema_extra={"tasks": ["feature-extraction"]}
     )
+    """How texts are read for their vectors."""
     palette: PaletteConfig | None = Field(
-        default=None,
-        description="How the images to draw become tokens.",
-        json_schema_extra={"tasks": ["text-to-image"]},
+        default=None, json_schema_extra={"tasks": ["text-to-image"]}
     )
+    """How the images to draw become tokens."""
 
 
 class Augmentations(Record):
@@ -96,14 +81,13 @@ class Augmentations(Record):
 
     section = "augment"
 
-    seed: int = Field(default=0, ge=0, description="Seed of these changes. Default: train.seed.")
+    seed: int = Field(default=0, ge=0)
+    """Seed of these changes. Default: train.seed."""
     piece_dropout: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="Share of merges of byte pairs left out at random, so that words are split in "
-        "new ways.",
-        json_schema_extra={"inputs": ["text", "words", "pairs"]},
+        default=0.0, ge=0, lt=1, json_schema_extra={"inputs": ["text", "words", "pairs"]}
     )
-    image: AugmentConfig | None = Field(default=None, description="Random changes of images.")
-    audio: SoundAugmentConfig | None = Field(default=None, description="Random changes of audio.")
+    """Share of merges of byte pairs left out at random, so that words are split in new ways."""
+    image: AugmentConfig | None = None
+    """Random changes of images."""
+    audio: SoundAugmentConfig | None = None
+    """Random changes of audio."""

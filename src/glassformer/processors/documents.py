@@ -27,7 +27,6 @@ from glassformer.processors.processor import (
     check_hopeless,
     check_length,
 )
-from glassformer.processors.shard_processes import by_processes
 from glassformer.processors.tokenized import (
     STORE,
     PackedProcessor,
@@ -81,8 +80,7 @@ class DocumentsProcessor(PackedProcessor):
         self, records: DataConfig, folder: Path, splits: Sequence[str] | None = None
     ) -> dict[str, TokenSplit]:
         """See `Processor`: the token store, built unless it is there unchanged."""
-        each = by_processes(self.tokenizer, records.workers)
-        store = store_tokens(folder / STORE, self.tokenizer, records, each)
+        store = store_tokens(folder / STORE, self.tokenizer, records)
         return {n: tokens_of(store, n, records.documents) for n in splits or store.counts}
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:

@@ -29,6 +29,8 @@ from glassformer.record import Record, uses
 
 ROUND = 16
 """max_length is rounded up to a multiple of it."""
+GONE = (("data", "workers"),)
+"""Sections and fields of earlier versions, which recipes in files may still have."""
 SECTIONS: dict[str, type[Record]] = {
     "processor": ProcessorConfig,
     "model": ModelConfig,
@@ -349,4 +351,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"The recipe {path} holds {type(values).__name__}, not sections; `glassformer recipe "
             f"copy lm my.yaml` writes one."
         )
+    for section, field in GONE:
+        if isinstance(content := values.get(section), dict):
+            content.pop(field, None)
     return {str(section): content for section, content in values.items()}

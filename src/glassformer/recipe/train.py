@@ -20,31 +20,23 @@ class OptimizerConfig(Record):
 
     section = "train.optimizer"
 
-    kind: Literal["adamw", "muon"] = Field(
-        default="adamw",
-        description="adamw, or muon: orthogonalized momentum for the matrices inside blocks, "
-        "AdamW for the rest.",
-    )
-    learning_rate: float = Field(default=1e-3, gt=0, description="Peak learning rate of AdamW.")
-    matrix_learning_rate: float = Field(
-        default=0.02, gt=0, description="Peak learning rate of Muon's matrices."
-    )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient.")
-    beta2: float = Field(
-        default=0.95, ge=0, lt=1, description="AdamW: decay of the mean squared gradient."
-    )
-    weight_decay: float = Field(
-        default=0.1, ge=0, description="Decoupled decay of matrices (never of norms and biases)."
-    )
-    max_grad_norm: float = Field(
-        default=1.0, ge=0, description="Largest norm of the gradient; 0: no clipping."
-    )
-    layer_decay: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="Learning rate of each block as a fraction of that of the block above it.",
-    )
+    kind: Literal["adamw", "muon"] = "adamw"
+    """adamw, or muon: orthogonalized momentum for the matrices inside blocks, AdamW for the
+    rest."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    """Peak learning rate of AdamW."""
+    matrix_learning_rate: float = Field(default=0.02, gt=0)
+    """Peak learning rate of Muon's matrices."""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """AdamW: decay of the mean gradient."""
+    beta2: float = Field(default=0.95, ge=0, lt=1)
+    """AdamW: decay of the mean squared gradient."""
+    weight_decay: float = Field(default=0.1, ge=0)
+    """Decoupled decay of matrices (never of norms and biases)."""
+    max_grad_norm: float = Field(default=1.0, ge=0)
+    """Largest norm of the gradient; 0: no clipping."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Learning rate of each block as a fraction of that of the block above it."""
 
 
 class ScheduleConfig(Record):
@@ -52,17 +44,14 @@ class ScheduleConfig(Record):
 
     section = "train.schedule"
 
-    kind: Schedule = Field(default="cosine", description="Schedule after the warm-up.")
-    warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
-    decay_fraction: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="wsd: share of the steps in which it decays, at the end.",
-    )
-    final_fraction: float = Field(
-        default=0.1, ge=0, le=1, description="Last learning rate as a fraction of the peak."
-    )
+    kind: Schedule = "cosine"
+    """Schedule after the warm-up."""
+    warmup_steps: int = Field(default=100, ge=0)
+    """Steps of linear warm-up."""
+    decay_fraction: float = Field(default=0.5, gt=0, le=1)
+    """wsd: share of the steps in which it decays, at the end."""
+    final_fraction: float = Field(default=0.1, ge=0, le=1)
+    """Last learning rate as a fraction of the peak."""
 
 
 class EvaluateConfig(Record):
@@ -70,19 +59,18 @@ class EvaluateConfig(Record):
 
     section = "train.evaluate"
 
-    every: int = Field(default=250, ge=1, description="Steps between evaluations.")
-    batches: int | None = Field(
-        default=None, ge=1, description="Batches of an evaluation; null: the whole split."
-    )
-    best: Metric = Field(
-        default="loss", description="Validation score that chooses the best checkpoint."
-    )
+    every: int = Field(default=250, ge=1)
+    """Steps between evaluations."""
+    batches: int | None = Field(default=None, ge=1)
+    """Batches of an evaluation; null: the whole split."""
+    best: Metric = "loss"
+    """Validation score that chooses the best checkpoint."""
     decode_lines: int | None = Field(
         default=256,
         ge=0,
-        description="Validation sources that are decoded to score the output; null: all, 0: none.",
         json_schema_extra={"tasks": [name for name in PIPELINES if name.endswith("to-text")]},
     )
+    """Validation sources that are decoded to score the output; null: all, 0: none."""
 
     @model_validator(mode="after")
     def _decodes_what_it_scores(self) -> Self:
@@ -98,29 +86,19 @@ class SaveConfig(Record):
 
     section = "train.save"
 
-    every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
-    keep_last: int = Field(
-        default=2, ge=1, description="Newest checkpoints to keep beside the best."
-    )
-    keep_every: int | None = Field(
-        default=None,
-        ge=1,
-        description="Also keep the checkpoints at multiples of this number of steps.",
-    )
-    keep_thinned: bool = Field(
-        default=False,
-        description="Also keep older checkpoints, the fewer the older: one or two for each "
-        "doubling of their age.",
-    )
-    background: bool = Field(
-        default=False,
-        description="Write checkpoints while training goes on, from a copy in memory.",
-    )
-    average_checkpoints: int = Field(
-        default=1,
-        ge=1,
-        description="Checkpoints whose mean weights are tried as the final model; 1: none.",
-    )
+    every: int = Field(default=500, ge=1)
+    """Steps between checkpoints."""
+    keep_last: int = Field(default=2, ge=1)
+    """Newest checkpoints to keep beside the best."""
+    keep_every: int | None = Field(default=None, ge=1)
+    """Also keep the checkpoints at multiples of this number of steps."""
+    keep_thinned: bool = False
+    """Also keep older checkpoints, the fewer the older: one or two for each doubling of their
+    age."""
+    background: bool = False
+    """Write checkpoints while training goes on, from a copy in memory."""
+    average_checkpoints: int = Field(default=1, ge=1)
+    """Checkpoints whose mean weights are tried as the final model; 1: none."""
 
     @model_validator(mode="after")
     def _keeps_what_it_asks_for(self) -> Self:
@@ -142,22 +120,13 @@ class DistributedConfig(Record):
 
     section = "train.distributed"
 
-    shard: int = Field(
-        default=1,
-        ge=1,
-        description="Processes over which parameters, gradients and optimizer state are divided "
-        "(FSDP2).",
-    )
-    tensor: int = Field(
-        default=1,
-        ge=1,
-        description="Processes over which heads and hidden units are divided (tensor parallelism).",
-    )
-    deterministic: bool = Field(
-        default=False,
-        description="Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... "
-        "processes end in the same bits; train.micro_batches is a power of two.",
-    )
+    shard: int = Field(default=1, ge=1)
+    """Processes over which parameters, gradients and optimizer state are divided (FSDP2)."""
+    tensor: int = Field(default=1, ge=1)
+    """Processes over which heads and hidden units are divided (tensor parallelism)."""
+    deterministic: bool = False
+    """Gradients of micro-batches are added by a tree, so that 1, 2, 4, ... processes end in the
+    same bits; train.micro_batches is a power of two."""
 
 
 class SampleConfig(Record):
@@ -165,14 +134,14 @@ class SampleConfig(Record):
 
     section = "train.sample"
 
-    every: int = Field(default=500, ge=1, description="Steps between samples.")
-    tokens: int = Field(default=120, ge=0, description="Length of a sample text; 0: no samples.")
+    every: int = Field(default=500, ge=1)
+    """Steps between samples."""
+    tokens: int = Field(default=120, ge=0)
+    """Length of a sample text; 0: no samples."""
     prompt: str = Field(
-        default="\n",
-        min_length=1,
-        description="Beginning of sample texts.",
-        json_schema_extra={"tasks": ["text-generation"]},
+        default="\n", min_length=1, json_schema_extra={"tasks": ["text-generation"]}
     )
+    """Beginning of sample texts."""
 
 
 class TrainConfig(Record):
@@ -180,117 +149,74 @@ class TrainConfig(Record):
 
     section = "train"
 
-    steps: int = Field(default=2000, ge=1, description="Optimizer steps.")
-    batch_size: int = Field(
-        default=32, ge=1, le=1 << 20, description="Sequences in one optimizer step."
-    )
-    batch_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        le=1 << 32,
-        description="Largest number of elements in a step, instead of batch_size; for pairs, "
-        "counted on the longer side.",
-    )
-    micro_batches: int = Field(
-        default=1,
-        ge=1,
-        le=1 << 20,
-        description="Parts in which a step's batch is computed, to save memory.",
-    )
-    parallel_micro_batches: int = Field(
-        default=1,
-        ge=1,
-        description="On a CPU: number of these parts computed at the same time, each on its share "
-        "of the cores.",
-    )
-    distributed: DistributedConfig = Field(
-        default=DistributedConfig(), description="How several processes share the model."
-    )
-    skip_not_finite: int = Field(
-        default=0,
-        ge=0,
-        description="Steps in a row that are left out because their loss or gradient is not "
-        "finite; one more stops the run.",
-    )
+    steps: int = Field(default=2000, ge=1)
+    """Optimizer steps."""
+    batch_size: int = Field(default=32, ge=1, le=1 << 20)
+    """Sequences in one optimizer step."""
+    batch_tokens: int | None = Field(default=None, ge=1, le=1 << 32)
+    """Largest number of elements in a step, instead of batch_size; for pairs, counted on the longer
+    side."""
+    micro_batches: int = Field(default=1, ge=1, le=1 << 20)
+    """Parts in which a step's batch is computed, to save memory."""
+    parallel_micro_batches: int = Field(default=1, ge=1)
+    """On a CPU: number of these parts computed at the same time, each on its share of the cores."""
+    distributed: DistributedConfig = DistributedConfig()
+    """How several processes share the model."""
+    skip_not_finite: int = Field(default=0, ge=0)
+    """Steps in a row that are left out because their loss or gradient is not finite; one more stops
+    the run."""
     length: int | None = Field(
-        default=None,
-        ge=1,
-        description="Elements in a training sequence (longer pairs are left out); null: "
-        "model.max_length.",
-        json_schema_extra={"inputs": ["documents", "text", "words", "pairs"]},
+        default=None, ge=1, json_schema_extra={"inputs": ["documents", "text", "words", "pairs"]}
     )
-    seed: int = Field(default=0, ge=0, description="Seed of weights, data order and dropout.")
-    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer.")
-    schedule: ScheduleConfig = Field(
-        default=ScheduleConfig(), description="The learning-rate schedule."
-    )
-    evaluate: EvaluateConfig = Field(
-        default=EvaluateConfig(), description="Scores on the validation split while training."
-    )
-    save: SaveConfig = Field(default=SaveConfig(), description="Checkpoints.")
-    sample: SampleConfig = Field(
-        default=SampleConfig(), description="Sample output while training."
-    )
-    log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.jsonl.")
-    init_from: str | None = Field(
-        default=None,
-        description="A run whose tokenizer and weights training starts from; the head is new.",
-    )
-    finetune: FinetuneConfig = Field(
-        default=FinetuneConfig(), description="What is trained of the model of init_from."
-    )
-    label_smoothing: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="Share of each target spread over all classes or tokens.",
-    )
-    consistency: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Each batch is computed twice with different dropout, and this many times the "
-        "divergence of the two predictions is added to the loss (R-Drop); against overfitting, in "
-        "twice the time. 0: once.",
-    )
+    """Elements in a training sequence (longer pairs are left out); null: model.max_length."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of weights, data order and dropout."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimizer."""
+    schedule: ScheduleConfig = ScheduleConfig()
+    """The learning-rate schedule."""
+    evaluate: EvaluateConfig = EvaluateConfig()
+    """Scores on the validation split while training."""
+    save: SaveConfig = SaveConfig()
+    """Checkpoints."""
+    sample: SampleConfig = SampleConfig()
+    """Sample output while training."""
+    log_every: int = Field(default=10, ge=1)
+    """Steps between lines of metrics.jsonl."""
+    init_from: str | None = None
+    """A run whose tokenizer and weights training starts from; the head is new."""
+    finetune: FinetuneConfig = FinetuneConfig()
+    """What is trained of the model of init_from."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each target spread over all classes or tokens."""
+    consistency: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Each batch is computed twice with different dropout, and this many times the divergence of
+    the two predictions is added to the loss (R-Drop); against overfitting, in twice the time. 0:
+    once."""
     class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
         default="none",
-        description="Weight of each class in the loss; balanced: inverse to its frequency.",
         json_schema_extra={"tasks": [name for name in PIPELINES if "classification" in name]},
     )
+    """Weight of each class in the loss; balanced: inverse to its frequency."""
     mask_fraction: float = Field(
-        default=0.15,
-        gt=0,
-        lt=1,
-        description="Share of tokens to predict.",
-        json_schema_extra={"tasks": ["fill-mask"]},
+        default=0.15, gt=0, lt=1, json_schema_extra={"tasks": ["fill-mask"]}
     )
-    whole_words: bool = Field(
-        default=False,
-        description="Mask all pieces of a word, or none.",
-        json_schema_extra={"tasks": ["fill-mask"]},
-    )
-    workers: int = Field(
-        default=0, ge=0, le=64, description="Processes that make batches ahead of time; 0: none."
-    )
-    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
-    threads: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="Threads of each operation on a CPU, on which the last bits of results depend; "
-        "null: as many as torch chooses, or as the run that is resumed had.",
-    )
-    precision: Precision = Field(
-        default="auto", description="auto: the faster one, by measurement."
-    )
-    compile: bool = Field(
-        default=False,
-        description="Compile the model with torch.compile (needs a C++ compiler on a CPU).",
-    )
-    tensorboard: bool = Field(
-        default=False, description="Also write TensorBoard events into the run folder."
-    )
+    """Share of tokens to predict."""
+    whole_words: bool = Field(default=False, json_schema_extra={"tasks": ["fill-mask"]})
+    """Mask all pieces of a word, or none."""
+    workers: int = Field(default=0, ge=0, le=64)
+    """Processes that make batches ahead of time; 0: none."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    threads: int | None = Field(default=None, ge=1, le=1024)
+    """Threads of each operation on a CPU, on which the last bits of results depend; null: as many
+    as torch chooses, or as the run that is resumed had."""
+    precision: Precision = "auto"
+    """auto: the faster one, by measurement."""
+    compile: bool = False
+    """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the run folder."""
 
     @property
     def forward_passes(self) -> int:

@@ -16,58 +16,30 @@ class TokenizerConfig(Record):
 
     section = "processor.tokenizer"
 
-    kind: Literal["byte", "character", "word", "bpe"] = Field(
-        default="bpe",
-        description="byte, character, word, or bpe (byte-level byte-pair encoding, never an "
-        "unknown).",
-    )
-    vocab_size: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST_ID,
-        description="Tokens in all, special symbols included; null: bpe 8192, word 20000, byte and "
-        "character what the data has.",
-    )
-    path: str | None = Field(
-        default=None,
-        description="An existing tokenizer.json (or its folder) to load instead of training one.",
-    )
-    shared: bool = Field(
-        default=True,
-        description="Of pairs: one vocabulary for both sides; false: one each.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
-    source_path: str | None = Field(
-        default=None,
-        description="Of pairs with one vocabulary each: like path, for the source.",
-        json_schema_extra={"inputs": ["pairs"]},
-    )
-    min_frequency: int | None = Field(
-        default=None,
-        ge=1,
-        le=1 << 32,
-        description="Least number of occurrences of a character, word or pair that is a token; "
-        "null: 2 for bpe, else 1.",
-    )
-    lowercase: bool = Field(
-        default=False, description="Fold the text to lower case first; kind word only."
-    )
-    specials: list[str] = Field(
-        default_factory=list,
-        description="Special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>.",
-    )
-    new_tokens: list[str] = Field(
-        default_factory=list,
-        description="Special symbols added to the tokenizer of path, such as <|user|>; with "
-        "train.init_from, their embeddings begin at the mean of the others. Of pairs with one "
-        "vocabulary each, the target's.",
-    )
-    sample_bytes: int = Field(
-        default=100_000_000,
-        ge=1,
-        description="bpe is trained on at most this many bytes, the first of the training text, or "
-        "sooner on 4 MB of different words, which take half a gigabyte of memory.",
-    )
+    kind: Literal["byte", "character", "word", "bpe"] = "bpe"
+    """byte, character, word, or bpe (byte-level byte-pair encoding, never an unknown)."""
+    vocab_size: int | None = Field(default=None, ge=1, le=LARGEST_ID)
+    """Tokens in all, special symbols included; null: bpe 8192, word 20000, byte and character what
+    the data has."""
+    path: str | None = None
+    """An existing tokenizer.json (or its folder) to load instead of training one."""
+    shared: bool = Field(default=True, json_schema_extra={"inputs": ["pairs"]})
+    """Of pairs: one vocabulary for both sides; false: one each."""
+    source_path: str | None = Field(default=None, json_schema_extra={"inputs": ["pairs"]})
+    """Of pairs with one vocabulary each: like path, for the source."""
+    min_frequency: int | None = Field(default=None, ge=1, le=1 << 32)
+    """Least number of occurrences of a character, word or pair that is a token; null: 2 for bpe,
+    else 1."""
+    lowercase: bool = False
+    """Fold the text to lower case first; kind word only."""
+    specials: list[str] = Field(default_factory=list)
+    """Special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>."""
+    new_tokens: list[str] = Field(default_factory=list)
+    """Special symbols added to the tokenizer of path, such as <|user|>; with train.init_from, their
+    embeddings begin at the mean of the others. Of pairs with one vocabulary each, the target's."""
+    sample_bytes: int = Field(default=100_000_000, ge=1)
+    """bpe is trained on at most this many bytes, the first of the training text, or sooner on 4 MB
+    of different words, which take half a gigabyte of memory."""
 
     @property
     def frequency(self) -> int:

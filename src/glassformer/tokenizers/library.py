@@ -1,18 +1,16 @@
-"""The only access to the tokenizers library, a Rust extension: building it from a definition,
-encoding, and its errors as DataError."""
+"""The tokenizers library, a Rust extension: building a tokenizer from a definition, encoding, and
+errors as DataError."""
 
 import json
-import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glassformer import headway
-from glassformer.cuts import chunks
+from glassformer.cuts import chunks, portions
 from glassformer.errors import DataError, GlassformerError
 
 if TYPE_CHECKING:
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer as Library
 
-GROUP = min(os.cpu_count() or 1, 16)
-"""Chunks that are encoded at once, before Ctrl-C is heard again and memory is free again."""
+GROUP = 1 << 20
+"""Characters that the library's threads encode in one call, about; each takes some 100 bytes."""
 
 
 @contextmanager
@@ -88,23 +86,22 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
         raise problems[0]
 
 
-def encode_chunks(library: "Library", text: str) -> np.ndarray:
-    """The ids of the text, int32 [n]; chunks are encoded in parallel a group at a time, so that
-    memory stays bounded."""
-    pieces, ids = chunks(text), [np.empty(0, np.int32)]
-    while group := list(islice(pieces, GROUP)):
+def encode_texts(library: "Library", texts: Sequence[str], cut: bool) -> list[np.ndarray]:
+    """The ids of each text, int32 [n], by all threads of the library.
+
+    `cut`: long texts are cut into chunks, so that memory stays bounded; not for a tokenizer whose
+    cutting points are unknown.
+    """
+    parts = [
+        (at, part) for at, text in enumerate(texts) for part in (chunks(text) if cut else [text])
+    ]
+    ids = [[np.empty(0, np.int32)] for _ in texts]
+    for group in portions(parts, lambda part: len(part[1]), GROUP):
         with guarded("encode the text"):
-            encodings = library.encode_batch_fast(group, add_special_tokens=False)
-            ids += [np.array(encoding.ids, np.int32) for encoding in encodings]
-    return np.concatenate(ids)
-
-
-def encode_whole(library: "Library", text: str) -> np.ndarray:
-    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are
-    unknown."""
-    with guarded("encode the text"):
-        (found,) = library.encode_batch_fast([text], add_special_tokens=False)
-        return np.array(found.ids, np.int32)
+            found = library.encode_batch_fast([part for _, part in group], add_special_tokens=False)
+        for (at, _), encoding in zip(group, found, strict=True):
+            ids[at].append(np.array(encoding.ids, np.int32))
+    return [np.concatenate(own) for own in ids]
 
 
 def encode_spans(library: "Library", text: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,336 +1,232 @@
 """The tokenizers of published model folders, of every layout, as one `Tokenizer`.
 
     tokenizer.json                                     as it is
-    vocab.json  merges.txt                             byte pairs: GPT-2, RoBERTa, BART, Qwen
-    vocab.txt                                          WordPiece: BERT
-    spiece.model  sentencepiece.bpe.model              SentencePiece: T5, XLM-R, Llama, Gemma
+    vocab.json  merges.txt                             by the converters of transformers: byte
+    vocab.txt                                          pairs, WordPiece, SentencePiece
+    spiece.model  sentencepiece.bpe.model
     tokenizer.model
-    source.spm  target.spm  vocab.json                 SentencePiece: Marian
-    tokenizer.bin                                      SentencePiece: llama2.c
+    source.spm  target.spm  vocab.json                 SentencePiece of Marian
     vocab.json                                         characters: nanoGPT, minGPT
 
 Beside them, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` say more,
-and `config.json` what a decoder begins with.
+and `config.json` what a decoder begins with. A SentencePiece model prepares a text as its own file
+says, also where a converter does it otherwise.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_bytes
-from glassformer.tokenizers.definition import LARGEST_ID, read_definition
-from glassformer.tokenizers.frame import read_frame
+from glassformer.files import read_bytes, scratch_folder, write_json
+from glassformer.tokenizers.definition import read_definition, symbol_entry
 from glassformer.tokenizers.library import guarded
-from glassformer.tokenizers.llama2c import read_llama2c
-from glassformer.tokenizers.pieces import (
-    Definition,
-    byte_pairs,
-    characters,
-    lowest,
-    score_of,
-    sentence_pieces,
-    template,
-    token,
+from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
+from glassformer.tokenizers.sentencepiece import (
+    CONTROL,
+    missing_package,
+    read_sentencepiece,
+    set_model,
+    set_steps,
+    to_plain,
     unigram,
-    word_pieces,
 )
-from glassformer.tokenizers.published_settings import Settings, ids_of, index_in, with_added
-from glassformer.tokenizers.roles import ROLES, START, read_object
-from glassformer.tokenizers.sentencepiece import Type, read_sentencepiece
 from glassformer.tokenizers.text import Tokenizer
 
+Values = Mapping[str, Any]
 LARGEST = 64 << 20
 """Bytes of a vocab.json, merges.txt or vocab.txt."""
-MODEL_FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-Shape = Literal["", "bert", "roberta", "end", "marian", "begin"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """What files without a post_processor leave to the type of a model."""
-
-    frame: Shape = ""
-    """The frame of a text: see `_template`."""
-    roles: tuple[tuple[str, str], ...] = ()
-    """The symbol of each role that its name does not tell."""
-    qwen: bool = False
-    fairseq: bool = False
-    """Four symbols stand before the pieces of the model, and <mask> after them."""
-    sentinels: int = 0
-    """Symbols <extra_id_0> and so on behind the pieces, where no file lists them."""
-
-
-_ENDS = (("bos", "<s>"), ("eos", "</s>"), ("cls", "<s>"), ("sep", "</s>"))
-GPT = Family()
-BERT = Family("bert")
-ROBERTA = Family("roberta", _ENDS)
-QWEN = Family(qwen=True)
-T5 = Family("end", sentinels=100)
-LLAMA = Family("begin")
-BYTE_PAIRS = {
-    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "nanogpt", "mingpt"), GPT),
-    **dict.fromkeys(("roberta", "longformer", "bart"), ROBERTA),
-    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), QWEN),
-}
-WORD_PIECES: dict[str, Family] = dict.fromkeys(
-    ("bert", "distilbert", "electra", "mobilebert"), BERT
-)
-SENTENCE_PIECES = {
-    **dict.fromkeys(("t5", "longt5"), T5),
-    **dict.fromkeys(("mt5", "umt5"), Family("end")),
-    **dict.fromkeys(
-        ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3", "gemma3_text"), LLAMA
-    ),
-    "xlm-roberta": Family("roberta", _ENDS, fairseq=True),
-    # the symbol that begins a text is also what llama2.c stops at
-    "llama2.c": Family("begin", (("eos", "<s>"),)),
-}
-CHARACTERS: dict[str, Family] = dict.fromkeys(("nanogpt", "mingpt"), GPT)
-MARIAN = Family("marian")
-STARTS = dict.fromkeys(("t5", "mt5", "umt5", "longt5", "marian"), "<pad>") | {"bart": "</s>"}
+MODELS = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+CONVERTED = (("vocab.json", "merges.txt"), ("vocab.txt",), *((name,) for name in MODELS))
+"""The layouts that transformers converts, each with its vocabulary first."""
+GPT2 = ("nanogpt", "mingpt")
+"""Types that transformers does not know, with the tokenizer of GPT-2 or with characters."""
+STARTS = {"t5": "<pad>", "marian": "<pad>", "bart": "</s>"}
 """What a decoder begins with, if config.json does not say it."""
-FRAMED = {*WORD_PIECES, *STARTS, "roberta", "xlm-roberta", "longformer"}
-"""Types whose frame add_bos_token and add_eos_token of tokenizer_config.json do not change."""
+OPTIONS = (
+    *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space"),
+    *("add_bos_token", "add_eos_token"),
+)
+"""Settings that the converters are given, each true or false."""
+MOST_SENTINELS = 1 << 12
+"""Most sentinels of T5 that a file may ask for."""
 
 
 def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> Tokenizer:
-    """The tokenizer of a published model's folder.
+    """Return the tokenizer of a published model's folder.
 
     `model_type`: as its config.json says; `side`: source or target, of a model with one
     SentencePiece model for each. DataError: no tokenizer, or one that is damaged or not read.
+    ConfigError: a package that reads it is not installed.
     """
     if side not in ("source", "target"):
         raise ConfigError(f"side is {side!r}; it is source or target.")
-    settings = Settings.read(folder)
-    for names, read in READERS:
-        if all((folder / name).is_file() for name in names):
-            with guarded(f"read the tokenizer of {folder}"):
-                definition, family = read(folder, model_type, side, settings)
-            break
-    else:
-        raise DataError(
-            f"{folder} has no tokenizer; give a folder with tokenizer.json, with vocab.json and "
-            f"merges.txt, with vocab.txt, or with one of {', '.join(MODEL_FILES)}"
-        )
-    name = f"the tokenizer of {folder}"
+    name, file = f"the tokenizer of {folder}", folder / "tokenizer.json"
+    roles, settings = roles_beside(file), read_object(folder / "tokenizer_config.json")
+    about = read_object(folder / "config.json")
     with guarded(f"read {name}"):
-        sentinels = (
-            int(settings.config.get("extra_ids", family.sentinels)) if family.frame == "end" else 0
-        )
-        definition = with_added(definition, settings, sentinels, name)
-        definition = _framed(definition, model_type, family, settings, name)
-        roles = _roles(definition, model_type, family, settings, folder)
-    tokenizer = Tokenizer(definition, name, roles)
+        added = _added_tokens(folder, settings, {*roles.values()})
+        if file.is_file():
+            definition = read_definition(file)
+        else:
+            options = _options(about | settings, roles, added)
+            definition, own = _convert_files(folder, model_type, side, options)
+            roles = own | roles
+        ids = _ids(definition)
+        if missing := [one for one in added if one["content"] not in ids]:
+            definition["added_tokens"] = [*(definition.get("added_tokens") or []), *missing]
+        symbols: dict[Any, str] = {index: symbol for symbol, index in ids.items()}
+        start = symbols.get(about.get("decoder_start_token_id"))
+        if start := start or roles.get(START) or STARTS.get(model_type):
+            roles = roles | {START: start}
+        tokenizer = Tokenizer(definition, name, roles)
+        for one in added:
+            index, symbol = one["id"], one["content"]
+            if index >= tokenizer.vocab_size or tokenizer.symbol(index) != symbol:
+                raise DataError(
+                    f"{name} gives the added token {symbol[:40]!r} the id {index}, which is not "
+                    f"the next one, or that of another token; restore the files"
+                )
     tokenizer.check()
     return tokenizer
 
 
-Found = tuple[Definition, Family]
+def _added_tokens(folder: Path, settings: Values, symbols: set[str]) -> list[dict[str, Any]]:
+    """Return the added tokens that the small files list, as a tokenizer.json has them."""
+    older = read_object(folder / "added_tokens.json").items()
+    found = [(i, {"content": name, "normalized": name not in symbols}) for name, i in older]
+    found += [(int(i), {**one}) for i, one in (settings.get("added_tokens_decoder") or {}).items()]
+    plain = symbol_entry(0, "") | {"special": False}
+    made = [{**plain, **one, "id": index} for index, one in found]
+    return [one | {"special": one["special"] or one["content"] in symbols} for one in made]
 
 
-def _whole(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    """A tokenizer.json as it is."""
-    return read_definition(folder / "tokenizer.json"), Family()
+def _ids(definition: Values) -> dict[str, int]:
+    """Return the id of every piece and added token."""
+    vocab, added = definition["model"]["vocab"], definition.get("added_tokens") or []
+    if isinstance(vocab, list):
+        vocab = {entry[0]: index for index, entry in enumerate(vocab)}
+    return vocab | {one["content"]: one["id"] for one in added}
 
 
-def _byte_level(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    family = _family(BYTE_PAIRS, model_type, folder, "vocab.json and merges.txt")
-    vocab = _vocabulary(folder / "vocab.json")
-    lines = read_bytes(folder / "merges.txt", LARGEST, "a merges.txt").decode("utf-8").split("\n")
-    pairs = [line.rstrip("\r").split(" ") for line in lines if not line.startswith("#version")]
-    merges = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
-    if len(merges) < sum(1 for pair in pairs if pair != [""]):
-        raise DataError(f"{folder / 'merges.txt'} has a line that is not two pieces; restore it")
-    prefix_space = bool(settings.config.get("add_prefix_space", False))
-    definition = byte_pairs(vocab, merges, family.qwen, prefix_space)
-    symbols = ["<|endoftext|>"] if family in (GPT, QWEN) else ["<s>", "<pad>", "</s>", "<unk>"]
-    symbols += [] if family in (GPT, QWEN) else ["<mask>"]
-    symbols += settings.roles.values()
-    named = sorted({(vocab[symbol], symbol) for symbol in symbols if symbol in vocab})
-    definition["added_tokens"] = [token(index, symbol) for index, symbol in named]
-    return definition, family
+def _convert_files(
+    folder: Path, model_type: str, side: str, options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the definition that is made of other files, and the symbols of roles."""
+
+    def has(*names: str) -> bool:
+        return all((folder / name).is_file() for name in names)
+
+    for names in CONVERTED:
+        if has(*names):
+            return _convert([folder / name for name in names], model_type, options)
+    if has("source.spm", "target.spm", "vocab.json"):
+        return _marian(folder, side, options.get("unk_token", "<unk>")), {}
+    if has("vocab.json") and model_type in GPT2:
+        model = {"type": "BPE", "vocab": _vocabulary(folder / "vocab.json"), "merges": []}
+        return {"version": "1.0", "model": model, "decoder": {"type": "Fuse"}}, {}
+    raise DataError(
+        f"{folder} has no tokenizer that a {model_type!r:.60} may have; give a folder with "
+        f"tokenizer.json, with vocab.json and merges.txt, with vocab.txt, or with one of "
+        f"{', '.join(MODELS)}"
+    )
 
 
-def _word_piece(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    family = _family(WORD_PIECES, model_type, folder, "vocab.txt")
-    text = read_bytes(folder / "vocab.txt", LARGEST, "a vocab.txt").decode("utf-8")
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
-    vocab = {line: i for i, line in enumerate(lines)}
-    symbols = [
-        settings.named(role, symbol)
-        for role, symbol in (
-            *(("pad", "[PAD]"), ("unk", "[UNK]"), ("cls", "[CLS]"), ("sep", "[SEP]")),
-            ("mask", "[MASK]"),
+def _convert(
+    files: list[Path], model_type: str, options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the definition that transformers makes of a vocabulary, and the symbols of roles.
+
+    It opens no other file of the folder, and its settings are the options only.
+    """
+    model = _check(files)
+    try:
+        from transformers import AutoConfig, AutoTokenizer
+    except ImportError:
+        raise missing_package(files[0], "transformers") from None
+    with scratch_folder() as place:
+        if model is not None:
+            bos = options.get("bos_token", model.trainer_spec.bos_piece)
+            begins = any(piece.piece == bos for piece in model.pieces)
+            files, options = [place / files[0].name], {"add_bos_token": begins} | options
+            files[0].write_bytes(to_plain(model))
+        write_json(place / "tokenizer_config.json", options)
+        made: Any = AutoTokenizer.from_pretrained(
+            place,
+            config=AutoConfig.for_model("gpt2" if model_type in GPT2 else model_type),
+            local_files_only=True,
+            trust_remote_code=False,
+            **dict(zip(("vocab_file", "merges_file"), map(str, files), strict=False)),
         )
+    if not made.is_fast:
+        raise DataError(
+            f"{files[0].name} is the vocabulary of a {type(made).__name__}, which transformers "
+            f"cannot write as a tokenizer.json; give one"
+        )
+    library = made.backend_tokenizer
+    if model is not None:
+        set_model(library, model)
+    definition, size = json.loads(library.to_str()), library.get_vocab_size(with_added_tokens=False)
+    # symbols that only the class names are no part of this vocabulary
+    known = [one["content"] for one in options.get("added_tokens_decoder", {}).values()]
+    known += options.values()
+    definition["added_tokens"] = [
+        one for one in definition["added_tokens"] if one["id"] < size or one["content"] in known
     ]
-    if missing := [symbol for symbol in symbols[1:4] if symbol not in vocab]:
-        raise DataError(
-            f"{folder / 'vocab.txt'} has no {missing[0]}; restore it, or name the symbol in "
-            f"tokenizer_config.json"
-        )
-    definition = word_pieces(vocab, symbols[1], settings.config)
-    named = sorted({(vocab[symbol], symbol) for symbol in symbols if symbol in vocab})
-    definition["added_tokens"] = [token(index, symbol) for index, symbol in named]
-    return definition, family
+    own = {role: getattr(made, f"{role}_token", None) for role in ROLES}
+    return definition, {role: symbol for role, symbol in own.items() if symbol}
 
 
-def _sentence_pieces(name: str) -> "Callable[[Path, str, str, Settings], Found]":
-    def read(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-        family = _family(SENTENCE_PIECES, model_type, folder, name)
-        model = read_sentencepiece(folder / name)
-        if not family.fairseq:
-            return sentence_pieces(model, str(folder / name)), family
-        if not model.unigram or len(model.pieces) < 3 or model.unknown != 0:
-            raise DataError(f"{folder / name} is no model of {model_type}; restore it")
-        # its own symbols are <unk> <s> </s>; the published ids begin with others
-        first = [(symbol, lowest(model.pieces)) for symbol in ("<s>", "<pad>", "</s>", "<unk>")]
-        pieces = [(p.text, score_of(p, model.pieces)) for p in model.pieces[3:]]
-        definition = unigram(model, [*first, *pieces, ("<mask>", lowest(model.pieces))], 3)
-        last = len(first) + len(pieces)
-        marks = [token(1, "<pad>"), token(last, "<mask>", lstrip=True)]
-        added = sorted([*definition["added_tokens"], *marks], key=lambda one: one["id"])
-        return definition | {"added_tokens": added}, family
-
-    return read
+def _check(files: list[Path]) -> Any:
+    """Refuse files that a converter should not be given, and return a SentencePiece model."""
+    for file in files:
+        read_bytes(file, LARGEST, f"a {file.name}")
+    if files[0].suffix == ".json":
+        _vocabulary(files[0])
+    return read_sentencepiece(files[0]) if files[0].name in MODELS else None
 
 
-def _marian(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    """The pieces of one side with the ids of the vocabulary of both."""
-    model = read_sentencepiece(folder / f"{side}.spm")
-    vocab = _vocabulary(folder / "vocab.json")
+def _options(settings: Values, roles: Values, added: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the tokenizer_config.json for transformers: what is known here, in checked values."""
+    options = {k: settings[k] for k in OPTIONS if isinstance(settings.get(k), bool)}
+    if str(settings.get("tokenizer_class")).endswith(("Tokenizer", "TokenizerFast")):
+        options["tokenizer_class"] = settings["tokenizer_class"]
+    if type(sentinels := settings.get("extra_ids")) is int:
+        options["extra_ids"] = min(sentinels, MOST_SENTINELS)
+    if added:
+        tokens = {one["id"]: {k: v for k, v in one.items() if k != "id"} for one in added}
+        options["added_tokens_decoder"] = tokens
+    return options | {f"{role}_token": symbol for role, symbol in roles.items() if role != START}
+
+
+def _marian(folder: Path, side: str, unknown: str) -> dict[str, Any]:
+    """Return the definition of the pieces of one side with the ids of the vocabulary of both."""
+    from tokenizers import AddedToken, processors
+    from tokenizers import Tokenizer as Library
+
+    model, vocab = read_sentencepiece(folder / f"{side}.spm"), _vocabulary(folder / "vocab.json")
     names = sorted(vocab, key=vocab.__getitem__)
-    if [vocab[name] for name in names] != [*range(len(names))] or not model.unigram:
+    symbols = [unknown, "</s>", "<pad>"]
+    if [vocab[name] for name in names] != [*range(len(names))] or not {*symbols} <= vocab.keys():
         raise DataError(
-            f"{folder} has a vocab.json whose ids are not 0, 1, 2 and so on, or pieces that are no "
-            f"unigram model; give the tokenizer as a tokenizer.json"
+            f"{folder / 'vocab.json'} has ids that are not 0, 1, 2 and so on, or none of "
+            f"{', '.join(symbols)}; restore it, or give the tokenizer as a tokenizer.json"
         )
-    unknown = settings.named("unk", "<unk>")
-    if missing := [symbol for symbol in (unknown, "</s>", "<pad>") if symbol not in vocab]:
-        raise DataError(f"{folder / 'vocab.json'} has no {missing[0]}; restore it")
-    # pieces of the other side alone are never taken from a text
-    other = lowest(model.pieces)
-    scores = {p.text: score_of(p, model.pieces) for p in model.pieces}
-    scores |= dict.fromkeys((unknown, "</s>", "<pad>"), other)
-    entries = [(name, scores.get(name, other)) for name in names]
-    definition = unigram(model, entries, vocab[unknown])
-    marked = {unknown, "</s>", "<pad>", *(p.text for p in model.pieces if p.type is Type.CONTROL)}
-    named = [token(vocab[name], name) for name in marked if name in vocab]
-    languages = (name for name in names if name.startswith(">>") and name.endswith("<<"))
-    named += [token(vocab[name], name, special=False) for name in languages]
-    added = sorted(named, key=lambda one: one["id"])
-    return definition | {"added_tokens": added}, MARIAN
-
-
-def _pieces_of_llama2c(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    family = _family(SENTENCE_PIECES, model_type, folder, "tokenizer.bin")
-    return sentence_pieces(read_llama2c(folder / "tokenizer.bin"), f"{folder}"), family
-
-
-def _characters(folder: Path, model_type: str, side: str, settings: Settings) -> Found:
-    family = _family(CHARACTERS, model_type, folder, "a vocab.json without merges.txt")
-    return characters(_vocabulary(folder / "vocab.json")), family
-
-
-READERS = (
-    (("tokenizer.json",), _whole),
-    (("vocab.json", "merges.txt"), _byte_level),
-    (("vocab.txt",), _word_piece),
-    *(((name,), _sentence_pieces(name)) for name in MODEL_FILES),
-    (("source.spm", "target.spm", "vocab.json"), _marian),
-    (("tokenizer.bin",), _pieces_of_llama2c),
-    (("vocab.json",), _characters),
-)
-
-
-def _family(known: Mapping[str, Family], model_type: str, folder: Path, files: str) -> Family:
-    if model_type not in known:
-        raise DataError(
-            f"{folder} has {files} and the model type {model_type!r:.60}, whose frame they do not "
-            f"tell (known: {', '.join(known)}); give the tokenizer as a tokenizer.json"
-        )
-    return known[model_type]
+    library = Library(unigram(names, model))
+    set_steps(library, model)
+    symbols += [one.piece for one in model.pieces if one.type == CONTROL and one.piece in vocab]
+    library.add_special_tokens(symbols)
+    languages = [name for name in names if name.startswith(">>") and name.endswith("<<")]
+    library.add_tokens([AddedToken(name, normalized=False) for name in languages])
+    end = [("</s>", vocab["</s>"])]
+    library.post_processor = processors.TemplateProcessing("$A </s>", "$A $B </s>", end)
+    return json.loads(library.to_str())
 
 
 def _vocabulary(file: Path) -> dict[str, int]:
-    """Ids by piece; DataError: it is no such object."""
+    """Return ids by piece; DataError: the file has none."""
     vocab = json.loads(read_bytes(file, LARGEST, f"a {file.name}"))
-    json.dumps(vocab, ensure_ascii=False).encode("utf-8")
-    if not isinstance(vocab, dict) or not vocab:
-        raise DataError(f"{file} is not an object of pieces and ids; restore it")
-    for piece, index in vocab.items():
-        index_in(index, piece)
-    if len(set(vocab.values())) < len(vocab):
-        raise DataError(f"{file} gives two pieces the same id; restore it")
+    if not isinstance(vocab, dict) or not vocab or len({*vocab.values()}) < len(vocab):
+        raise DataError(f"{file} is not an object of pieces and different ids; restore it")
     return vocab
-
-
-def _framed(
-    definition: Definition, model_type: str, family: Family, settings: Settings, name: str
-) -> Definition:
-    """The definition with the frame of its family, or the one that add_bos_token and add_eos_token
-    ask for."""
-    ids, config = ids_of(definition), settings.config
-    asked = {key: config[key] for key in ("add_bos_token", "add_eos_token") if key in config}
-    shape = family.frame
-    if shape != "begin" and (model_type in FRAMED or not asked):
-        made = _template(shape, settings, ids) if shape else None
-        return definition | {"post_processor": made} if made else definition
-    old = read_frame(definition, range(LARGEST_ID), name)
-    first, last = (shape == "begin", False) if old is None else (bool(old.begin), bool(old.end))
-    bos = _known(settings, "bos", ids, ("<s>", "<bos>", "<|begin_of_text|>"))
-    eos = _known(settings, "eos", ids, ("</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"))
-    if old is not None and not asked:
-        return definition
-    begin = [bos] if bos and asked.get("add_bos_token", first) else []
-    end = [eos] if eos and asked.get("add_eos_token", last) else []
-    one = [*begin, "A", *end]
-    pair = [(symbol, 0) for symbol in one] + [(symbol, 1) for symbol in (*begin, "B", *end)]
-    return definition | {"post_processor": template(begin, end, pair, ids)}
-
-
-def _known(
-    settings: Settings, role: str, ids: Mapping[str, int], names: tuple[str, ...]
-) -> str | None:
-    named = settings.roles.get(role)
-    return next((name for name in (named, *names) if name is not None and name in ids), None)
-
-
-def _template(shape: Shape, settings: Settings, ids: Mapping[str, int]) -> Definition:
-    """The post_processor of a family.
-
-    bert      [CLS] A [SEP]      [CLS] A [SEP] B [SEP], whose second half has the type 1
-    roberta   <s> A </s>         <s> A </s> </s> B </s>
-    end       A </s>             A </s> B </s>
-    marian    A </s>             A B </s>
-    """
-    bert = shape == "bert"
-    cls = settings.named("cls", "[CLS]" if bert else "<s>")
-    end = settings.named(
-        "sep" if bert or shape == "roberta" else "eos", "[SEP]" if bert else "</s>"
-    )
-    begin = [cls] if shape in ("bert", "roberta") else []
-    between = {"roberta": [end, end], "marian": []}.get(shape, [end])
-    first, second = [*begin, "A", *between], ["B", end]
-    pair = [(name, 0) for name in first] + [(name, int(bert)) for name in second]
-    if missing := [name for name in (*begin, end) if name not in ids]:
-        raise DataError(f"the vocabulary has no {missing[0]}, which frames a text; restore it")
-    return template(begin, [end], pair, ids)
-
-
-def _roles(
-    definition: Definition, model_type: str, family: Family, settings: Settings, folder: Path
-) -> dict[str, str]:
-    """The symbol of each role: of the small files, else of the family; and what a decoder begins
-    with."""
-    ids = ids_of(definition)
-    roles = {**dict(family.roles), **settings.roles}
-    start = read_object(folder / "config.json").get("decoder_start_token_id")
-    by_id = {index: symbol for symbol, index in ids.items()}
-    if type(start) is int and start in by_id:
-        roles[START] = by_id[start]
-    elif model_type in STARTS:
-        roles.setdefault(START, STARTS[model_type])
-    return {role: symbol for role, symbol in roles.items() if role in ROLES and symbol in ids}

@@ -1,186 +1,177 @@
-"""The content of a SentencePiece model: a protobuf message, read without its library.
+"""SentencePiece models: their pieces and their steps of a text, as the tokenizer library has them.
 
-    1 pieces            1 piece (text)   2 score (float)   3 type
-    2 trainer_spec      3 model_type   24 treat_whitespace_as_suffix   35 byte_fallback
-    3 normalizer_spec   2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces
-                        5 escape_whitespaces
+    "  Two  cats"  charsmap, one space   "Two cats"  prefix, mark   "▁Two▁cats"  pieces  ▁Two ▁cat s
+
+Each step is there only if the model has it. The package sentencepiece reads the file.
 
 Source: google/sentencepiece, src/sentencepiece_model.proto.
 """
 
 import math
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import read_bytes
+from glassformer.tokenizers.decoding import MARK
+from glassformer.tokenizers.library import guarded
+
+if TYPE_CHECKING:
+    from tokenizers.models import Unigram
+
+    from tokenizers import Tokenizer as Library
 
 LARGEST = 16 << 20
 """Bytes of a model; the largest published ones have about 5 MB."""
 MOST_PIECES, LONGEST_PIECE = 1 << 20, 128
 """Most pieces, and most characters of one: a damaged file must not take minutes."""
 MOST_CHARACTERS = 4 << 20
-"""Most characters of all pieces, which the tokenizer library needs 300 bytes of memory for each of;
+"""Most characters of all pieces, each of which takes 300 bytes of memory in the tokenizer library;
 the largest published models have about 2 million."""
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+"""Types of pieces."""
+UNIGRAM, BYTE_PAIRS = 1, 2
+"""Types of models."""
 
 
-class Type(IntEnum):
-    """What a piece is; GGUF has the same numbers."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece, its score, and what it is."""
-
-    text: str
-    score: float
-    type: Type
-
-
-@dataclass(frozen=True)
-class SentencePieceModel:
-    """The pieces of a model in the order of their ids, and how text is prepared for them."""
-
-    pieces: tuple[Piece, ...]
-    unigram: bool
-    """True: unigram; False: byte pairs (BPE)."""
-    byte_fallback: bool
-    charsmap: bytes
-    """Replacements of characters, as the library has them; b"": none."""
-    dummy_prefix: bool
-    """A space goes before a text."""
-    one_space: bool
-    """Spaces at the ends of a text are dropped, and several become one."""
-
-    @property
-    def unknown(self) -> int:
-        """The id of the unknown piece."""
-        return next(i for i, piece in enumerate(self.pieces) if piece.type is Type.UNKNOWN)
-
-
-def read_sentencepiece(file: Path) -> SentencePieceModel:
-    """The model of a file; DataError: missing, damaged, or of a kind that is not read."""
-    raw = read_bytes(file, LARGEST, "a SentencePiece model")
-    try:
-        return _model(memoryview(raw))
-    except _NotRead as problem:
-        raise DataError(f"{file} {problem}; give the tokenizer as a tokenizer.json") from None
-    except (ValueError, struct.error, IndexError) as problem:
-        raise DataError(
-            f"{file} is damaged or no SentencePiece model ({problem}); restore it"
-        ) from None
-
-
-class _NotRead(Exception):
-    """A whole model of a kind that is not read."""
-
-
-def _model(raw: memoryview) -> SentencePieceModel:
-    pieces, trainer, normalizer = list[Piece](), dict[int, Value](), dict[int, Value]()
-    for field, value in _fields(raw):
-        if field == 1:
-            pieces.append(_piece(dict(_fields(_message(value)))))
-        elif field == 2:
-            trainer |= dict(_fields(_message(value)))
-        elif field == 3:
-            normalizer |= dict(_fields(_message(value)))
-        if len(pieces) > MOST_PIECES:
-            raise ValueError(f"over {MOST_PIECES:,} pieces")
-    kind = trainer.get(3, 1)
-    if kind not in (1, 2) or trainer.get(24, 0) or not normalizer.get(5, 1):
-        raise _NotRead(
-            "is a SentencePiece model of words or characters, or one that does not mark spaces "
-            "before words"
-        )
-    _check(pieces)
-    charsmap = _charsmap(_message(normalizer.get(2, memoryview(b""))))
-    flags = [bool(value) for value in (trainer.get(35, 0), normalizer.get(3, 1))]
-    return SentencePieceModel(
-        tuple(pieces), kind == 1, flags[0], charsmap, flags[1], bool(normalizer.get(4, 1))
+def missing_package(file: Path, package: str) -> ConfigError:
+    """Return the error for a package that reads a file and is not installed."""
+    return ConfigError(
+        f"{file} is read by {package}, which is not installed; run pip install 'glassformer[hub]', "
+        "or give the tokenizer as a tokenizer.json."
     )
 
 
-def _check(pieces: list[Piece]) -> None:
-    if sum(len(piece.text) for piece in pieces) > MOST_CHARACTERS:
-        raise ValueError(f"pieces of over {MOST_CHARACTERS:,} characters")
-    if len({piece.text for piece in pieces}) < len(pieces):
-        raise ValueError("a piece occurs twice")
-    if [piece.type for piece in pieces].count(Type.UNKNOWN) != 1:
-        raise ValueError("not one unknown piece")
+def read_sentencepiece(file: Path) -> Any:
+    """Read the ModelProto of a file.
+
+    DataError: missing, damaged, or of a kind that is not read. ConfigError: the package is missing.
+    """
+    raw = read_bytes(file, LARGEST, "a SentencePiece model")
+    try:
+        from sentencepiece import sentencepiece_model_pb2 as schema
+    except ImportError:
+        raise missing_package(file, "sentencepiece with protobuf") from None
+    model = getattr(schema, "ModelProto")()  # noqa: B009 - made while the module is imported
+    with guarded(f"read {file} as a SentencePiece model"):
+        model.ParseFromString(raw)
+    pieces, trainer = model.pieces, model.trainer_spec
+    sizes = [len(piece.piece) for piece in pieces]
+    if (
+        not 0 < len(sizes) <= MOST_PIECES
+        or sum(sizes) > MOST_CHARACTERS
+        or not 0 < min(sizes) <= max(sizes) <= LONGEST_PIECE
+        or len({piece.piece for piece in pieces}) < len(sizes)
+        or [piece.type for piece in pieces].count(UNKNOWN) != 1
+        or not all(math.isfinite(piece.score) for piece in pieces)
+    ):
+        raise DataError(
+            f"{file} is damaged or no SentencePiece model (a piece is empty, twice there, of over "
+            f"{LONGEST_PIECE} characters or without a score, or not one is unknown); restore it"
+        )
+    marks = model.normalizer_spec.escape_whitespaces and not trainer.treat_whitespace_as_suffix
+    if trainer.model_type not in (UNIGRAM, BYTE_PAIRS) or not marks:
+        raise DataError(
+            f"{file} is a SentencePiece model of words or characters, or one that does not mark "
+            f"spaces before words; give the tokenizer as a tokenizer.json"
+        )
+    return model
 
 
-def _charsmap(raw: memoryview) -> bytes:
-    """A trie after its size in bytes, and texts: checked as far as no search is needed."""
-    if raw:
-        size = int.from_bytes(raw[:4], "little")
-        if len(raw) < 4 or size % 4 or size > len(raw) - 4:
-            raise ValueError("a charsmap that is cut short")
-        str(raw[4 + size :], "utf-8")
-    return bytes(raw)
+def unknown_piece(model: Any) -> str:
+    """Return the piece for unknown characters."""
+    return next(piece.piece for piece in model.pieces if piece.type == UNKNOWN)
 
 
-def _piece(fields: "dict[int, Value]") -> Piece:
-    text = str(_message(fields.get(1, memoryview(b""))), "utf-8")
-    if not 0 < len(text) <= LONGEST_PIECE:
-        raise ValueError(f"a piece of {len(text)} characters")
-    score = fields.get(2, 0.0)
-    if not isinstance(score, float) or not math.isfinite(score):
-        raise ValueError("a score that is no number")
-    kind = fields.get(3, 1)
-    return Piece(text, score, Type(kind if isinstance(kind, int) else 0))
+def unigram(names: Sequence[str], model: Any) -> "Unigram":
+    """Return the unigram model with the tokens `names` in the order of their ids.
+
+    Scores are those of the pieces; so high that it is always taken for a symbol of the user; so low
+    that it is never taken for a token that no text spells.
+    """
+    from tokenizers import models
+
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    lowest = (LONGEST_PIECE + 1) * min([-1.0, *scores.values()])
+    highest = max(scores.values(), default=0.0)
+    users = [piece.piece for piece in model.pieces if piece.type == USER_DEFINED]
+    scores |= {user: len(user) * highest - 0.1 for user in users}
+    unknown, fallback = names.index(unknown_piece(model)), model.trainer_spec.byte_fallback
+    return models.Unigram([(name, scores.get(name, lowest)) for name in names], unknown, fallback)
 
 
-Value = int | float | memoryview
+def to_plain(model: Any) -> bytes:
+    """Return a model to be converted, without what `set_model` gives the result."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    copy.ClearField("normalizer_spec")
+    copy.trainer_spec.model_type = UNIGRAM  # which a converter needs no merges of
+    for piece in copy.pieces:
+        if piece.type == USER_DEFINED:
+            piece.type = NORMAL
+    return copy.SerializeToString()
 
 
-def _message(value: Value) -> memoryview:
-    if not isinstance(value, memoryview):
-        raise ValueError("a number in place of a message")
-    return value
+def set_model(library: "Library", model: Any) -> None:
+    """Give a converted tokenizer the scores or merges of a model, and its steps.
+
+    DataError: no tokenizer.json expresses the model.
+    """
+    from tokenizers import models
+
+    trainer, spec = model.trainer_spec, model.normalizer_spec
+    vocab = library.get_vocab(with_added_tokens=False)
+    users = [piece.piece for piece in model.pieces if piece.type == USER_DEFINED]
+    if trainer.model_type == UNIGRAM:
+        library.model = unigram(sorted(vocab, key=vocab.__getitem__), model)
+    elif users and (spec.add_dummy_prefix or spec.remove_extra_whitespaces):
+        raise DataError(
+            f"the model merges byte pairs around the symbol {users[0]!r} of its own and adds or "
+            f"drops spaces, which is not read; give the tokenizer as a tokenizer.json"
+        )
+    else:
+        unknown, fallback = unknown_piece(model), trainer.byte_fallback
+        library.model = models.BPE(
+            vocab, merges(model), unk_token=unknown, fuse_unk=True, byte_fallback=fallback
+        )
+        library.add_tokens(users)
+    set_steps(library, model)
 
 
-def _fields(raw: memoryview) -> Iterator[tuple[int, Value]]:
-    """The number and the value of each field of a message."""
-    at, end = 0, len(raw)
-    while at < end:
-        key, at = _varint(raw, at)
-        field, wire = key >> 3, key & 7
-        if wire == 0:
-            value, at = _varint(raw, at)
-            yield field, value
-        elif wire == 2:
-            size, at = _varint(raw, at)
-            if size > end - at:
-                raise ValueError("cut short")
-            yield field, raw[at : at + size]
-            at += size
-        elif wire == 5:
-            yield field, struct.unpack_from("<f", raw, at)[0]
-            at += 4
-        elif wire == 1:
-            yield field, struct.unpack_from("<d", raw, at)[0]
-            at += 8
-        else:
-            raise ValueError(f"a field of type {wire}")
+def merges(model: Any) -> list[tuple[str, str]]:
+    """Return the pairs that make each piece, those of the best scores first."""
+    pieces = model.pieces
+    ids = {piece.piece: i for i, piece in enumerate(pieces) if piece.type == NORMAL}
+    found = [
+        (-pieces[whole].score, whole, ids[left], ids[right])
+        for text, whole in ids.items()
+        for cut in range(1, len(text))
+        if (left := text[:cut]) in ids and (right := text[cut:]) in ids
+    ]
+    return [(pieces[left].piece, pieces[right].piece) for _, _, left, right in sorted(found)]
 
 
-def _varint(raw: memoryview, at: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place behind it."""
-    number, shift = 0, 0
-    while shift < 70:
-        byte = raw[at]
-        number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return number, at
-    raise ValueError("a number of over ten bytes")
+def set_steps(library: "Library", model: Any) -> None:
+    """Give a tokenizer the steps of a model before and after its pieces."""
+    from tokenizers import Regex, decoders, normalizers, pre_tokenizers
+
+    spec, replace = model.normalizer_spec, normalizers.Replace
+    steps = list[Any]()
+    decoded: list[Any] = [decoders.Replace(MARK, " ")]
+    if spec.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
+    if spec.remove_extra_whitespaces:
+        steps += [replace(Regex(" {2,}"), " "), replace(Regex(rf"\A +|[ {MARK}]+\z"), "")]
+    if spec.add_dummy_prefix:
+        steps.append(normalizers.Prepend(MARK))
+    library.normalizer = normalizers.Sequence([*steps, replace(" ", MARK)])
+    # pieces that have a space only at their beginning are the same in a text and in its words
+    whole = any(MARK in piece.piece[1:] for piece in model.pieces if piece.type != CONTROL)
+    library.pre_tokenizer = None if whole else pre_tokenizers.Split(MARK, "merged_with_next")
+    if model.trainer_spec.byte_fallback:
+        decoded.append(decoders.ByteFallback())
+    decoded.append(decoders.Fuse())
+    if spec.add_dummy_prefix or spec.remove_extra_whitespaces:
+        decoded.append(decoders.Strip(" ", 1, 0))
+    library.decoder = decoders.Sequence(decoded)

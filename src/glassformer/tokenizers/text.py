@@ -162,8 +162,7 @@ class Tokenizer:
 
     @property
     def in_pieces(self) -> bool:
-        """Whether a text may be encoded in the pieces of `cuts`; not by a tokenizer.json of another
-        kind, whose cutting points are unknown."""
+        """Whether texts may be encoded in the pieces of `cuts`: not by kind `library`."""
         return self.kind != "library"
 
     def at_least(self, text: str) -> int:
@@ -179,18 +178,19 @@ class Tokenizer:
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text as int32 [n]; DataError at an unpaired surrogate or if the tokenizer
         fails."""
-        match self.kind:
-            case "byte":
-                return lookup.byte_ids(text)
-            case "character":
-                return lookup.character_ids(text, self._table)
-            case "bpe" | "word":
-                encode = library.encode_chunks
-            case "library":
-                encode = library.encode_whole
-        lookup.utf8(text)
-        ids = encode(self._library, text)
-        return self.encode_spans(text)[0] if self._has_symbols(ids) else ids
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Encode each text as `encode`, at the same time."""
+        if self.kind == "byte":
+            return [*map(lookup.byte_ids, texts)]
+        if self.kind == "character":
+            return [lookup.character_ids(text, self._table) for text in texts]
+        for text in texts:
+            lookup.utf8(text)
+        found = library.encode_texts(self._library, texts, self.in_pieces)
+        exact = lambda text, ids: self.encode_spans(text)[0] if self._has_symbols(ids) else ids
+        return [*map(exact, texts, found)]
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
@@ -203,7 +203,7 @@ class Tokenizer:
         self, text: str, written: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
-        characters, in their order; of kind library."""
+        characters, in their order."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
         which = np.isin(ids, self._unwritten)

@@ -18,8 +18,8 @@ from glassformer.errors import ConfigError, counted
 from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
+from glassformer.torchrun import is_repeated_start
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.job import started_again, take_over
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import save_inputs
@@ -56,7 +56,7 @@ def begin(
 
     def first() -> dict[str, Any]:
         own = shared(recipe, processes.count)
-        named = None if started_again(run) else checkpoint
+        named = None if is_repeated_start() else checkpoint
         if named is not None:
             check_named(named, resume, own.train.steps)
         training.enter_context(held(run, resume))
@@ -67,7 +67,6 @@ def begin(
         state = checkpoints.first(resume, task.fingerprint, say, named)
         if state.step < task.recipe.train.steps:
             save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
-            take_over(run)
         begun.append(Begun(task, state, machine))
         return asdict(state)
 

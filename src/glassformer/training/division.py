@@ -9,18 +9,24 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from torch import nn
 
 from glassformer.axes import Tensor
+from glassformer.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
-from glassformer.models.transformer import Transformer
+from glassformer.models.transformer import Output, Transformer
 from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
 from glassformer.shards import whole
 from glassformer.tasks.task import Task
-from glassformer.training.gradient_messages import GradientMessages
+from glassformer.training.gradient_sums import (
+    forget_unread,
+    read_every_part,
+    replicate,
+    sum_gradients,
+)
 from glassformer.training.part_files import Part, part_of
-from glassformer.training.tensor_parallel import keep_equal
 
 
 class Division:
@@ -28,16 +34,18 @@ class Division:
 
     `readers`: the processes that read different rows, as this one sees them. `in_order`: gradients
     are added in an order that does not depend on the number of processes, if it and the number of
-    micro-batches are powers of two. `copies`: the processes that share the optimizer's work; in
-    order, each does all of it, because products of other numbers of matrices have other bits.
+    micro-batches are powers of two. `apart`: the gradients of each micro-batch are computed for
+    themselves, in order or by threads, and added up after the backward passes. `copies`: the
+    processes that share the optimizer's work; in order, each does all of it, because products of
+    other numbers of matrices have other bits.
     """
 
     divided = False
 
-    def __init__(self, readers: Processes, in_order: bool = False):
-        self.readers, self.in_order = readers, in_order
+    def __init__(self, readers: Processes, in_order: bool = False, threads: bool = False):
+        self.readers, self.in_order, self.apart = readers, in_order, in_order or threads
         self.copies = ALONE if in_order else readers
-        self._messages: GradientMessages | None = None
+        self._replica: nn.parallel.DistributedDataParallel | None = None
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
         """Where a model is made before `place`."""
@@ -46,31 +54,37 @@ class Division:
     def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
         """Give this process its part of a model; of one on "meta", with the initial weights of a
         seed."""
+        if self.readers.count > 1 and not self.apart:
+            read_every_part(model)
+            self._replica = replicate(model, self.readers)
+
+    def for_steps(self, model: Transformer) -> Callable[[Batch], Output]:
+        """The placed model, whose backward passes add gradients up over the processes."""
+        return self._replica or model
 
     def share(self, task: Task, step: int) -> Share:
-        """Return the micro-batches of a step that this process computes."""
-        return task.share(step, self.readers.rank, self.readers.count)
+        """Return the micro-batches of a step that this process computes: the same number in every
+        process where backward passes add gradients up."""
+        own = task.share(step, self.readers.rank, self.readers.count)
+        if self.apart or self.readers.count == 1:
+            return own
+        missing = task.recipe.train.micro_batches // self.readers.count - len(own.batches)
+        if not missing:
+            return own
+        return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
 
-    def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
-        """Begin with `add_up` during a backward pass."""
-        if self.readers.count == 1:
-            return nullcontext()
-        self._messages = GradientMessages(parameters, self._start_sum)
-        return self._messages.during_backward()
+    def backward(self, last: bool) -> AbstractContextManager[None]:
+        """Compute a micro-batch in the body; gradients are added up with the `last` one."""
+        return nullcontext() if last or self._replica is None else self._replica.no_sync()
 
     def add_up(self, parameters: Sequence[Tensor]) -> None:
-        """Replace every gradient by its sum over the processes; None if nobody has one."""
-        if self.readers.count == 1:
-            return
-        messages = self._messages or GradientMessages(parameters, self._start_sum)
-        self._messages = None
-        messages.finish()
-
-    def _start_sum(self, numbers: Tensor) -> Callable[[], None]:
-        if not self.in_order:
-            return self.readers.start_sum(numbers)
-        self.readers.add_in_order(numbers)
-        return lambda: None
+        """Replace every gradient by its sum over the processes, if the backward passes have not;
+        None if no process has one."""
+        if self.apart and self.readers.count > 1:
+            add = self.readers.add_in_order if self.in_order else self.readers.add
+            sum_gradients(parameters, add)
+        elif self._replica is not None:
+            forget_unread(self._replica.module, [self.readers.group])
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
         """The model with all of its weights, in every process, for scores, samples and export."""
@@ -90,9 +104,8 @@ class Divided(Division):
         from glassformer.training import sharding
 
         self._mesh, self._sharding = mesh, sharding
+        super().__init__(Processes(*sharding.readers(mesh), sharding.group_of_readers(mesh)))
         self._model: Transformer | None = None
-        group = mesh["replicate", "shard"]._flatten("readers").get_group()
-        super().__init__(Processes(*sharding.readers(mesh), group))
         self.copies = ALONE  # the optimizer sees how its matrices are divided
 
     def device(self, train: TrainConfig, device: torch.device) -> torch.device:
@@ -108,23 +121,10 @@ class Divided(Division):
             self._sharding.materialize(model, seed, device)
         self._model = model
 
-    def share(self, task: Task, step: int) -> Share:
-        """See `Division`: as many in every process."""
-        own = super().share(task, step)
-        missing = task.recipe.train.micro_batches // self.readers.count - len(own.batches)
-        if not missing:
-            return own
-        return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
-
-    def last_backward(self, parameters: Sequence[Tensor]) -> AbstractContextManager[None]:
-        """See `Division`: FSDP2 adds them."""
-        return nullcontext()
-
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """See `Division`: FSDP2 has added them."""
         assert self._model is not None
-        self._sharding.forget_unread(self._model, self._mesh)
-        keep_equal(parameters, self._mesh["tensor"])
+        self._sharding.settle(self._model, parameters, self._mesh)
 
     def whole(self, model: Transformer, train: TrainConfig) -> Transformer:
         """See `Division`: a copy."""
@@ -150,7 +150,8 @@ def division_of(processes: Processes, train: TrainConfig, device: torch.device) 
     """How a recipe divides its model among these processes."""
     of = train.distributed
     if of.shard * of.tensor == 1:
-        return Division(processes, of.deterministic)
+        threads = train.parallel_micro_batches > 1 and device.type == "cpu"
+        return Division(processes, of.deterministic, threads)
     from glassformer.training.sharding import build_mesh
 
     mesh = build_mesh(device.type, processes.count, of.shard, of.tensor)

@@ -23,9 +23,9 @@ from glassformer.errors import ConfigError
 from glassformer.files import LOCK, locked, writing
 from glassformer.manifest import digest
 from glassformer.media.audio_file import write_wav
-from glassformer.processes import Processes, joined
-from glassformer.training.job import goes_on
-from glassformer.training.run_folder import check_folder
+from glassformer.processes import Processes
+from glassformer.torchrun import joined
+from glassformer.training.run_folder import check_folder, is_continued
 
 DATA, FILES = "data", "files"
 """Folders: of a run, for its data; of these, for images and audio."""
@@ -91,7 +91,7 @@ def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
 
 def _keep_rows(rows: Mapping[str, Any], run: Path, resume: bool) -> bool:
     """Write the rows (True), or compare them with those of the run that goes on (False)."""
-    resume = resume or goes_on(run)
+    resume = resume or is_continued(run)
     home = run.absolute() / DATA
     check_folder(run, resume)
     if resume and home.is_dir():

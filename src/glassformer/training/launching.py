@@ -4,8 +4,7 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,10 +25,8 @@ def check(
     processes: int,
     checkpoint: int | None = None,
 ) -> None:
-    """Raise ConfigError for a recipe, a run folder or a step that so many processes would refuse.
-
-    They would tell it again after each start: torch's agent restarts them whatever they failed of.
-    """
+    """Raise ConfigError for a recipe, a run folder or a step that the processes would refuse, after
+    each start again."""
     own = shared(read_recipe(recipe, overrides), processes)
     if checkpoint is not None:
         check_named(checkpoint, resume, own.train.steps)
@@ -37,7 +34,8 @@ def check(
 
 
 def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
-    """Run `glassformer` with these arguments in so many processes; its exit code.
+    """Run `glassformer` with these arguments in several processes, and return its exit code; this
+    process does nothing else.
 
     The processor's cores are divided among them, unless OMP_NUM_THREADS says otherwise. If one of
     them fails, all are started again, at most `restarts` times, and go on from the last checkpoint.
@@ -46,9 +44,10 @@ def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    own = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
-    own["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(SAVING)
-    with TemporaryDirectory(prefix="glassformer-") as logs, _quiet(), _unless_given(own):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(SAVING))
+    logging.disable()  # the processes report what happens
+    with TemporaryDirectory(prefix="glassformer-") as logs:
         config = LaunchConfig(
             *(1, 1, processes),
             run_id=uuid.uuid4().hex,
@@ -68,31 +67,8 @@ def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:
     return 0
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing of the agent's log: the processes say themselves what there is to say."""
-    before = logging.root.manager.disable
-    logging.disable()
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _unless_given(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment that have no value."""
-    new = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(new)
-    try:
-        yield
-    finally:
-        for name in new:
-            del os.environ[name]
-
-
 def _code(codes: Sequence[int]) -> int:
-    """The exit code for those of processes that failed; who was killed by a signal is told of.
+    """The exit code for those of processes that failed; a signal that killed one is reported.
 
     The agent ends the others by SIGTERM when one has failed.
     """

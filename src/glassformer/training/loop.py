@@ -17,26 +17,20 @@ from typing import Any
 import torch
 
 from glassformer.data.collate import Share
-from glassformer.errors import (
-    ElsewhereError,
-    GlassformerError,
-    TrainingError,
-    counted,
-    printable,
-)
+from glassformer.errors import ElsewhereError, GlassformerError, TrainingError, counted, printable
 from glassformer.headway import following
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.processes import Processes, joined
+from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
+from glassformer.torchrun import joined, leaving_the_silent
 from glassformer.training.beginning import Begun, begin
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.division import division_of
 from glassformer.training.history import History, Listener
-from glassformer.training.job import goes_on, note_error
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
@@ -45,6 +39,7 @@ from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.result import Result
+from glassformer.training.run_folder import is_continued
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
 from glassformer.training.start import Start, model_to_fill
@@ -78,7 +73,7 @@ def train(
         if not processes.first:
             progress, listeners = Progress(quiet=True), ()
         progress = progress or Progress()
-        resume = resume or goes_on(run)
+        resume = resume or is_continued(run)
         with ExitStack() as beginning, following(progress.before):
             say = progress.message
             begun = begin(recipe, run, resume, processes, say, training, beginning, checkpoint)
@@ -86,7 +81,8 @@ def train(
                 listeners = [*listeners, training.enter_context(tensorboard(run))]
             going = _Training(begun, run, processes, progress, listeners)
         try:
-            return going.go()
+            with leaving_the_silent(processes):
+                return going.go()
         finally:
             progress.close()
             going.saving.close()
@@ -130,6 +126,7 @@ class _Training:
         baselines = self.processes.from_first(
             lambda: self.history.add_baselines(self.state.step, self.task.training_baselines())
         )
+        self.processes.hurry()
         self.origin = Origin(self.state.data, environment(self.machine), baselines)
         if self.state.step:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))
@@ -175,9 +172,9 @@ class _Training:
 
     def _step(self, threads: Executor | None) -> TrainingStep:
         """How a step is computed."""
-        config = self.config
+        config, model = self.config, self.division.for_steps(self.model)
         return TrainingStep(
-            torch.compile(self.model) if config.compile else self.model,
+            torch.compile(model) if config.compile else model,
             self.optimizer,
             seed=config.seed,
             precision=self.machine.precision,
@@ -202,8 +199,7 @@ class _Training:
     def _told_to_stop(self, signals: Sequence[int]) -> bool:
         """Whether a signal came to any of the processes; all of them learn it before the same
         step."""
-        found = self.processes.gathered(signals[0] if signals else 0)
-        self.stopping = max(found) or None
+        self.stopping = int(self.processes.largest(signals[0] if signals else 0)) or None
         return self.stopping is not None
 
     def announce(self) -> None:
@@ -345,8 +341,9 @@ class _Training:
     def sample(self) -> None:
         """Show what the model writes by now."""
         model = self._whole()
-        if not self.processes.first:
-            return
+        self.processes.from_first(lambda: self._write_sample(model))
+
+    def _write_sample(self, model: Transformer) -> None:
         try:
             sample = self.task.sample(model)
         except GlassformerError as error:  # a sample is not worth losing a run
@@ -395,6 +392,4 @@ class _Training:
         last = "none was saved before"
         if steps:
             last = f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
-        error = TrainingError(f"{why}; {last}. {REMEDY}")
-        note_error(self.run, str(error))
-        return error
+        return TrainingError(f"{why}; {last}. {REMEDY}")

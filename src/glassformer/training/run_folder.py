@@ -26,14 +26,13 @@ from glassformer.files import (
     sweep,
     unchanged_if_refused,
 )
-from glassformer.processes import processes_here
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
+from glassformer.torchrun import by_torchrun, is_repeated_start, processes_here
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.init_from import with_init_from
-from glassformer.training.job import FILE as JOB
 from glassformer.training.machine import find_device
 from glassformer.training.model_files import (
     ADAPTER,
@@ -49,14 +48,14 @@ FIXED = (
     *("task", "processor", "model", "data"),
     *("train.optimizer.kind", "train.seed", "train.finetune"),
 )
-FREE = {"data.workers"}
-"""What a run keeps when it is resumed; the other fields may change, and the free ones of these."""
+"""What a run keeps when it is resumed; the other fields may change."""
 IN_ORDER = ("train.micro_batches", "train.threads")
 """What it keeps too in deterministic mode, because the order of sums depends on it."""
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
     *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
-    *(JOB, "data", "stdin.txt", "stdin.jsonl", "tokens", ".tokens.shards", "pixels", "clips"),
+    *("data", "stdin.txt", "stdin.jsonl", "tokens", ".tokens.shards", "pixels", "clips"),
+    "job.json",  # of earlier versions
 }
 """Every file and folder that training and the demos' data write into a run folder."""
 GROWING = {"run.lock", "checkpoints", "tensorboard", "data", ".tokens.shards"}
@@ -99,7 +98,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
         resume = False
-        say("the run was stopped before it began; beginning it")
+        say("no run has begun here; beginning one")
     find_device(recipe.train.device)
     if resume:
         check_inputs(run)
@@ -178,7 +177,8 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 def held(run: Path, resume: bool) -> Iterator[None]:
     """Hold a folder for one trainer: checked, locked, without what a killed one left unfinished."""
     check_folder(run, resume)  # before the lock leaves its file there; `prepare` checks once more
-    with locked(run):
+    # the loading processes of one that was killed hold it for some seconds
+    with locked(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)
         yield
 
@@ -188,10 +188,16 @@ def unchanged(run: Path) -> AbstractContextManager[None]:
     return unchanged_if_refused(run, OWN - GROWING)
 
 
+def is_continued(run: Path) -> bool:
+    """Whether torchrun started this process again, after it had begun a run in this folder."""
+    return is_repeated_start() and (run / "recipe.yaml").is_file()
+
+
 def check_folder(run: Path, resume: bool) -> None:
-    """Raise ConfigError unless a run can begin in the folder, or be resumed there."""
+    """Raise ConfigError unless a run can begin in the folder, or be resumed there; of several
+    machines, one that joins later resumes what the others began."""
     if not (resume and (run / "recipe.yaml").is_file()):
-        if resume and not (run / LOCK).is_file():
+        if resume and not (run / LOCK).is_file() and not by_torchrun():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
         check_unused(run)
     check_writable(run)
@@ -244,11 +250,10 @@ def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     in_order = recipe.train.distributed.deterministic and saved.train.distributed.deterministic
     for field in FIXED + IN_ORDER * in_order:
         for name, value, own in _differences(field, _field(old, field), _field(new, field)):
-            if name not in FREE:
-                raise ConfigError(
-                    f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
-                    "recipe or choose another --run."
-                )
+            raise ConfigError(
+                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
+                "recipe or choose another --run."
+            )
 
 
 def _field(values: Any, name: str) -> Any:

@@ -11,20 +11,22 @@ its number of targets before.
 """
 
 import warnings
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed import all_reduce
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
-from glassformer.shards import is_divided, local
-from glassformer.training.tensor_parallel import divide_blocks, stacks
+from glassformer.processes import STEP
+from glassformer.shards import local
+from glassformer.training.gradient_sums import forget_unread, read_every_part
+from glassformer.training.tensor_parallel import divide_blocks, keep_equal, stacks
 
 AXES = ("replicate", "shard", "tensor")
 """Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""
@@ -39,6 +41,15 @@ def build_mesh(device: str, processes: int, shard: int = 1, tensor: int = 1) -> 
         )
     sizes = (processes // (shard * tensor), shard, tensor)
     return init_device_mesh(device, sizes, mesh_dim_names=AXES)
+
+
+def group_of_readers(mesh: DeviceMesh) -> Any:
+    """The group of the processes that read different rows; in all groups of a mesh, each waits for
+    the others as within a step."""
+    group = mesh["replicate", "shard"]._flatten("readers").get_group()
+    for one in (group, *map(mesh.get_group, AXES)):
+        _set_pg_timeout(STEP, one)
+    return group
 
 
 def readers(mesh: DeviceMesh) -> tuple[int, int]:
@@ -73,18 +84,15 @@ def _shard(model: Transformer, mesh: DeviceMesh) -> None:
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
-    model.register_forward_hook(_after_forward)
+    read_every_part(model)
+    model.register_forward_hook(_reshard_after_forward)
 
 
-def _after_forward(model: nn.Module, inputs: Any, output: Any) -> None:
-    """With gradients: a batch may have no part of a type, so that its embedding has none here; but
-    every process must send as many numbers. Without: free what was gathered outside the blocks."""
+def _reshard_after_forward(model: nn.Module, inputs: Any, output: Any) -> None:
+    """Free what was gathered outside the blocks, where no backward pass needs it."""
     if not torch.is_grad_enabled():
-        cast(FSDPModule, model).reshard()
-        return
-    for parameter in cast(Transformer, model).embed.parts.parameters():
-        if parameter.requires_grad and parameter.grad is None and not is_divided(parameter):
-            parameter.grad = torch.zeros_like(parameter)
+        assert isinstance(model, FSDPModule)
+        model.reshard()
 
 
 def materialize(model: Transformer, seed: int | None, device: torch.device | str) -> None:
@@ -95,17 +103,10 @@ def materialize(model: Transformer, seed: int | None, device: torch.device | str
         model.initialize(seed)
 
 
-def forget_unread(model: Transformer, mesh: DeviceMesh) -> None:
-    """Leave out of a step the embeddings of parts that no process has read, as one process does:
-    their gradient is None."""
-    gradients = {one: one.grad for one in model.embed.parts.parameters() if one.grad is not None}
-    if not gradients:
-        return
-    read = torch.stack([local(one).any() for one in gradients.values()]).float()
-    for axis in AXES:
-        all_reduce(read, group=mesh.get_group(axis))
-    for parameter, anywhere in zip(gradients, read.tolist(), strict=True):
-        parameter.grad = gradients[parameter] if anywhere else None
+def settle(model: Transformer, parameters: Sequence[Tensor], mesh: DeviceMesh) -> None:
+    """Make gradients after a backward pass those of one process."""
+    forget_unread(model, [mesh.get_group(axis) for axis in AXES])
+    keep_equal(parameters, mesh["tensor"])
 
 
 def bytes_here(tensors: Iterable[Tensor]) -> int:

@@ -8,9 +8,7 @@ after the other, at the same time by as many threads, or by several processes, e
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
@@ -102,13 +100,12 @@ class TrainingStep:
         def mean_loss(part: Part) -> Tensor:
             return self._total(step, *part) / n_targets
 
-        one_by_one = self.threads is None and not division.in_order
-        last = division.last_backward(parameters)
-        how = partial(_in_turn, last) if one_by_one else partial(_apart, parameters, self.threads)
-        own = how(mean_loss, [*enumerate(batches, first)])
-        for batch in idle:
-            (0 * mean_loss((0, batch))).backward()
-        division.add_up(parameters)  # first: the backward passes of others have begun with it
+        parts = [*enumerate(batches, first)]
+        if self.threads is not None or division.apart:
+            own = _apart(parameters, self.threads, mean_loss, parts)
+        else:
+            own = _in_turn(division, mean_loss, parts, idle)
+        division.add_up(parameters)
         losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
         norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
         _check(losses, norm, step, parameters)
@@ -164,17 +161,21 @@ def total_loss(
 
 
 def _in_turn(
-    last: AbstractContextManager[None], mean_loss: Callable[[Part], Tensor], parts: Sequence[Part]
+    division: Division,
+    mean_loss: Callable[[Part], Tensor],
+    parts: Sequence[Part],
+    idle: Sequence[Batch],
 ) -> list[float]:
-    """Add the gradients of each part to the parameters' own, the last one within `last`; their
-    losses."""
+    """Add the gradients of each part to the parameters' own; the losses of `parts`. Those that are
+    `idle` add nothing."""
     losses = []
-    for at, part in enumerate(parts, 1):
-        part_loss = mean_loss(part)
-        with last if at == len(parts) else nullcontext():
-            part_loss.backward()
+    computed = [*((part, 1) for part in parts), *(((0, batch), 0) for batch in idle)]
+    for at, (part, weight) in enumerate(computed, 1):
+        with division.backward(last=at == len(computed)):
+            part_loss = mean_loss(part)
+            (part_loss if weight else 0 * part_loss).backward()
         losses.append(part_loss.item())
-    return losses
+    return losses[: len(parts)]
 
 
 def _apart(

@@ -8,7 +8,7 @@ gradients of its inputs twice on the way back. Embedding, norms, score bias and 
 by every process: each has a copy of their parameters, which `keep_equal` keeps equal.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,12 @@ import torch
 from torch import nn
 from torch.distributed import all_reduce, broadcast
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import (
-    DTensor,
-    Partial,
-    Replicate,
-    Shard,
-    distribute_module,
-    distribute_tensor,
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
 )
-from torch.distributed.tensor.parallel import ParallelStyle, RowwiseParallel, parallelize_module
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
@@ -34,8 +31,7 @@ from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
-from glassformer.shards import cut_names
-from glassformer.training.gradient_messages import GradientMessages
+from glassformer.shards import cut_names, local
 
 
 def stacks(model: Transformer) -> list[Stack]:
@@ -63,45 +59,32 @@ def divide_blocks(model: Transformer, mesh: DeviceMesh) -> None:
             f"train.distributed.tensor={n} is not for adapters; use train.distributed.shard, or "
             "train.finetune.method=full."
         )
-    plan: dict[str, ParallelStyle] = {}
-    for name, module in model.named_modules():
-        if isinstance(module, Attention | FeedForward):
-            module.register_forward_pre_hook(partial(_copied_inputs, mesh))
+    for module in [*model.modules()]:
         if isinstance(module, Attention):
-            columns = {f"{name}.{one}_proj": Columns() for one in "qkv"}
-            plan |= {**columns, f"{name}.out_proj": RowwiseParallel()}
+            columns, row = [module.q_proj, module.k_proj, module.v_proj], module.out_proj
             module.n_heads, module.n_kv_heads = module.n_heads // n, module.n_kv_heads // n
             for one in ("q_norm", "k_norm"):
                 if (norm := getattr(module, one)) is not None:
                     setattr(module, one, HeadNorm(norm, mesh))
         elif isinstance(module, FeedForward):
-            maps = ["up_proj"] + ["gate_proj"] * (module.gate_proj is not None)
-            plan |= {f"{name}.{one}": Columns() for one in maps}
-            plan[f"{name}.down_proj"] = RowwiseParallel()
-    parallelize_module(model, mesh, plan, src_data_rank=None)
+            columns, row = [*filter(None, (module.up_proj, module.gate_proj))], module.down_proj
+        else:
+            continue
+        module.register_forward_pre_hook(partial(_copied_inputs, mesh))
+        for one in columns:
+            one.register_forward_pre_hook(partial(_parted_input, mesh))
+            parallelize_module(one, mesh, ColwiseParallel(), src_data_rank=None)
+        parallelize_module(row, mesh, RowwiseParallel(), src_data_rank=None)
     for stack in stacks(model):
         if stack.bias is not None:
             stack.bias.register_forward_hook(partial(_own_heads, mesh))
 
 
-class Columns(ParallelStyle):
-    """A map by columns, of which several may read one input: each gives the part of the input's
-    gradient that is its own, and `_copied_inputs` adds them up once for all of them."""
-
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        parted = lambda _, inputs, mesh: _Parted.apply(inputs[0], mesh)
-        local_output = lambda _, output, __: output.to_local()
-        return distribute_module(module, device_mesh, _by_columns, parted, local_output)
-
-
-def _by_columns(name: str, module: nn.Module, mesh: DeviceMesh) -> None:
-    for key, one in module.named_parameters(recurse=False):
-        part = distribute_tensor(one.detach(), mesh, [Shard(0)], src_data_rank=None)
-        module.register_parameter(key, nn.Parameter(part, one.requires_grad))
-
-
 class _Parted(torch.autograd.Function):
-    """The same numbers on every process; back comes the part of this one."""
+    """The numbers of x on every process; back comes the part of this one.
+
+    Several maps may read x: `_copied_inputs` adds its gradients up once for all of them.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mesh: DeviceMesh) -> Tensor:
@@ -125,6 +108,11 @@ class _Copied(torch.autograd.Function):
         total = gradients[0].clone(memory_format=torch.contiguous_format)
         all_reduce(total, group=ctx.group)
         return total, None
+
+
+def _parted_input(mesh: DeviceMesh, module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+    """The input of a map that is divided by columns."""
+    return _Parted.apply(inputs[0], mesh)
 
 
 def _copied_inputs(mesh: DeviceMesh, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -167,10 +155,10 @@ def keep_equal(parameters: Iterable[Tensor], mesh: DeviceMesh) -> None:
     beside the activations of every block.
     """
     own = copies(parameters)
-    if mesh.size() > 1 and own:
-        GradientMessages(own, partial(_start_copy, mesh.get_group())).finish()
-
-
-def _start_copy(group: Any, numbers: Tensor) -> Callable[[], object]:
-    sent: Any = broadcast(numbers, group=group, group_src=0, async_op=True)
-    return sent.wait
+    gradients = [local(one.grad) for one in own if one.grad is not None]
+    if mesh.size() > 1 and gradients:
+        message = torch.cat([one.flatten() for one in gradients])
+        broadcast(message, group=mesh.get_group(), group_src=0)
+        sizes = [one.numel() for one in gradients]
+        for gradient, numbers in zip(gradients, message.split(sizes), strict=True):
+            gradient.copy_(numbers.view_as(gradient))

@@ -25,7 +25,7 @@ class Api:
         pace: float = 0.0,
         **how: Any,
     ):
-        from glassformer.serve.api.application import ENDPOINTS, application
+        from glassformer.serve.api.application import application
         from glassformer.serve.api.engine_thread import EngineThread
         from glassformer.serve.api.engines import Engines
         from glassformer.serve.api.envelope import Log
@@ -37,7 +37,7 @@ class Api:
         self.service = Service(registry, engine, **{"log": Log(None), **how})
         self.app = application(self.service)
         self.runs = {one.id: one.run for one in registry.values()}
-        self.replies = {one.path: one.reply for one in ENDPOINTS}
+        self.replies = dict(reply_kinds(self.app))
 
     def ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
         async def asked() -> httpx2.Response:
@@ -68,6 +68,17 @@ class Api:
         engine = self.service.engine
         count = engine.batch(object(), lambda _: [len(engine.engines)], [None])
         return (await asyncio.wrap_future(count))[0]
+
+
+def reply_kinds(app: Any) -> Iterator[tuple[str, Any]]:
+    """The documented paths and the kinds of their replies."""
+    from glassformer.serve.api import replies
+
+    for path, operations in app.openapi()["paths"].items():
+        for one in operations.values():
+            content = one["responses"]["200"]["content"]
+            name = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+            yield path, getattr(replies, name.rpartition("/")[2], None)
 
 
 class Connection:

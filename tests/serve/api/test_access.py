@@ -6,7 +6,6 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.serve.api.access import Rules, is_local, keys_of
-from glassformer.serve.api.application import ENDPOINTS
 
 KEY = "a-key-of-some-length"
 HASH = sha256(KEY.encode()).digest()
@@ -36,16 +35,22 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda one: one.path)
-def test_every_route_but_two_needs_a_key(kept, endpoint):
-    path, free = endpoint.path.replace("{id}", "lm"), ("/livez", "/readyz")
-    for headers in WRONG:
-        reply = kept.ask(endpoint.method, path, headers=headers)
-        assert reply.status_code == (200 if path in free else 401), headers
-        if path not in free:
-            assert reply.json()["error"]["code"] == "invalid_api_key"
-            assert reply.headers["www-authenticate"] == "Bearer"
-    assert kept.ask(endpoint.method, path, headers=BEARER).status_code != 401
+def test_every_route_but_two_needs_a_key(kept):
+    paths = [
+        (method.upper(), path.replace("{id}", "lm"))
+        for path, operations in kept.app.openapi()["paths"].items()
+        for method in operations
+    ]
+    paths += [("GET", path) for path in ("/docs", "/openapi.json", "/static-offline-docs/a.js")]
+    for method, path in paths:
+        free = path in ("/livez", "/readyz")
+        for headers in WRONG:
+            reply = kept.ask(method, path, headers=headers)
+            assert reply.status_code == (200 if free else 401), (path, headers)
+            if not free:
+                assert reply.json()["error"]["code"] == "invalid_api_key"
+                assert reply.headers["www-authenticate"] == "Bearer"
+        assert kept.ask(method, path, headers=BEARER).status_code != 401
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/livez/", "//livez", "/LIVEZ", "/v1/models/"])
@@ -54,9 +59,9 @@ def test_what_is_no_route_needs_one_too(kept, path):
     assert kept.ask("GET", path, headers=BEARER).status_code == 404
 
 
-def test_a_header_that_is_there_twice_is_refused(kept):
+def test_of_two_keys_none_is_known(kept):
     twice = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other")]
-    assert kept.ask("GET", "/v1/models", headers=twice).status_code == 400
+    assert kept.ask("GET", "/v1/models", headers=twice).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -67,11 +72,11 @@ def test_a_header_that_is_there_twice_is_refused(kept):
         ("127.0.0.1:1", 200),
         ("[::1]:8000", 200),
         ("proxy.example", 200),
-        ("evil.example", 403),
-        ("localhost.evil.example", 403),
-        ("127.0.0.1.evil.example", 403),
-        ("", 403),
-        ("[", 403),
+        ("evil.example", 400),
+        ("localhost.evil.example", 400),
+        ("127.0.0.1.evil.example", 400),
+        ("", 400),
+        ("[", 400),
     ],
 )
 def test_without_a_key_only_this_machine_s_names_are_answered(api_of, host, status):
@@ -79,19 +84,23 @@ def test_without_a_key_only_this_machine_s_names_are_answered(api_of, host, stat
     assert api.ask("GET", "/v1/models", headers={"host": host}).status_code == status
 
 
-def test_only_named_origins_may_ask(api_of):
+def test_only_pages_of_named_origins_read_a_reply(api_of):
     api = api_of("lm", rules=Rules(origins=("https://page.example",)))
+    preflight = {"access-control-request-method": "POST"}
+    preflight["access-control-request-headers"] = "authorization"
     for origin in ("null", "https://other.example", "http://page.example", "http://localhost"):
-        reply = api.ask("GET", "/v1/models", headers={"origin": origin})
-        assert reply.status_code == 403
+        headers = {"origin": origin}
+        reply = api.ask("GET", "/v1/models", headers=headers)
         assert "access-control-allow-origin" not in reply.headers
+        asked = api.ask("OPTIONS", "/v1/completions", headers=headers | preflight)
+        assert asked.status_code == 400
     own = {"origin": "https://page.example"}
     reply = api.ask("GET", "/v1/models", headers=own)
     assert reply.headers["access-control-allow-origin"] == own["origin"]
     assert reply.headers["vary"] == "Origin"
-    asked = api.ask("OPTIONS", "/v1/completions", headers=own)
-    assert asked.status_code == 204
-    assert "authorization" in asked.headers["access-control-allow-headers"]
+    asked = api.ask("OPTIONS", "/v1/completions", headers=own | preflight)
+    assert asked.status_code == 200
+    assert "authorization" in asked.headers["access-control-allow-headers"].lower()
     assert "access-control-allow-credentials" not in asked.headers
 
 

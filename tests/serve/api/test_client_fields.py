@@ -5,10 +5,11 @@ import typing
 from types import UnionType
 
 import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
-from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.problems import ApiError, problem
 from glassformer.serve.api.requests import ChatRequest, CompletionRequest, EmbeddingRequest
-from glassformer.serve.api.service import validated
 
 pytest.importorskip("openai")
 
@@ -110,7 +111,11 @@ LOG_PROBS = {"chat": True, "completions": 2}
 def read(name, **fields):
     """A request with these fields, as the route reads it."""
     kind, _, base = TYPES[name]
-    return validated(kind, {"model": "m", **base, **fields})
+    try:
+        return kind.model_validate({"model": "m", **base, **fields})
+    except ValidationError as error:
+        errors = [one | {"loc": ("body", *one["loc"])} for one in error.errors()]
+        raise problem(RequestValidationError(errors)) from None
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)

@@ -52,7 +52,7 @@ def test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices(asked, st
 
     stays, loads = asyncio.run(left())
     assert (loads, api.service.calls.weight) == (0, 0)
-    assert api.service.metrics.value("cancelled_total") == 1
+    assert api.service.metrics.registry.get_sample_value("glassformer_cancelled_total") == 1
     text = json.loads(stays.text)["choices"][0]["text"]
     assert text == api.post(COMPLETIONS, **fields)["choices"][0]["text"]
 
@@ -79,6 +79,20 @@ def test_behind_the_first_token_others_wait_for_the_pace_or_the_end(api_of, gate
     )
 
 
+def test_a_client_that_leaves_in_its_request_is_counted(api_of):
+    api = api_of("lm")
+
+    async def half():
+        one = Connection(api, COMPLETIONS, LONG)
+        one.body = b""  # nothing comes of it
+        one.left.set()
+        await one.task
+        return one.status
+
+    assert asyncio.run(half()) == 499
+    assert api.service.metrics.registry.get_sample_value("glassformer_cancelled_total") == 1
+
+
 class Stalled(Connection):
     """A client to which nothing of a body can be sent until it is cut."""
 
@@ -103,7 +117,7 @@ def test_a_client_that_is_cut_gets_no_more_and_is_counted(api_of):
         return one
 
     assert asyncio.run(cut()).text == ""
-    assert api.service.metrics.value("cancelled_total") == 1
+    assert api.service.metrics.registry.get_sample_value("glassformer_cancelled_total") == 1
     assert api.service.calls.weight == 0
 
 
@@ -193,10 +207,10 @@ def test_prefixes_are_shared_by_requests_of_one_key_alone(tmp_path):
         assert api.ask("POST", COMPLETIONS, json=fields, headers=headers).status_code == 200
         lines = api.ask("GET", "/metrics", headers=headers).text.splitlines()
         (line,) = (one for one in lines if one.startswith("glassformer_prefix_hits_total"))
-        hits.append(int(line.split()[1]))
+        hits.append(float(line.split()[1]))
     assert hits == [0, 1, 1, 2]
     told = dict(line.split() for line in lines if line.startswith("glassformer_cache_pages"))
-    assert told == {"glassformer_cache_pages": "33", "glassformer_cache_pages_free": "30"}
+    assert told == {"glassformer_cache_pages": "33.0", "glassformer_cache_pages_free": "30.0"}
     api.service.engine.close()
 
 

@@ -2,19 +2,14 @@
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from glassformer.serve.api.limits import Limits
-from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.replies import Failure
 from glassformer.serve.api.requests import ChatRequest
-from glassformer.serve.api.strict_json import nesting, parsed
 
 LM = {"model": "lm", "prompt": "the cat"}
 CHAT = {"model": "chat", "messages": [{"role": "user", "content": "hot day"}]}
@@ -110,8 +105,7 @@ def test_other_statuses(api, api_of):
     assert refused(api.ask("GET", "/v1/models/%2e%2e"), 404)
     refused(api.ask("GET", COMPLETIONS), 405)
     refused(api.ask("POST", "/v1/nothing", json=one), 404)
-    refused(api.ask("POST", COMPLETIONS, content=b"a=1"), 415)
-    refused(api.ask("GET", "/livez", headers={"x-long": "a" * (17 << 10)}), 431)
+    refused(api.ask("POST", COMPLETIONS, content=json.dumps(one)), 400)  # it is not said to be JSON
     small = api_of("lm", limits=Limits(body=100))
     refused(small.ask("POST", COMPLETIONS, json=one | {"prompt": "a" * 100}), 413)
 
@@ -125,11 +119,9 @@ def test_other_statuses(api, api_of):
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"model": NaN}',
-        b'{"temperature": Infinity}',
-        b'{"temperature": 1e999}',
-        b'{"model": "a", "model": "b"}',
-        b"[" * 65 + b"]" * 65,
+        b'{"model": NaN, "prompt": "a"}',
+        b'{"model": "lm", "prompt": "a", "temperature": Infinity}',
+        b'{"model": "lm", "prompt": "a", "temperature": 1e999}',
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b"\xff\xfe",
@@ -138,52 +130,19 @@ def test_other_statuses(api, api_of):
         b'{"model": "a"} x',
     ],
 )
-def test_what_is_no_strict_json_is_refused(api, body):
-    refused(api.ask("POST", COMPLETIONS, content=body, headers=JSON), 400)
+def test_what_is_no_json_is_refused(api, body):
+    error = refused(api.ask("POST", COMPLETIONS, content=body, headers=JSON), 400)
+    assert error.message.startswith(("The request is no JSON", "temperature: ", "model: "))
 
 
-def test_a_string_without_an_end_is_read_in_linear_time():
-    """Quadratic time would be half a minute."""
-    began = time.perf_counter()
-    with pytest.raises(ApiError, match="no JSON"):
-        parsed(b'{"a": "' + b'\\"' * 100_000, 64)
-    assert time.perf_counter() - began < 2
-
-
-def test_of_many_wrong_names_or_elements_one_is_told():
+def test_of_many_wrong_names_or_elements_one_is_told(api):
     many = {f"x{i}": 1 for i in range(5000)}
-    with pytest.raises(ApiError, match="5000 names, more than 4096"):
-        parsed(json.dumps(many).encode(), 64)
+    error = refused(api.ask("POST", COMPLETIONS, json=many), 400)
+    assert error.message == "The request: an object has 5000 names, more than 4096."
     several = CHAT | {"messages": [{"role": "user", "content": [{}] * 9}] * 9}
     with pytest.raises(ValidationError) as told:
         ChatRequest.model_validate(several)
     assert len(told.value.errors()) == 3  # as a text; as a part, without type and without text
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def depth_of(value):
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, dict | list) and 1 + max(map(depth_of, inside), default=0)
-
-
-@given(VALUES)
-def test_strict_json_is_read_whatever_its_strings_hold(value):
-    text = json.dumps(value)
-    assert nesting(text) == depth_of(value)
-    assert parsed(text.encode(), 64) == value
-    if depth_of(value):
-        with pytest.raises(ApiError):
-            parsed(text.encode(), depth_of(value) - 1)
 
 
 def test_ignored_fields_change_nothing(api):

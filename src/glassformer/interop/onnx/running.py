@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.interop.onnx.model import IDS, MASK, PATCHES, PIXELS, SOURCE_MASK, TYPES
+from glassformer.interop.onnx.graphs import IDS, MASK, PATCHES, PIXELS, SOURCE_MASK, TYPES
 from glassformer.media.image import ImageReader
 
 Arrays = dict[str, np.ndarray]
@@ -20,18 +20,18 @@ class Running:
     """The graphs of a folder, ready to run; ConfigError: onnxruntime is not installed."""
 
     def __init__(self, folder: Path, images: ImageReader | None = None):
-        runtime = installed()
-        open_graph = lambda file: runtime.InferenceSession(
-            str(file), providers=["CPUExecutionProvider"]
-        )
-        self._images = images
-        encoder = folder / "encoder.onnx"
-        self._encoder = open_graph(encoder) if encoder.is_file() else None
-        self._model = open_graph(folder / ("decoder.onnx" if self._encoder else "model.onnx"))
+        runtime, cpu = installed(), ["CPUExecutionProvider"]
+        opened = {
+            file.stem: runtime.InferenceSession(str(file), providers=cpu)
+            for file in folder.glob("*.onnx")
+        }
+        self._images, self._encoder = images, opened.get("encoder")
+        self._model = opened.get("decoder") or opened["model"]
+        self._past = [one for one in self._model.get_inputs() if one.name.startswith("past_")]
 
     def outputs(self, batch: Batch) -> Tensor:
         """The outputs of a batch of one, in the shape of `Output.logits`."""
-        found = self._run(self._given(batch))[0]
+        found, *_ = _run(self._model, self._given(batch)).values()
         values = torch.from_numpy(found)
         return values if batch.at is None else values.flatten(0, 1)[batch.at]
 
@@ -39,21 +39,13 @@ class Running:
         """n tokens generated greedily after a batch of one, with the cache."""
         given, found = self._given(batch), list[int]()
         for _ in range(n):
-            logits, *present = self._run(given)
+            logits, *present = _run(self._model, given).values()
             found.append(int(logits[0, -1].argmax()))
             length = given[MASK].shape[1] + 1
-            kept = dict(zip(self._past, present, strict=True))
-            given |= kept | {IDS: np.array([found[-1:]]), MASK: np.ones((1, length), np.int64)}
-            if TYPES in given:
-                given[TYPES] = np.zeros((1, 1), np.int64)
+            given |= dict(zip([one.name for one in self._past], present, strict=True))
+            given |= {IDS: np.array([found[-1:]]), MASK: np.ones((1, length), np.int64)}
+            given[TYPES] = np.zeros_like(given[IDS])
         return found
-
-    @property
-    def _past(self) -> list[str]:
-        return [one.name for one in self._model.get_inputs() if one.name.startswith("past_")]
-
-    def _run(self, given: Arrays) -> list[np.ndarray]:
-        return self._model.run(None, given)
 
     def _given(self, batch: Batch) -> Arrays:
         """A batch of one by the names of inputs."""
@@ -61,16 +53,13 @@ class Running:
             if self._images is None:
                 return {PATCHES: batch.elements.numpy()}
             return {PIXELS: self._images.pixels_of(batch.elements)}
-        given = _tokens(batch, [one.name for one in self._model.get_inputs()])
-        for one in self._model.get_inputs():
-            if one.name.startswith("past_"):
-                _, heads, _, width = one.shape
-                given[one.name] = np.zeros((1, heads, 0, width), np.float32)
+        given = _tokens(batch)
+        for one in self._past:
+            _, heads, _, width = one.shape
+            given[one.name] = np.zeros((1, heads, 0, width), np.float32)
         if self._encoder is not None and batch.source is not None:
-            source = _tokens(batch.source, [one.name for one in self._encoder.get_inputs()])
-            names = [one.name for one in self._encoder.get_outputs()]
-            given |= dict(zip(names, self._encoder.run(None, source), strict=True))
-            given[SOURCE_MASK] = source[MASK]
+            source = _tokens(batch.source)
+            given |= _run(self._encoder, source) | {SOURCE_MASK: source[MASK]}
         return given
 
 
@@ -86,10 +75,15 @@ def installed() -> Any:
     return onnxruntime
 
 
-def _tokens(batch: Batch, names: Sequence[str]) -> Arrays:
-    ids = batch.elements.numpy().astype(np.int64)
-    given = {IDS: ids, MASK: np.ones_like(ids)}
-    if TYPES in names:
-        kinds = batch.token_type_ids
-        given[TYPES] = np.zeros_like(ids) if kinds is None else kinds.numpy().astype(np.int64)
-    return given
+def _tokens(batch: Batch) -> Arrays:
+    ids, kinds = batch.elements.numpy(), batch.token_type_ids
+    own = np.zeros_like(ids) if kinds is None else kinds.numpy()
+    given = {IDS: ids, MASK: np.ones_like(ids), TYPES: own}
+    return {name: values.astype(np.int64) for name, values in given.items()}
+
+
+def _run(session: Any, given: Arrays) -> Arrays:
+    """The outputs by name; what the graph has no input for is left out."""
+    read = {one.name: given[one.name] for one in session.get_inputs()}
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(names, read), strict=True))

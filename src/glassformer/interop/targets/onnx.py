@@ -10,9 +10,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import write_json
-from glassformer.interop.onnx.graph import OPSET, Graph
-from glassformer.interop.onnx.media import features
-from glassformer.interop.onnx.model import graphs
+from glassformer.interop.onnx.graphs import OPSET, features, graphs
 from glassformer.interop.onnx.running import Running, installed
 from glassformer.interop.onnx.snippets import snippet
 from glassformer.interop.parity import Parity, compared
@@ -29,7 +27,7 @@ LIBRARY = "onnx"
 
 
 def planned(recipe: Recipe) -> Plan:
-    """The graphs of a model, which fit any configuration but the fields that are told."""
+    """The graphs of a model, which fit any configuration except for the fields that are named."""
     return Plan(f"ONNX graphs of opset {OPSET}", tuple(differences(recipe.model)))
 
 
@@ -44,7 +42,7 @@ def differences(model: ModelConfig) -> list[str]:
 def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write graphs, tokenizer and config.json; returns the names of the graphs.
 
-    ConfigError: a model that no graph is written for, or onnx is not installed.
+    ConfigError: a model that has no graph, or onnxscript is not installed.
     """
     if told := differences(model.config):
         raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
@@ -54,9 +52,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         made = {"features": features(reader), **made}
     elif not isinstance(reader, ImageReader):
         _write_tokenizers(task, folder)
-    for name, graph in made.items():
-        graph.save(folder / f"{name}.onnx")
-    ports = {f"{name}.onnx": _ports(graph) for name, graph in made.items()}
+    ports = {(file := f"{name}.onnx"): graph.save(folder / file) for name, graph in made.items()}
     write_json(folder / "config.json", {**about, "graphs": ports})
     return " and ".join(ports)
 
@@ -78,11 +74,6 @@ def usage(task: Task, name: str) -> str:
         "`config.json` has the names, types and shapes of all inputs and outputs. With "
         f"onnxruntime:\n\n```python\n{snippet(task)}```"
     )
-
-
-def _ports(graph: Graph) -> dict[str, Any]:
-    sides = {"inputs": graph.inputs, "outputs": graph.outputs}
-    return {side: {name: port.as_json for name, port in of.items()} for side, of in sides.items()}
 
 
 def _about(model: ModelConfig, task: Task) -> dict[str, Any]:

@@ -1,19 +1,19 @@
-"""Access: who may ask, and from which page. Everything is denied that is not allowed here.
+"""Access to the server.
 
-Host      on this machine's own names alone, unless keys guard the server
-Origin    none, or one that was named when the server started
+Host      of a server without keys: only this machine's names (Starlette's TrustedHostMiddleware)
+Origin    pages of named sites (Starlette's CORSMiddleware)
 key       Authorization: Bearer KEY, compared by its SHA-256 in constant time
 """
 
 import hmac
 import ipaddress
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glassformer.errors import ConfigError
@@ -22,23 +22,16 @@ from glassformer.serve.api.problems import ApiError
 LOCAL = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/livez", "/readyz")
 """Paths that need no key."""
-ONCE = ("host", "origin", "authorization", "content-length", "content-type")
-"""Headers that decide; of two, another program may have read the other one."""
 SHORTEST_KEY, LONGEST_KEY = 16, 512
 VARIABLE = "GLASSFORMER_API_KEY"
 """The environment variable with a key."""
 HASHED = "sha256:"
-"""Beginning of a key of which a file has the hash alone, in hexadecimal."""
-ALLOWED = {
-    "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "authorization, content-type, x-request-id",
-    "Access-Control-Max-Age": "600",
-}
+"""Beginning of a key of which a file has only the hash, in hexadecimal."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Who may ask. `keys`: SHA-256 of each; none: everyone who reaches the server."""
+    """Rules of access. `keys`: SHA-256 of each; none: everybody who reaches the server."""
 
     host: str = LOCAL[0]
     keys: tuple[bytes, ...] = ()
@@ -51,35 +44,19 @@ class Rules:
         """Whether only this machine reaches the server."""
         return is_local(self.host)
 
-    def check_host(self, host: str) -> None:
-        """Raise ApiError 403 for another server's name: a page whose name was made to point here
-        (DNS rebinding)."""
-        if self.keys:
-            return
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            name = ""
-        known = name in (*LOCAL, self.host, *self.hosts)
-        with suppress(ValueError):
-            known = known or (not self.local and bool(ipaddress.ip_address(name)))
-        if not known:
-            raise ApiError(
-                403, f"The server has no name {host[:100]!r}; add it by --allow-host.", "host"
-            )
+    @property
+    def names(self) -> list[str]:
+        """Names that requests may give the server: a page whose name was made to point to this
+        machine has another (DNS rebinding), and no key."""
+        if self.keys or not self.local:
+            return ["*"]
+        return [*LOCAL, "[::1]", self.host, *self.hosts]
 
-    def check_origin(self, origin: str | None) -> None:
-        """Raise ApiError 403 for a page of another site."""
-        if origin is not None and origin not in self.origins:
-            raise ApiError(
-                403, f"A page of {origin[:100]!r} may not ask here; see --cors-origin.", "origin"
-            )
-
-    def check_key(self, authorization: str | None) -> bytes:
-        """The key's hash; b"": none is needed. ApiError 401: no known key."""
+    def check_key(self, authorization: Sequence[str]) -> bytes:
+        """Return the key's hash; b"": none is needed. ApiError 401: no known key."""
         if not self.keys:
             return b""
-        scheme, _, key = (authorization or "").partition(" ")
+        scheme, _, key = (authorization[0] if len(authorization) == 1 else "").partition(" ")
         given = sha256(key.strip().encode("utf-8", "replace")).digest()
         found = [hmac.compare_digest(given, own) for own in self.keys]  # all, in constant time
         if scheme.lower() != "bearer" or not any(found):
@@ -92,47 +69,18 @@ class Rules:
         return given
 
 
-class Access:
-    """ASGI middleware that lets through what `rules` allow; the rest is an ApiError."""
+class KeyCheck:
+    """ASGI middleware that refuses all paths but `OPEN` to a request without a key."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, most: int):
-        self.app, self.rules, self.most = app, rules, most
+    def __init__(self, app: ASGIApp, rules: Rules):
+        self.app, self.rules = app, rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        held, rules = single(scope, ONCE, self.most), self.rules
-        origin = held.get("origin")
-        rules.check_host(held.get("host", ""))
-        rules.check_origin(origin)
-        if origin is not None:
-            scope["facts"].headers |= {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
-        if scope["method"] == "OPTIONS" and origin is not None:
-            scope["facts"].headers |= ALLOWED
-            await send({"type": "http.response.start", "status": 204, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        if scope["path"] not in OPEN:
-            scope["facts"].key = rules.check_key(held.get("authorization"))
-            keep(scope)
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given = Headers(scope=scope).getlist("authorization")
+            scope["facts"].key = self.rules.check_key(given)
         await self.app(scope, receive, send)
-
-
-def single(scope: Scope, once: Collection[str], most: int) -> dict[str, str]:
-    """The header fields of a request by name; ApiError 431: more than `most` bytes, 400: one of
-    `once` is there twice."""
-    headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
-    if sum(len(name) + len(value) for name, value in headers) > most:
-        raise ApiError(431, f"The header fields have more than {most} bytes.")
-    found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-    names = [name for name, _ in found]
-    if twice := [name for name in once if names.count(name) > 1]:
-        raise ApiError(400, f"The header {twice[0]} is there twice; send it once.")
-    return dict(found)
-
-
-def keep(scope: Scope) -> None:
-    """Keep the connection of a request whose client may ask; those of strangers end before it."""
-    scope.get("extensions", {}).get("connection", {})["is_known"] = True
 
 
 def is_local(host: str) -> bool:

@@ -77,10 +77,10 @@ class Admission:
     def check(self, weight: int = 1) -> None:
         """Raise ApiError 503 for a server that drains, 429 for a queue without room."""
         if self.draining:
-            self.metrics.count("rejected_total", labels=("draining",))
+            self.metrics.rejected.labels("draining").inc()
             raise ApiError(503, "The server is ending; send the request again.", headers=AGAIN)
         if self.weight + weight > self.limits.queue:
-            self.metrics.count("rejected_total", labels=("full",))
+            self.metrics.rejected.labels("full").inc()
             raise ApiError(
                 429,
                 f"The server has {self.weight} {self.unit} in hand, and {self.limits.queue} is the "

@@ -5,64 +5,66 @@
     data: [DONE]                      the end, or
     data: {"error": {...}}            an error, and no [DONE]
 
-A client that leaves ends the computation: streams and plain replies are made beside a watcher.
+A client that leaves ends the computation.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glassformer.serve.api.calls import Call
-from glassformer.serve.api.problems import ClientGone, dumped, problem
+from glassformer.serve.api.envelope import GONE, facts_of
+from glassformer.serve.api.problems import AsciiResponse, ClientGone, dumped, problem
 from glassformer.serve.api.receiving import until_gone
 
-Emit = Callable[[Any], Awaitable[None]]
-"""Sends an event; None: a ping."""
-EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
-JSON = {"content-type": "application/json", "cache-control": "no-store"}
+NOT_STORED = {"cache-control": "no-store"}
 
 
-class Plain:
+async def json_reply(request: Request, call: Call, work: Coroutine[Any, Any, Any]) -> Response:
     """The JSON value that `work` gives."""
-
-    def __init__(self, call: Call, work: Callable[[], Coroutine[Any, Any, Any]]):
-        self.call, self.work = call, work
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        with self.call:
-            value = await until_gone(receive, self.call.limited(self.work()))
-        body = dumped(value)
-        await _start(send, 200, JSON | {"content-length": str(len(body))})
-        await send({"type": "http.response.body", "body": body})
+    with call:
+        value = await until_gone(request.receive, call.limited(work))
+        return AsciiResponse(value, headers=NOT_STORED)
 
 
-class Events:
-    """The events that `work` emits."""
+class Events(Response):
+    """The events that `items` has, None: a ping; in an accepted call."""
 
-    def __init__(self, call: Call, work: Callable[[Emit], Coroutine[Any, Any, None]]):
-        self.call, self.work = call, work
+    media_type = "text/event-stream"
+
+    def __init__(self, request: Request, call: Call, items: AsyncGenerator[Any]):
+        super().__init__(headers=NOT_STORED)
+        del self.headers["content-length"]
+        self.facts, self.call, self.items = facts_of(request), call, items
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         with self.call:
-            await until_gone(receive, self._sent(scope, send))
+            try:
+                await until_gone(receive, self._send(send))
+            except ClientGone:
+                self.facts.status = GONE
 
-    async def _sent(self, scope: Scope, send: Send) -> None:
+    async def _send(self, send: Send) -> None:
         async def write(data: bytes, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": data, "more_body": more})
 
-        async def emit(value: Any) -> None:
-            await write(b": ping\n\n" if value is None else event(value))
+        async def emit() -> None:
+            async with aclosing(self.items):
+                async for item in self.items:
+                    await write(b": ping\n\n" if item is None else event(item))
 
-        await _start(send, 200, EVENTS)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
-            await self.call.limited(self.work(emit))
+            await self.call.limited(emit())
             last = b"data: [DONE]\n\n"
         except Exception as error:  # noqa: BLE001 - the status is sent, the error is an event
-            scope["facts"].failed(error)
+            self.facts.error = error
             last = event(problem(error).body)
         try:
             async with asyncio.timeout(self.call.calls.limits.send):
@@ -74,8 +76,3 @@ class Events:
 def event(value: Any) -> bytes:
     """A value as an event."""
     return b"data: " + dumped(value) + b"\n\n"
-
-
-async def _start(send: Send, status: int, headers: dict[str, str]) -> None:
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})

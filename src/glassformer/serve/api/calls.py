@@ -41,19 +41,6 @@ class Call(Admitted):
         self._futures = []
         super().close()
 
-    def check_wait(self, model: Transformer) -> None:
-        """Raise ApiError 429 where a text of a model is not expected to begin in time."""
-        wait, most = self.engine.engines.expected_wait(model), self.calls.limits.begin
-        if wait > most:
-            self.calls.metrics.count("rejected_total", labels=("slow",))
-            raise ApiError(
-                429,
-                f"A new text would wait about {wait:.0f} seconds for the others of this model, and "
-                f"{most:g} is the most; send the request again later.",
-                code="queue_full",
-                headers={"Retry-After": str(math.ceil(wait - most))},
-            )
-
     def generate(self, index: int, text: TextRequest) -> None:
         """Begin a text, whose tokens are `news`."""
         self._numbers[index] = self.engine.add(text, partial(self._add, index))
@@ -86,8 +73,9 @@ class Call(Admitted):
 
     def _count(self, index: int, now: float) -> None:
         """Measure the time of a token of a text, that came now."""
-        name = "inter_token_seconds" if index in self._last else "ttft_seconds"
-        self.calls.metrics.time(name, now - self._last.get(index, self.began))
+        metrics = self.calls.metrics
+        seconds = metrics.inter_token if index in self._last else metrics.ttft
+        seconds.observe(now - self._last.get(index, self.began))
         self._last[index] = now
 
 
@@ -97,6 +85,19 @@ class Calls(Admission):
     def __init__(self, engine: EngineThread, limits: Limits, metrics: Metrics):
         super().__init__(limits, metrics, "texts")
         self.engine = engine
+
+    def check_wait(self, model: Transformer) -> None:
+        """Raise ApiError 429 where a text of a model is not expected to begin in time."""
+        wait, most = self.engine.engines.expected_wait(model), self.limits.begin
+        if wait > most:
+            self.metrics.rejected.labels("slow").inc()
+            raise ApiError(
+                429,
+                f"A new text would wait about {wait:.0f} seconds for the others of this model, and "
+                f"{most:g} is the most; send the request again later.",
+                code="queue_full",
+                headers={"Retry-After": str(math.ceil(wait - most))},
+            )
 
     def admit(self, weight: int = 1, salt: bytes = b"") -> Call:
         """Accept a request of so many sequences or batches."""

@@ -11,17 +11,19 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from starlette.responses import Response
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.problems import ClientGone, problem
+from glassformer.serve.api.problems import problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 METHODS = ("GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE")
@@ -35,25 +37,20 @@ GONE = 499
 
 @dataclass
 class Facts:
-    """What the log and the metrics say of a request, filled in while it is answered."""
+    """Facts of a request for the log and the metrics, filled in while it is answered."""
 
-    id: str
-    began: float
-    route: str = OTHER
     key: bytes = b""
     """Hash of the API key, of which the log has the beginning."""
     model: str = ""
-    light: bool = False
-    """Whether its body is small."""
     prompt_tokens: int = 0
     generated_tokens: int = 0
     status: int = 0
     error: BaseException | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
-    def failed(self, error: BaseException) -> None:
-        """Keep an error for the log."""
-        self.error = error
+
+def facts_of(request: Request) -> Facts:
+    """The facts of a request."""
+    return request.scope["facts"]
 
 
 class Log:
@@ -63,7 +60,7 @@ class Log:
         self.stream = stream
 
     def write(self, **values: Any) -> None:
-        """One line."""
+        """Write one line."""
         if self.stream is not None:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.stream.write(json.dumps({"time": now, **values}) + "\n")
@@ -71,59 +68,54 @@ class Log:
 
 
 class Envelope:
-    """ASGI middleware around everything; `headers` are those of every reply, `failure` gives that
-    of an error."""
+    """ASGI middleware around everything."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        log: Log,
-        headers: Mapping[str, str] = HEADERS,
-        failure: Callable[[Exception], Response] = lambda error: problem(error).response(),
-    ):
-        self.app, self.metrics, self.log = app, metrics, log
-        self.headers, self.failure = headers, failure
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits):
+        self.app, self.metrics, self.log, self.limits = app, metrics, log, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
+            await self.app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        began, facts, left = time.monotonic(), Facts(), self.limits.body
+        given = Headers(scope=scope).get("x-request-id", "")
         own = given if REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
-        facts = scope["facts"] = Facts(own, time.monotonic())
+        scope["facts"] = facts
+
+        async def receiving() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, self.limits.too_large)
+            return message
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts.status = message["status"]
-                more = {**self.headers, **facts.headers, "x-request-id": facts.id}
-                raw = [(n.lower().encode(), v.encode("latin-1")) for n, v in more.items()]
-                message = {**message, "headers": [*message["headers"], *raw]}
+                MutableHeaders(scope=message).update({**HEADERS, "x-request-id": own})
             await send(message)
 
         try:
-            await self.app(scope, receive, sending)
-        except ClientGone:
-            self.metrics.count("cancelled_total")
-            facts.status = GONE
+            await self.app(scope, receiving, sending)
         except Exception as error:  # noqa: BLE001 - nothing above this could answer
-            facts.failed(error)
+            facts.error = error
             if facts.status:
                 raise ConnectionAbortedError from None  # a cut reply is no whole one
-            await self.failure(error)(scope, receive, sending)
+            await problem(error).response()(scope, receiving, sending)
         finally:
-            self._told(scope, facts)
+            self._record(scope, facts, own, time.monotonic() - began)
 
-    def _told(self, scope: Scope, facts: Facts) -> None:
-        """Count the request and log it; of an unexpected error the places alone, since its
-        sentence may hold a prompt."""
-        method = scope["method"] if scope["method"] in METHODS else OTHER
-        seconds = time.monotonic() - facts.began
-        self.metrics.count("requests_total", labels=(facts.route, str(facts.status)))
-        self.metrics.count("prompt_tokens_total", facts.prompt_tokens)
-        self.metrics.count("generated_tokens_total", facts.generated_tokens)
-        self.metrics.time("e2e_seconds", seconds)
+    def _record(self, scope: Scope, facts: Facts, own: str, seconds: float) -> None:
+        """Count the request and log it; of an unexpected error only the places, since its sentence
+        may hold a prompt."""
+        route = getattr(scope.get("route"), "path", OTHER)
+        self.metrics.requests.labels(route, str(facts.status)).inc()
+        self.metrics.cancelled.inc(facts.status == GONE)
+        self.metrics.prompt_tokens.inc(facts.prompt_tokens)
+        self.metrics.generated_tokens.inc(facts.generated_tokens)
+        self.metrics.e2e.observe(seconds)
         more: dict[str, Any] = {}
         if facts.error is not None:
             failure = problem(facts.error)
@@ -132,9 +124,9 @@ class Envelope:
                 frames = traceback.extract_tb(facts.error.__traceback__)[-12:]
                 more["where"] = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
         self.log.write(
-            request=facts.id,
-            method=method,
-            route=facts.route,
+            request=own,
+            method=scope["method"] if scope["method"] in METHODS else OTHER,
+            route=route,
             status=facts.status,
             seconds=round(seconds, 4),
             model=facts.model,

@@ -10,11 +10,7 @@ class Limits:
     body: int = 1 << 20
     """Bytes of a request."""
     remedy: str = "send less, or start the server with a larger --max-body"
-    """What to do beyond it."""
-    depth: int = 64
-    """Nesting of its JSON."""
-    headers: int = 16 << 10
-    """Bytes of its header fields."""
+    """Advice for a larger one."""
     queue: int = 256
     """Sequences and micro-batches that are accepted and not finished."""
     characters: int = 1 << 18
@@ -23,15 +19,18 @@ class Limits:
     """Seconds of a request."""
     begin: float = 60.0
     """Seconds in which a new text is expected to begin, or else is refused at once."""
-    receive: float = 30.0
-    """Seconds in which header fields must come, and then a body."""
-    send: float = 30.0
-    """Seconds in which a client must read something of what it was sent."""
+    send: int = 30
+    """Seconds in which a client must read something of its reply."""
     ping: float = 10.0
     """Seconds of silence after which a stream gets a comment."""
     drain: float = 30.0
     """Seconds that running requests have after SIGTERM."""
     connections: int = 1024
-    """Connections; of more, the oldest one ends whose client has not shown that it may ask."""
+    """Connections; a request on one more is refused with 503."""
     keep_alive: int = 5
     """Seconds that an idle connection stays open."""
+
+    @property
+    def too_large(self) -> str:
+        """The sentence for a request with more than `body` bytes."""
+        return f"The request is larger than {self.body:,} bytes; {self.remedy}."

@@ -20,7 +20,6 @@ from glassformer.errors import ConfigError
 from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.envelope import Log
 from glassformer.serve.api.limits import Limits
-from glassformer.serve.api.protocol import protocol
 
 CLOSING = 2
 """Seconds that uvicorn waits for connections when all calls have ended."""
@@ -36,7 +35,8 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=protocol(limits),
+                http="h11",  # with a limit for header fields
+                limit_concurrency=limits.connections,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -121,9 +121,15 @@ def listening(host: str, *ports: int) -> socket.socket:
             said = f"ports end at {LAST_PORT}"
             continue
         try:
-            return socket.create_server((host, port), family=family, backlog=2048)
+            made = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
             said = (error.strerror or str(error)).partition(" (while")[0]  # the address again
+        else:
+            # connections inherit them; asyncio sets the first only for sockets that it made
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that reads nothing is cut
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * Limits.send)
+            return made
     tried = " to ".join(map(str, dict.fromkeys((ports[0], ports[-1]))))
     raise ConfigError(
         f"The server cannot listen at {host}, port {tried} ({said}); choose another --port or "

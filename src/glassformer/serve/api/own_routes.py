@@ -1,39 +1,42 @@
 """Routes of the server itself: its models, tokens, health and metrics."""
 
-import asyncio
 import time
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fastapi import APIRouter
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
-from glassformer.serve.api.metrics import resident_bytes
+from glassformer.serve.api import replies
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError, AsciiResponse
 from glassformer.serve.api.requests import DetokenizeRequest, TokenizeRequest
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.service import Serving
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 SILENT = 300.0
 """Seconds after which a thread that has not come by its queue counts as stuck."""
+router = APIRouter()
 
 
-async def models(service: Service, request: Request) -> Response:
-    """GET /v1/models."""
+@router.get("/v1/models", response_model=replies.Models)
+async def models(service: Serving) -> Response:
+    """All models."""
     listed = [one.described() for one in service.registry.values()]
     return AsciiResponse({"object": "list", "data": listed})
 
 
-async def model(service: Service, request: Request) -> Response:
-    """GET /v1/models/{id}."""
-    return AsciiResponse(service.registry.named(request.path_params["id"]).described())
+@router.get("/v1/models/{id}", response_model=replies.Model)
+async def model(id: str, service: Serving) -> Response:
+    """One model."""
+    return AsciiResponse(service.registry.named(id).described())
 
 
-async def tokenize(service: Service, request: Request) -> Response:
-    """POST /tokenize."""
-    asked, served = await service.read(request, TokenizeRequest, "")
+@router.post("/tokenize", response_model=replies.Tokens)
+async def tokenize(asked: TokenizeRequest, request: Request, service: Serving) -> Response:
+    """The tokens of a text."""
     service.check_characters([asked.text])
+    served = service.find_model(request, asked)
     return AsciiResponse(await service.prepare(_tokens, served, asked.text))
 
 
@@ -45,59 +48,34 @@ def _tokens(served: Served, text: str) -> dict[str, Any]:
     return {"tokens": ids, "pieces": pieces, "count": len(ids), "max_model_len": longest}
 
 
-async def detokenize(service: Service, request: Request) -> Response:
-    """POST /detokenize."""
-    asked, served = await service.read(request, DetokenizeRequest, "")
+@router.post("/detokenize", response_model=replies.Text)
+async def detokenize(asked: DetokenizeRequest, request: Request, service: Serving) -> Response:
+    """The text of tokens."""
+    served = service.find_model(request, asked)
     text = await service.prepare(served.run.tokenizer.decode, asked.tokens)
     return AsciiResponse({"text": text})
 
 
-async def livez(service: Service, request: Request) -> Response:
-    """GET /livez: the event loop answers, and the thread that computes is not stuck."""
+@router.get("/livez", response_model=replies.Status)
+async def livez(service: Serving) -> Response:
+    """Whether the event loop answers, and the thread that computes is not stuck."""
     if not service.engine.alive or time.monotonic() - service.engine.beat > SILENT:
         raise ApiError(503, "The thread that computes does not answer; restart the server.")
     return AsciiResponse({"status": "ok"})
 
 
-async def readyz(service: Service, request: Request) -> Response:
-    """GET /readyz, /health: requests are accepted."""
+@router.get("/readyz", response_model=replies.Status)
+@router.get("/health", response_model=replies.Status, name="health")
+async def readyz(service: Serving) -> Response:
+    """Whether requests are accepted."""
     if not service.engine.alive or service.calls.draining:
         raise ApiError(503, "The server accepts no requests.", headers={"Retry-After": "1"})
     return AsciiResponse({"status": "ok"})
 
 
-async def metrics(service: Service, request: Request) -> Response:
-    """GET /metrics."""
-    calls, engine, loop = service.calls, service.engine, asyncio.get_running_loop()
-    before = loop.time()
-    await asyncio.sleep(0)
-    lag = loop.time() - before
-    load = engine.load  # first: who is not counted here has given his pages back
-    texts = engine.engines.counts
-    hits = texts["prefix_hits"] - service.metrics.value("prefix_hits_total")
-    service.metrics.count("prefix_hits_total", max(0, hits))
-    gauges = {
-        "in_flight": ("Requests that are being answered.", len(calls)),
-        "queue_depth": ("Texts and batches that are not finished.", calls.weight),
-        "engine_load": ("Of these, those in the thread that computes.", load),
-        "texts_running": ("Texts that are being generated.", texts["running"]),
-        "texts_waiting": ("Texts that wait for room in the cache.", texts["waiting"]),
-        "cache_pages": ("Pages of keys and values.", texts["pages"]),
-        "cache_pages_free": ("Of these, those that are free.", texts["pages_free"]),
-        "engine_heartbeat_age_seconds": (
-            "Seconds since that thread came by its queue.",
-            round(time.monotonic() - engine.beat, 3),
-        ),
-        "loop_lag_seconds": ("Seconds of one turn of the event loop.", lag),
-        "resident_bytes": ("Memory of the process alone.", resident_bytes()),
-    }
-    text = service.metrics.text(gauges)
-    build = f'glassformer_build_info{{version="{_version()}"}} 1\n'
-    return Response(f"{text}# TYPE glassformer_build_info gauge\n{build}", media_type=TEXT)
-
-
-def _version() -> str:
-    try:
-        return version("glassformer")
-    except PackageNotFoundError:
-        return "unknown"
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(service: Serving) -> Response:
+    """Metrics for Prometheus."""
+    service.metrics.count_hits(service.engine.engines.counts["prefix_hits"])
+    text = generate_latest(service.metrics.registry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})

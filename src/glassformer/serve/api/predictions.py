@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from fastapi import APIRouter
 from starlette.requests import Request
+from starlette.responses import Response
 
 from glassformer.data.example import Example
 from glassformer.generate import Steps
@@ -17,9 +19,10 @@ from glassformer.generate.embed import embed_steps
 from glassformer.generate.tag import examples, tag_steps
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
-from glassformer.serve.api.answers import Plain
-from glassformer.serve.api.calls import Call
+from glassformer.serve.api import replies
+from glassformer.serve.api.answers import json_reply
 from glassformer.serve.api.engine_thread import Work
+from glassformer.serve.api.envelope import facts_of
 from glassformer.serve.api.inputs import inputs_of, texts_in
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.problems import ApiError
@@ -30,16 +33,18 @@ from glassformer.serve.api.requests import (
     TagRequest,
     TranslateRequest,
 )
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.service import QueuedRoute, Service, Serving
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
+router = APIRouter(route_class=QueuedRoute)
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
 
 
-async def embeddings(service: Service, request: Request) -> Plain:
-    """POST /v1/embeddings."""
-    asked, served = await service.read(request, EmbeddingRequest, EMBEDDINGS)
+@router.post("/v1/embeddings", response_model=replies.Embeddings)
+async def embeddings(asked: EmbeddingRequest, request: Request, service: Serving) -> Response:
+    """Vectors of texts."""
+    served = service.find_model(request, asked, EMBEDDINGS)
     width = served.run.model.config.d_model
     if asked.dimensions not in (None, width):
         raise ApiError(
@@ -52,7 +57,7 @@ async def embeddings(service: Service, request: Request) -> Plain:
     service.check_characters([one for one in inputs if isinstance(one, str)])
     windows = await service.prepare(_windows, served, inputs)
     n = sum(len(part) for own in windows for part in own)
-    request.scope["facts"].prompt_tokens = n
+    facts_of(request).prompt_tokens = n
     call = service.calls.admit()
 
     async def answered() -> dict[str, Any]:
@@ -70,7 +75,7 @@ async def embeddings(service: Service, request: Request) -> Plain:
         used = {"prompt_tokens": n, "total_tokens": n}
         return {"object": "list", "data": data, "model": served.id, "usage": used}
 
-    return Plain(call, answered)
+    return await json_reply(request, call, answered())
 
 
 def _windows(served: Served, inputs: list[Any]) -> list[list[np.ndarray]]:
@@ -96,9 +101,10 @@ def _base64(row: np.ndarray) -> str:
     return b64encode(row.astype("<f4").tobytes()).decode()
 
 
-async def translate(service: Service, request: Request) -> Plain:
-    """POST /v1/translate."""
-    asked, served = await service.read(request, TranslateRequest, "translate")
+@router.post("/v1/translate", response_model=replies.Predictions)
+async def translate(asked: TranslateRequest, request: Request, service: Serving) -> Response:
+    """Targets of texts."""
+    served = service.find_model(request, asked, "translate")
     changes = {
         "beams": asked.beams,
         "n_best": asked.n_best,
@@ -128,12 +134,13 @@ async def translate(service: Service, request: Request) -> Plain:
         return rows
 
     key = "translate", how.model_dump_json(), asked.alignments
-    return _predicted(service.calls.admit(), served, key, work, texts)
+    return await _reply(request, service, served, key, work, texts)
 
 
-async def tag(service: Service, request: Request) -> Plain:
-    """POST /v1/tag."""
-    asked, served = await service.read(request, TagRequest, "tag")
+@router.post("/v1/tag", response_model=replies.Predictions)
+async def tag(asked: TagRequest, request: Request, service: Serving) -> Response:
+    """A tag for each word."""
+    served = service.find_model(request, asked, "tag")
     inputs, run = await _inputs(service, served, asked.input), served.run
     top = min(asked.top or 1, len(run.classes))
     sentences = await service.prepare(_sentences, served, inputs)
@@ -145,7 +152,7 @@ async def tag(service: Service, request: Request) -> Plain:
             for (words, _), tags in zip(given, found, strict=True)
         ]
 
-    return _predicted(service.calls.admit(), served, ("tag", top), work, sentences)
+    return await _reply(request, service, served, ("tag", top), work, sentences)
 
 
 def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[Example]]]:
@@ -153,9 +160,10 @@ def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[
     return [(processor.words(one), examples(processor, one)) for one in inputs]
 
 
-async def classify(service: Service, request: Request) -> Plain:
-    """POST /v1/classify."""
-    asked, served = await service.read(request, ClassifyRequest, "classify")
+@router.post("/v1/classify", response_model=replies.Predictions)
+async def classify(asked: ClassifyRequest, request: Request, service: Serving) -> Response:
+    """Classes of texts, images, audio, parts."""
+    served = service.find_model(request, asked, "classify")
     inputs, run = await _inputs(service, served, asked.input), served.run
     windows = await service.prepare(lambda: list(map(run.task.examples, inputs)))
 
@@ -171,12 +179,13 @@ async def classify(service: Service, request: Request) -> Plain:
             found.append({"labels": best, "probabilities": by_name})
         return found
 
-    return _predicted(service.calls.admit(), served, ("classify",), work, windows)
+    return await _reply(request, service, served, ("classify",), work, windows)
 
 
-async def generate(service: Service, request: Request) -> Plain:
-    """POST /v1/generate."""
-    asked, served = await service.read(request, GenerateRequest, "generate")
+@router.post("/v1/generate", response_model=replies.Predictions)
+async def generate(asked: GenerateRequest, request: Request, service: Serving) -> Response:
+    """Text for texts, images and audio."""
+    served = service.find_model(request, asked, "generate")
     inputs, run = await _inputs(service, served, asked.input), served.run
     changes = {
         "max_new_tokens": asked.max_tokens,
@@ -190,9 +199,8 @@ async def generate(service: Service, request: Request) -> Plain:
         found = yield from run.task.answer_steps(run.model, rows, how)
         return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
-    return _predicted(
-        service.calls.admit(), served, ("generate", how.model_dump_json()), work, inputs
-    )
+    key = "generate", how.model_dump_json()
+    return await _reply(request, service, served, key, work, inputs)
 
 
 async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
@@ -200,14 +208,20 @@ async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
     return await service.prepare(inputs_of, served, given)
 
 
-def _predicted(
-    call: Call, served: Served, key: tuple[Any, ...], work: Work, inputs: Sequence[Any]
-) -> Plain:
+async def _reply(
+    request: Request,
+    service: Service,
+    served: Served,
+    key: tuple[Any, ...],
+    work: Work,
+    inputs: Sequence[Any],
+) -> Response:
     """The reply with what `work` gives for each input."""
+    call = service.calls.admit()
 
-    async def answered() -> dict[str, Any]:
+    async def value() -> dict[str, Any]:
         found = await call.batch((served.id, *key), work, inputs)
         data = [{"index": i, **one} for i, one in enumerate(found)]
         return {"object": "list", "data": data, "model": served.id}
 
-    return Plain(call, answered)
+    return await json_reply(request, call, value())

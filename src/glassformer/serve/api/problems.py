@@ -4,10 +4,12 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from glassformer.errors import GlassformerError
@@ -22,6 +24,7 @@ KINDS = {
 }
 """Types by status; of the others invalid_request_error."""
 ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+NO_JSON = "The request is no JSON object in UTF-8; send one as Content-Type: application/json."
 MOST_SHOWN = 400
 """Characters of a message."""
 
@@ -78,8 +81,37 @@ def problem(error: BaseException) -> ApiError:
             return error
         case GlassformerError():
             return ApiError(HTTPStatus.BAD_REQUEST, str(error))
+        case RequestValidationError():
+            return _refusal(error.errors())
+        case HTTPException(status_code=404 | 405 as status):
+            said = f"There is no such route ({error.detail}); /openapi.json has all of them."
+            return ApiError(status, said, headers=error.headers)
+        case HTTPException(status_code=400):  # FastAPI could not read the body
+            return ApiError(400, NO_JSON)
+        case HTTPException():
+            return ApiError(error.status_code, error.detail, headers=error.headers)
         case MemoryError():
             sentence = "The server is out of memory; send a shorter request."
         case _:
             sentence = "The server failed at this request; its log has the error by x-request-id."
     return ApiError(500, sentence, headers={"x-should-retry": "false"})
+
+
+def _refusal(errors: Sequence[Any]) -> ApiError:
+    """The error of the form that comes closest to the value, where a field has several: not its
+    type if that of another is right, and the innermost one."""
+    if errors[0]["type"] == "json_invalid":
+        return ApiError(HTTPStatus.BAD_REQUEST, NO_JSON)
+    first = max(errors, key=lambda one: (not one["type"].endswith("_type"), len(one["loc"])))
+    inside = map(str, first["loc"][1:])  # all are of the body
+    place = [part for part in inside if part.isalnum() or part.isidentifier()]
+    param, name = place[0][:64] if place else None, ".".join(place)[:100]
+    match first["type"]:
+        case "extra_forbidden":
+            said = f"There is no field {name!r}; /openapi.json has those that there are."
+        case "model_attributes_type" | "missing" if not place:
+            said = NO_JSON
+        case _:
+            reason = first["msg"].removeprefix("Value error, ")
+            said = f"{name or 'The request'}: {reason[:1].lower()}{reason[1:]}."
+    return ApiError(HTTPStatus.BAD_REQUEST, said, param)

@@ -1,45 +1,14 @@
-"""What comes from a client: the body of a request, and that it leaves."""
+"""Work for a client, which ends when the client leaves."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from typing import Any, Final, TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-from glassformer.serve.api.limits import Limits
-from glassformer.serve.api.problems import ApiError, ClientGone
+from starlette.types import Receive
+
+from glassformer.serve.api.problems import ClientGone
 
 Answer = TypeVar("Answer")
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-JSON: Final = "application/json"
-
-
-def check_body(headers: Mapping[str, str], limits: Limits) -> None:
-    """Raise ApiError 415 for a body that is not said to be JSON, 413 for too many bytes."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise ApiError(415, f"A request is sent as Content-Type: {JSON}.")
-    size = headers.get("content-length", "")
-    if size.isdecimal() and (len(size) > 15 or int(size) > limits.body):
-        raise _too_large(limits)
-
-
-async def received(receive: Receive, limits: Limits) -> bytes:
-    """The bytes of a request; ApiError 413: too many, 408: too slow."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.receive):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                body += message.get("body", b"")
-                if len(body) > limits.body:
-                    raise _too_large(limits)
-                if not message.get("more_body", False):
-                    return bytes(body)
-    except TimeoutError:
-        raise ApiError(
-            408, f"The request did not come within {limits.receive:g} seconds."
-        ) from None
 
 
 async def until_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -62,7 +31,3 @@ async def _gone(receive: Receive, work: asyncio.Future[Any]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     work.cancel()
-
-
-def _too_large(limits: Limits) -> ApiError:
-    return ApiError(413, f"The request is larger than {limits.body:,} bytes; {limits.remedy}.")

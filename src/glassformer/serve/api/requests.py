@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validat
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
 MOST_MESSAGES = 1024
+MOST_NAMES = 4096
+"""Names of an object, each of which may be an error."""
 BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
 
@@ -60,6 +62,15 @@ class Base(BaseModel):
     """Strict about types and names; `null` is a field that is left out."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: Any) -> Any:
+        values = (value, *value.values()) if isinstance(value, dict) else ()
+        for n in (len(one) for one in values if isinstance(one, dict)):
+            if n > MOST_NAMES:
+                raise ValueError(f"an object has {n} names, more than {MOST_NAMES}")
+        return value
 
 
 class Ignored(Base):

@@ -1,35 +1,44 @@
-"""What all handlers share: the models, the thread that computes, the calls, and how a request is
-read.
+"""State that all handlers share: the models, the thread that computes, the calls.
 
-    body, counted ─> strict JSON ─> schema ─> model by its name ─> route ─> handler
+body ─ FastAPI ─> request in its schema ─> model by its name ─> route ─> handler
 """
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from fastapi import Depends
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.calls import Calls
 from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.engines import Panicked
-from glassformer.serve.api.envelope import Log
+from glassformer.serve.api.envelope import Log, facts_of
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.models import Registry, Served
 from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.receiving import check_body, received
-from glassformer.serve.api.requests import ModelRequest, Only
-from glassformer.serve.api.strict_json import parsed
+from glassformer.serve.api.requests import ModelRequest
 
-Asked = TypeVar("Asked", bound=ModelRequest)
 Answer = TypeVar("Answer")
-LIGHT = 1 << 12
-"""Bytes of a body that is read in less than a few milliseconds, its text tokenized."""
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+"""Replies of a route that may stream, for the OpenAPI document."""
+
+COUNTS = {
+    "texts_running": "Texts that are being generated.",
+    "texts_waiting": "Texts that wait for room in the cache.",
+    "cache_pages": "Pages of keys and values.",
+    "cache_pages_free": "Those of them that are free.",
+}
+"""Gauges of the engines' counts."""
 
 
 @dataclass
@@ -47,6 +56,16 @@ class Service:
     def __post_init__(self) -> None:
         self.calls = Calls(self.engine, self.limits, self.metrics)
         self._pool = ThreadPoolExecutor(2, "prepare")
+        calls, engine, gauge = self.calls, self.engine, self.metrics.gauge
+        # first: the engine has given back the pages of a text that it does not count
+        gauge("engine_load", "Texts and batches of the thread that computes.", lambda: engine.load)
+        gauge("in_flight", "Requests that are being answered.", lambda: len(calls))
+        gauge("queue_depth", "Texts and batches that are not finished.", lambda: calls.weight)
+        for name, about in COUNTS.items():
+            key = name.removeprefix("texts_").removeprefix("cache_")
+            gauge(name, about, lambda key=key: engine.engines.counts[key])
+        beat = lambda: time.monotonic() - engine.beat
+        gauge("engine_heartbeat_age_seconds", "Seconds since that thread read its queue.", beat)
 
     async def prepare(
         self, work: Callable[..., Answer], *arguments: Any, light: bool = False
@@ -59,20 +78,13 @@ class Service:
             self._pool, _safely, work, *arguments
         )
 
-    async def read(self, request: Request, kind: type[Asked], route: str) -> tuple[Asked, Served]:
-        """A request and the model that it is for; ApiError: it is none, or another model's, or
-        one of a `route` that has a queue without room, which is told before anything is read."""
-        if route:
-            self.calls.check()
-        check_body(request.headers, self.limits)
-        body, facts = await received(request.receive, self.limits), request.scope["facts"]
-        facts.light = len(body) <= LIGHT
-        asked = await self.prepare(_asked, kind, body, self.limits.depth, light=facts.light)
+    def find_model(self, request: Request, asked: ModelRequest, route: str = "") -> Served:
+        """Return the model of a request. ApiError: there is none, or it has not this route."""
         served = self.registry.named(asked.model)
-        facts.model = served.id
+        facts_of(request).model = served.id
         if route:
             served.check(route)
-        return asked, served
+        return served
 
     def check_characters(self, texts: list[str]) -> None:
         """Raise ApiError 400 for more text than one request may have."""
@@ -82,41 +94,26 @@ class Service:
             )
 
 
-def _asked(kind: type[Asked], body: bytes, depth: int) -> Asked:
-    return validated(kind, parsed(body, depth))
+class QueuedRoute(APIRoute):
+    """A route that refuses a request before it reads it, if the queue has no room."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See `APIRoute`."""
+        handle = super().get_route_handler()
+
+        async def check(request: Request) -> Response:
+            request.app.state.service.calls.check()
+            return await handle(request)
+
+        return check
 
 
-def validated(kind: type[Asked], value: Any) -> Asked:
-    """A value as a request; ApiError 400 names the field."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        first = _closest(error)
-        place = [part for part in map(str, first["loc"]) if part.isalnum() or part.isidentifier()]
-        fields = kind.model_fields.items()
-        known = [
-            name for name, field in fields if not any(isinstance(m, Only) for m in field.metadata)
-        ]
-        param = place[0][:64] if place else None
-        said = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            name = ".".join(place)[:100]
-            close = "" if len(place) > 1 else f"; known are {', '.join(known)}"
-            raise ApiError(400, f"There is no field {name!r}{close}.", param) from None
-        where = ".".join(place)[:100] or "The request"
-        raise ApiError(400, f"{where}: {said[:1].lower()}{said[1:]}.", param) from None
+async def _service(request: Request) -> Service:
+    return request.app.state.service
 
 
-def _closest(error: ValidationError) -> Any:
-    """What is wrong with the form that comes closest to the value, where a field has several: not
-    its type if that of another is right, and the innermost error."""
-    told = error.errors(include_url=False, include_context=False, include_input=False)
-    return max(told, key=lambda one: (not one["type"].endswith("_type"), len(one["loc"])))
-
-
-def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a request or a reply, its parts among the components."""
-    return kind.model_json_schema(ref_template="#/components/schemas/{model}")
+Serving = Annotated[Service, Depends(_service)]
+"""The server's state, as the argument of a handler."""
 
 
 def _safely(work: Callable[..., Answer], *arguments: Any) -> Answer:

@@ -6,7 +6,7 @@ Prompt ─> Request of the engine ─> Event ─> Choice: text that may be shown
 import hashlib
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -240,9 +240,8 @@ def seed_of(seed: int, choice: int) -> int:
     return int.from_bytes(digest[:8], "little") & LARGEST
 
 
-def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
-    """Begin the texts of each prompt; ApiError 429: others that wait would take too long."""
-    call.check_wait(served.run.model)
+def begin(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
+    """Begin the texts of each prompt."""
     model, found = served.run.model, list[Choice]()
     for prompt in prompts:
         for number in range(wanted.n):
@@ -256,19 +255,16 @@ def begun(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted)
     return found
 
 
-Shown = Callable[[Choice, str, Sequence[Token]], Awaitable[None]]
-"""Called with a choice, its new text, and the tokens that came since it was last called."""
-
-
-async def run_to_end(
-    call: Call, choices: Sequence[Choice], shown: Shown, ping: Callable[[], Awaitable[None]]
-) -> None:
-    """Take tokens until every text has ended; those that came meanwhile are shown together."""
-    patience, going, sent = call.calls.limits.ping, len(choices), [0] * len(choices)
+async def follow(
+    call: Call, choices: Sequence[Choice]
+) -> AsyncIterator[tuple[Choice, str, Sequence[Token]] | None]:
+    """Yield choices with their new text and tokens until every text has ended; tokens of the same
+    time are one piece. None: silence."""
+    going, sent = len(choices), [0] * len(choices)
     while going:
-        news = await call.news(patience)
+        news = await call.news(call.calls.limits.ping)
         if not news:
-            await ping()
+            yield None
         moved = dict[int, str]()
         for index, event in news:
             choice = choices[index]
@@ -282,7 +278,7 @@ async def run_to_end(
             if new or choice.finish is not None:
                 tokens = choice.complete(sent[index])
                 sent[index] += len(tokens)
-                await shown(choice, new, tokens)
+                yield choice, new, tokens
 
 
 def number(log_prob: float) -> float:

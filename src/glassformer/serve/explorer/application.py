@@ -15,18 +15,19 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from pydantic_core import from_json
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from glassformer.errors import GlassformerError
-from glassformer.serve.api.access import keep, single
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.receiving import check_body, received, until_gone
-from glassformer.serve.api.strict_json import parsed
-from glassformer.serve.explorer.auth import ONCE, Guard
+from glassformer.serve.api.problems import ApiError, ClientGone
+from glassformer.serve.api.receiving import until_gone
+from glassformer.serve.explorer.auth import HEADERS, Guard, single
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.page import find_file
 from glassformer.serve.explorer.wire import text
@@ -38,15 +39,14 @@ LARGEST_BODY = 48 << 20
 LIMITS = Limits(
     body=LARGEST_BODY,
     remedy="send a smaller file",
-    headers=64 << 10,
     queue=4 * LARGEST_BODY,
     deadline=float("inf"),
-    receive=60.0,
     drain=10.0,
     connections=128,
     keep_alive=60,
 )
 """`queue` is in bytes: of all requests that are being read or answered."""
+JSON = "application/json"
 OWN = {"cache-control": "no-store"}
 
 
@@ -59,7 +59,26 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        headers = single(scope, ONCE, LIMITS.headers)
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        try:
+            await self._reply(scope, receive, sending)
+        except (ClientGone, ClientDisconnect):
+            pass
+        except Exception as error:  # noqa: BLE001 - nothing above this could answer
+            if started:
+                raise ConnectionAbortedError from None  # a cut reply is no whole one
+            await failure(error)(scope, receive, sending)
+
+    async def _reply(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = single(scope)
         self.guard.check_host(headers)
         if scope["method"] == "POST":
             await self._op(headers, scope, receive, send)
@@ -90,13 +109,8 @@ class Application:
         if begin is None:
             raise ApiError(404, "Requests are sent to /api and /stream.")
         self.guard.check_page(headers)
-        keep(scope)
-        size = headers.get("content-length", "")
-        if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
-            raise ApiError(411, "The request must state its Content-Length.")
-        check_body(headers, LIMITS)
-        with self.calls.admit(int(size)) as call:
-            body = await call.limited(received(receive, LIMITS))
+        with self.calls.admit(self._size(headers)) as call:
+            body = await call.limited(Request(scope, receive).body())
             left = threading.Event()
 
             def gone() -> bool:
@@ -112,15 +126,26 @@ class Application:
             finally:
                 left.set()
 
+    def _size(self, headers: Mapping[str, str]) -> int:
+        """Bytes of the body of a request; ApiError: its header fields do not say."""
+        size = headers.get("content-length", "")
+        if "transfer-encoding" in headers or not (size.isascii() and size.isdigit()):
+            raise ApiError(411, "The request must state its Content-Length.")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise ApiError(415, f"A request is sent as Content-Type: {JSON}.")
+        if len(size) > 15 or int(size) > LIMITS.body:
+            raise ApiError(413, LIMITS.too_large)
+        return int(size)
+
     async def _compute(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.wrap_future(self.worker.submit(work, *arguments))
 
     def _answer(self, body: bytes, gone: Callable[[], bool]) -> Response:
-        reply = self.explorer.handle(parsed(body, LIMITS.depth), gone)
+        reply = self.explorer.handle(parse(body), gone)
         return Response(reply.to_bytes(), 200, OWN, "application/octet-stream")
 
     def _stream(self, body: bytes, gone: Callable[[], bool]) -> Response:
-        items = self.explorer.stream(parsed(body, LIMITS.depth), gone)
+        items = self.explorer.stream(parse(body), gone)
         lines = self._lines(next(items, None), items)  # an error before the first has a status
         return StreamingResponse(lines, 200, OWN, "application/x-ndjson")
 
@@ -136,6 +161,15 @@ class Application:
         finally:
             self.worker.submit(items.close)
         yield f"{text(last)}\n"
+
+
+def parse(body: bytes) -> Any:
+    """The value of a body; ConfigError: it is no JSON."""
+    try:
+        return from_json(body)
+    except ValueError as error:
+        said = str(error)[:100]
+        raise ConfigError(f"The request is no JSON ({said}); send an object in UTF-8.") from None
 
 
 def failure(error: Exception) -> Response:

@@ -16,6 +16,9 @@ from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
 from glassformer.serve.api.access import LOCAL
 from glassformer.serve.api.listener import address_of
 from glassformer.serve.api.problems import ApiError
@@ -103,3 +106,11 @@ class Guard:
             with suppress(ValueError):
                 own = bool(ipaddress.ip_address(name))
         return own and port == self.port
+
+
+def single(scope: Scope) -> dict[str, str]:
+    """The header fields of a request by name; ApiError 400: one of `ONCE` is there twice."""
+    found = Headers(scope=scope)
+    if twice := [name for name in ONCE if len(found.getlist(name)) > 1]:
+        raise ApiError(400, f"The header {twice[0]} is there twice; send it once.")
+    return dict(found)

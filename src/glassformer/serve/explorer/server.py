@@ -9,9 +9,9 @@ from types import FrameType
 from typing import Self
 
 from glassformer.serve.api import listener
-from glassformer.serve.api.envelope import Envelope, Log
-from glassformer.serve.explorer.application import LIMITS, Application, failure
-from glassformer.serve.explorer.auth import HEADERS, Guard
+from glassformer.serve.api.envelope import Log
+from glassformer.serve.explorer.application import LIMITS, Application
+from glassformer.serve.explorer.auth import Guard
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.worker import Worker
 from glassformer.signals import INTERRUPTED
@@ -41,9 +41,7 @@ class Server(listener.Server):
         self.guard = Guard(host, socket.getsockname()[1])
         self.worker, self._ending = worker or Worker(), 0
         self.routes = Application(explorer, self.guard, self.worker)
-        calls, log = self.routes.calls, Log(None)
-        app = Envelope(self.routes, calls.metrics, log, HEADERS, failure)
-        super().__init__(app, socket, LIMITS, calls, log)
+        super().__init__(self.routes, socket, LIMITS, self.routes.calls, Log(None))
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from glassformer.serve.api.replies import Failure
+from glassformer.serve.api.requests import LARGEST
 
 from .client import CHAT, COMPLETIONS, Connection, ask, run
 
@@ -142,6 +143,8 @@ def numeric(schema):
             if kind.get("type") in ("integer", "number"):
                 low = kind.get("minimum", kind.get("exclusiveMinimum", kind.get("const")))
                 high = kind.get("maximum", kind.get("const"))
+                if kind["type"] == "integer" and high is not None:
+                    high = min(high, LARGEST)  # the document has it as a float
                 yield name, kind["type"], low, high, "exclusiveMinimum" in kind
 
 

@@ -200,11 +200,11 @@ def test_metrics_are_what_clients_counted(serve, table):
         before, after, clients, last = run(all_of(server))
     grown = {name: after[name] - before.get(name, 0) for name in after}
     counted = {
-        f'requests_total{{route="{route}",code="{status}"}}': n
+        f'requests_total{{code="{status}",route="{route}"}}': n
         for (route, status), n in clients.told.items()
     }
     wrong = {name: (n, grown.get(name)) for name, n in counted.items() if grown.get(name) != n}
-    gone = grown[f'requests_total{{route="{COMPLETIONS}",code="499"}}']
+    gone = grown[f'requests_total{{code="499",route="{COMPLETIONS}"}}']
     table(
         "E13",
         f"{N_COUNTED:,} requests: {len(wrong)} of {len(counted)} counters differ from the clients'; "
