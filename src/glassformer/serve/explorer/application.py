@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from pydantic_core import from_json
+from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -47,6 +47,7 @@ LIMITS = Limits(
 )
 """`queue` is in bytes: of all requests that are being read or answered."""
 JSON = "application/json"
+ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 OWN = {"cache-control": "no-store"}
 
 
@@ -166,9 +167,9 @@ class Application:
 def parse(body: bytes) -> Any:
     """The value of a body; ConfigError: it is no JSON."""
     try:
-        return from_json(body)
-    except ValueError as error:
-        said = str(error)[:100]
+        return ANYTHING.validate_json(body)
+    except ValidationError as error:
+        said = error.errors()[0]["msg"][:100]
         raise ConfigError(f"The request is no JSON ({said}); send an object in UTF-8.") from None
 
 
