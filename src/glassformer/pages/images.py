@@ -27,24 +27,33 @@ def png(pixels: np.ndarray) -> str:
 
 def write_png(image: Image.Image, path: Path) -> None:
     """Write a PNG file that names glassformer as its software; CheckpointError: it cannot be."""
-    about = PngInfo()
-    about.add_text("Software", "glassformer")
     with replacing(path) as temporary:
-        image.save(temporary, "png", pnginfo=about)
+        temporary.write_bytes(encode_png(image))
+
+
+def encode_png(image: Image.Image) -> bytes:
+    """Return an image as a PNG file that names glassformer as its software."""
+    about, file = PngInfo(), io.BytesIO()
+    about.add_text("Software", "glassformer")
+    image.save(file, "png", optimize=True, pnginfo=about)
+    return file.getvalue()
 
 
 def shades(values: np.ndarray) -> tuple[str, str]:
-    """Addresses of values from 0 to 1, [H, W], on a linear scale of the ramp: light and dark."""
-    return palette(np.rint(np.clip(values, 0, 1) * (colours.STEPS - 1)).astype(np.uint8))
+    """Return addresses of values from 0 to 1, [H, W], on a linear scale: light and dark."""
+    return palette(colours.steps(values))
 
 
 def palette(steps: np.ndarray) -> tuple[str, str]:
-    """Addresses of steps of the ramp, uint8 [H, W], one pixel for each: light and dark."""
-    image, found = Image.fromarray(steps), []
-    for dark in (False, True):
-        image.putpalette([part for shade in colours.ramp(dark=dark) for part in shade])
-        found.append(_png(image))
-    return found[0], found[1]
+    """Return addresses of steps of the ramp, uint8 [H, W], a pixel for each: light and dark."""
+    return _png(shaded(steps, dark=False)), _png(shaded(steps, dark=True))
+
+
+def shaded(steps: np.ndarray, *, dark: bool) -> Image.Image:
+    """Return steps of the ramp, uint8 [H, W], as an image with a palette."""
+    image = Image.fromarray(steps)
+    image.putpalette(colours.ramp(dark=dark).tobytes())
+    return image
 
 
 def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
@@ -75,6 +84,4 @@ def _image(pixels: np.ndarray) -> Image.Image:
 
 
 def _png(image: Image.Image) -> str:
-    file = io.BytesIO()
-    image.save(file, "png", optimize=True)
-    return address("image/png", file.getvalue())
+    return address("image/png", encode_png(image))
