@@ -468,7 +468,7 @@ def test_every_family_has_a_cell(explorer):
 def places(page, image):
     """Each shade's corner in the image, and the shade."""
     left, top, *_ = page.bounds
-    for mark in page.marks:
+    for mark in page:
         if isinstance(mark, Shades) or (isinstance(mark, Box) and mark.fill.startswith("s")):
             x, y = round(mark.x - left) + MARGIN, round(mark.y - top) + MARGIN
             yield mark, image[y : y + round(mark.height), x : x + round(mark.width)].astype(int)
@@ -485,13 +485,13 @@ def test_a_head_is_drawn_as_it_is(view):
         step = int(box.fill[1:])
         assert (pixels[len(pixels) // 2, len(pixels) // 2] == table[step]).all()
         assert abs(step - np.sqrt(pattern[i, j]) * (len(table) - 1)) < 0.6  # roots are bytes
-    assert {mark.text for mark in page.marks if isinstance(mark, Text)} >= {"t", "h", "·", "c"}
+    assert {mark.text for mark in page if isinstance(mark, Text)} >= {"t", "h", "·", "c"}
 
 
 def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     view = view_of(lm, "attention", layer=1, head=3)
     page = view._static_image()
-    frames = [mark.fill for mark in page.marks if isinstance(mark, Box)]
+    frames = [mark.fill for mark in page if isinstance(mark, Box)]
     assert frames == ["line"] * 7 + ["mark"]
     seen, table = view.look(), colours.ramp(dark=False).astype(int)
     for number, (_, pixels) in enumerate(places(page, np.array(page.image()))):
@@ -504,7 +504,7 @@ def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
 def test_next_tokens_are_bars_of_their_probabilities(lm):
     page = view_of(lm, "next")._static_image()
     chances = lm.run.look(TEXT).probabilities().sort(descending=True).values[:5].tolist()
-    widths = [mark.width for mark in page.marks if isinstance(mark, Box)]
+    widths = [mark.width for mark in page if isinstance(mark, Box)]
     np.testing.assert_allclose(
         [width / widths[0] for width in widths], [p / chances[0] for p in chances], atol=0.003
     )

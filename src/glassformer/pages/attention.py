@@ -34,7 +34,7 @@ def attention_png(look: CrossAttention, path: Path) -> None:
     """
     words = _word_scene(look)
     below = _head_scene(look, words.bounds[3] + 60)
-    write_png(Scene([*words.marks, *below.marks]).image(scale=2), path)
+    write_png(Scene([*words, *below]).image(scale=2), path)
 
 
 def _weight(weight: float) -> str:
@@ -54,19 +54,12 @@ def _word_scene(look: CrossAttention) -> Scene:
     if not pairs:
         return Scene([Text(0, 0, EMPTY)])
 
-    def title(t: int, s: int) -> str:
-        best = ", largest of its row" * ((t, s) in pairs)
-        return f"{names[s]} → {look.target.words[t]}: {weights[t, s]:.4f}{best}"
+    def about(t: int, s: int) -> tuple[str, str]:
+        weight, best = weights[t, s], ", largest of its row" * ((t, s) in pairs)
+        return _weight(weight), f"{names[s]} → {look.target.words[t]}: {weight:.4f}{best}"
 
-    return matrix(
-        look.target.words,
-        names,
-        weight_steps(weights),
-        text=lambda t, s: _weight(weights[t, s]),
-        title=title,
-        marked=pairs,
-        side=LARGEST,
-    )
+    steps = weight_steps(weights)
+    return matrix(look.target.words, names, steps, about=about, marked=pairs, side=LARGEST)
 
 
 def _head_scene(look: CrossAttention, top: float = 0) -> Scene:

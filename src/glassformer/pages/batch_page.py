@@ -12,13 +12,12 @@ import numpy as np
 
 from glassformer.pages.colours import steps
 from glassformer.pages.images import brightness, png, shades
-from glassformer.pages.kit import Html, document, escape, figure, paragraph, spaced
+from glassformer.pages.kit import Html, document, escape, figure, folded, paragraph, spaced
 from glassformer.pages.scene import Line, Scene
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256
 """Most patches of one input that are listed, and most numbers of a patch that are printed."""
 CHANNELS = {1: ("",), 3: ("red: ", "green: ", "blue: ")}
-HINT = '<span class="hint">Point at a patch, or step to it with Tab, to see its numbers.</span>'
 
 Share = tuple[str, float]
 """A class and its share of the target."""
@@ -145,17 +144,14 @@ class _Sheet:
         listed = ""
         for k, patch in enumerate(patches[:MOST_PATCHES]):
             row, column = self.places[k]
-            listed += (
-                f'<span class="patch" tabindex="0">'
-                f'<b class="px" style="{self.position(k)}"></b><small>{k}</small>'
-                f'<span class="numbers"><strong>patch {k}</strong>: row {row}, column {column}; '
-                f"{about} = {of} numbers{_numbers(patch.reshape(shape), axes)}</span></span>"
-            )
-        room = 4 + min(16, 1.42 * shape[0] * (of <= MOST_NUMBERS))
+            summary = f'<b class="px" style="{self.position(k)}"></b><small>{k}</small>'
+            numbers = f"row {row}, column {column}; {about} = {of} numbers"
+            numbers += _numbers(patch.reshape(shape), axes)
+            listed += folded(Html(summary), numbers)
         rest = f"<small>and {n - MOST_PATCHES:,} more</small>" if n > MOST_PATCHES else ""
         return (
-            f'<div style="--room:{room:.1f}rem"><h3>{n} patches in input order</h3>'
-            f'<div class="patches">{listed}{rest}{HINT}</div></div>'
+            f"<div><h3>{n} patches in input order; open one to see its numbers</h3>"
+            f'<div class="patches">{listed}{rest}</div></div>'
         )
 
 

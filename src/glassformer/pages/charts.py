@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from glassformer.pages.kit import Html, cut, figure
-from glassformer.pages.scene import Box, Line, Mark, Scene, Shades, Text
+from glassformer.pages.scene import Box, Line, Scene, Shades, Text
 
 Point = tuple[float, float]
 WIDE, HIGH = 648, 204
@@ -33,19 +33,18 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
         return Html()
     (left, right), (low, high) = map(_span, zip(*points, strict=True))
     place = lambda x, y: (WIDE * (x - left) / (right - left), HIGH * (high - y) / (high - low))
-    marks: list[Mark] = [Box(-56, -10, WIDE + 68, HIGH + 44, "card")]
+    scene = Scene([Box(-56, -10, WIDE + 68, HIGH + 44, "card")])
     for tick in ticks(low, high):
-        marks.append(Line([place(left, tick), place(right, tick)], "line"))
-        marks.append(Text(-8, place(0, tick)[1], f"{tick:,.6g}", anchor="end"))
-    thin = 1.6 if len(finite) < 4 else 0.7
+        scene.append(Line([place(left, tick), place(right, tick)], "line"))
+        scene.append(Text(-8, place(0, tick)[1], f"{tick:,.6g}", anchor="end"))
     whole = (tick for tick in ticks(left, right) if tick.is_integer())
-    marks += [Text(place(tick, 0)[0], HIGH + 20, f"{tick:,.6g}") for tick in whole]
+    scene += [Text(place(tick, 0)[0], HIGH + 20, f"{tick:,.6g}") for tick in whole]
     for name, line in sorted(finite.items(), key=lambda named: named[0] == chosen):
-        colour, width = ("mark", 2.4) if name == chosen else ("accent", thin)
-        marks += [Line([place(*point) for point in line], colour, width, name)] * bool(line)
+        colour, width = ("mark", 2.4) if name == chosen else ("accent", 1.6)
+        scene += [Line([place(*point) for point in line], colour, width, name)] * bool(line)
         dots = line if name == chosen or len(line) == 1 else ()
-        marks += [_dot(*place(x, y), f"{name}, step {x:g}: {y:.4f}") for x, y in dots]
-    return figure(caption, Scene(marks).svg(caption, "chart"))
+        scene += [_dot(*place(x, y), f"{name}, step {x:g}: {y:.4f}") for x, y in dots]
+    return figure(caption, scene.svg(caption, "chart"))
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -59,15 +58,15 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 def scatter(points: np.ndarray, label: str) -> Html:
     """Return points [N, 2] in [-1, 1] as dots numbered from 1; near ones share a label."""
-    marks: list[Mark] = [Box(-20, -20, MAP + 40, MAP + 40, "paper", radius=6)]
+    scene = Scene([Box(-20, -20, MAP + 40, MAP + 40, "paper", radius=6)])
     places, groups = MAP / 2 * (1 + points * (1, -1)), dict[tuple[float, float], list[int]]()
     for i, place in enumerate(places):
-        marks.append(_dot(place[0], place[1], str(i + 1)))
+        scene.append(_dot(place[0], place[1], str(i + 1)))
         near = (other for other in groups if (abs(place - other) < NEAR).all())
         groups.setdefault(next(near, tuple(place)), []).append(i + 1)
     for (x, y), group in groups.items():
-        marks.append(Text(x + 6, y, cut(", ".join(map(str, group)), 16), "ink", 11, "start"))
-    return Scene(marks).svg(label, "map")
+        scene.append(Text(x + 6, y, cut(", ".join(map(str, group)), 16), "ink", 11, "start"))
+    return scene.svg(label, "map")
 
 
 def matrix(
@@ -75,15 +74,14 @@ def matrix(
     columns: Sequence[str],
     steps: np.ndarray,
     *,
-    text: Callable[[int, int], str] = lambda i, j: "",
-    title: Callable[[int, int], str] = lambda i, j: "",
+    about: Callable[[int, int], tuple[str, str]] = lambda i, j: ("", ""),
     marked: Collection[tuple[int, int]] = (),
     side: int = SIDE,
 ) -> Scene:
     """Return steps of the ramp [rows, columns] as cells between names; very many are one image.
 
-    Cells have a title on hover and, if they are large enough, a text; `marked` ones are framed.
-    Those with a step below 0 are left out.
+    `about`: text of a cell, if it is large enough, and title on hover. `marked` ones are framed,
+    those with a step below 0 are left out.
     """
     cell = min(LARGEST, side // max(steps.shape))
     if cell < SMALLEST:
@@ -92,22 +90,23 @@ def matrix(
     size, gap = min(14, 0.8 * cell), 1 if cell >= PRINTED else 0.5
     names, words = ([cut(name, LONGEST - 1) for name in side] for side in (rows, columns))
     across = [Text((j + 0.5) * cell, -14, word, "ink", size) for j, word in enumerate(words)]
-    if any(word.width > cell - 4 for word in across):
+    if any(word.bounds[2] - word.bounds[0] > cell - 4 for word in across):
         across = [replace(word, y=-6, anchor="upright") for word in across]
-    marks: list[Mark] = [*across]
-    marks += [Text(-8, (i + 0.5) * cell, name, "ink", size, "end") for i, name in enumerate(names)]
+    scene = Scene(across)
+    scene += [Text(-8, (i + 0.5) * cell, name, "ink", size, "end") for i, name in enumerate(names)]
     for (i, j), step in np.ndenumerate(steps):
         if step < 0:
             continue
+        text, title = about(i, j)
         x, y, long = j * cell + gap, i * cell + gap, cell - 2 * gap
         if (i, j) in marked:
-            marks.append(Box(x - 1, y - 1, long + 2, long + 2, "mark", cell / 8))
+            scene.append(Box(x - 1, y - 1, long + 2, long + 2, "mark", cell / 8))
             x, y, long = x + 1, y + 1, long - 2
-        marks.append(Box(x, y, long, long, f"s{step}", cell / 9, title(i, j)))
-        if cell >= PRINTED and (shown := text(i, j)):
-            size = min(0.36 * cell, 1.5 * cell / len(shown))
-            marks.append(Text(x + long / 2, y + long / 2, shown, f"t{step}", size))
-    return Scene(marks)
+        scene.append(Box(x, y, long, long, f"s{step}", cell / 9, title))
+        if cell >= PRINTED and text:
+            size = min(0.36 * cell, 1.5 * cell / len(text))
+            scene.append(Text(x + long / 2, y + long / 2, text, f"t{step}", size))
+    return scene
 
 
 def heads(
@@ -121,14 +120,14 @@ def heads(
     layers, n_heads, rows, columns = steps.shape
     high = round(THUMB * min(2.0, max(0.5, rows / columns)))
     x, y = (THUMB + GAP) * np.arange(n_heads), top + (high + GAP) * np.arange(layers)
-    marks: list[Mark] = []
+    scene = Scene()
     for layer, head in np.ndindex(layers, n_heads):
         frame, (left, at) = "mark" if (layer, head) in chosen else "line", (x[head], y[layer])
-        marks.append(Box(left - 2, at - 2, THUMB + 4, high + 4, frame))
-        marks.append(Shades(left, at, THUMB, high, steps[layer, head], title(layer, head)))
-    marks += [Text(left + THUMB / 2, top - 16, f"head {h}") for h, left in enumerate(x)]
-    marks += [Text(-10, at + high / 2, f"layer {i}", anchor="end") for i, at in enumerate(y)]
-    return Scene(marks)
+        scene.append(Box(left - 2, at - 2, THUMB + 4, high + 4, frame))
+        scene.append(Shades(left, at, THUMB, high, steps[layer, head], title(layer, head)))
+    scene += [Text(left + THUMB / 2, top - 16, f"head {h}") for h, left in enumerate(x)]
+    scene += [Text(-10, at + high / 2, f"layer {i}", anchor="end") for i, at in enumerate(y)]
+    return scene
 
 
 def _dot(x: float, y: float, title: str) -> Box:

@@ -19,19 +19,13 @@ def confusion(line: Record, step: str) -> str:
     names, counts = line["validation_confusion"]["names"], line["validation_confusion"]["counts"]
     shares = np.array(counts) / np.maximum(1, np.sum(counts, 1, keepdims=True))
 
-    def title(i: int, j: int) -> str:
+    def about(i: int, j: int) -> tuple[str, str]:
         gold, predicted = (f"\u2068{names[k]}\u2069" for k in (i, j))
-        total = f"{counts[i][j]:,} of {sum(counts[i]):,} ({shares[i, j]:.1%})"
-        return f"{gold} predicted as {predicted}: {total}"
+        n, share = f"{counts[i][j]:,}", f"{sum(counts[i]):,} ({shares[i, j]:.1%})"
+        return n, f"{gold} predicted as {predicted}: {n} of {share}"
 
-    scene = matrix(
-        names,
-        names,
-        weight_steps(shares),
-        text=lambda i, j: f"{counts[i][j]:,}",
-        title=title,
-        marked={(i, i) for i in range(len(names))},
-    )
+    right = [(i, i) for i in range(len(names))]
+    scene = matrix(names, names, weight_steps(shares), about=about, marked=right)
     caption = (
         f"{len(names):,} gold classes from top to bottom, predicted ones from left to right in the "
         "same order; the diagonal is right; stronger colours are larger shares of a row"
@@ -59,17 +53,16 @@ def reliability(line: Record, step: str) -> str:
         f"calibrated probabilities are on the thin line{error}"
     )
     lines = {"right": [(b["confidence"], b["accuracy"]) for b in bins], "even": [(0, 0), (1, 1)]}
-    head = ["probability", "n", "mean probability", "share right"]
     rows = [
-        [
-            f"{b['low']:.2f} to {b['high']:.2f}",
-            f"{b['n']:,}",
-            f"{b['confidence']:.4f}",
-            f"{b['accuracy']:.4f}",
-        ]
+        {
+            "probability": f"{b['low']:.2f} to {b['high']:.2f}",
+            "n": b["n"],
+            "mean_probability": b["confidence"],
+            "share_right": b["accuracy"],
+        }
         for b in bins
     ]
-    numbers = folded("the dots as a table", table("Predictions by probability", head, rows))
+    numbers = folded("the dots as a table", record_table("Predictions by probability", rows))
     return f"<h2>Reliability {step}</h2>{line_chart(caption, lines, 'right')}{numbers}"
 
 

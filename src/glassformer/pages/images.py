@@ -46,10 +46,10 @@ def shades(values: np.ndarray) -> tuple[str, str]:
 
 def palette(steps: np.ndarray) -> tuple[str, str]:
     """Return addresses of steps of the ramp, uint8 [H, W], a pixel for each: light and dark."""
-    return _png(shaded(steps, dark=False)), _png(shaded(steps, dark=True))
+    return _png(shade(steps, dark=False)), _png(shade(steps, dark=True))
 
 
-def shaded(steps: np.ndarray, *, dark: bool) -> Image.Image:
+def shade(steps: np.ndarray, *, dark: bool) -> Image.Image:
     """Return steps of the ramp, uint8 [H, W], as an image with a palette."""
     image = Image.fromarray(steps)
     image.putpalette(colours.ramp(dark=dark).tobytes())

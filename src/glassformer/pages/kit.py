@@ -66,11 +66,9 @@ def folded(summary: str, content: str) -> Html:
     return Html(f"<details><summary>{escape(summary)}</summary>{content}</details>")
 
 
-def image(alt: str, light: str, dark: str = "", attributes: str = "") -> Html:
-    """An image by its address, and by another one on dark pages."""
-    source = f'<source srcset="{dark}" media="(prefers-color-scheme: dark)">' if dark else ""
-    shown = f'<img src="{light}" alt="{escape(alt)}"{attributes}>'
-    return Html(f"<picture>{source}{shown}</picture>" if dark else shown)
+def image(alt: str, source: str) -> Html:
+    """Return an image by its address."""
+    return Html(f'<img src="{source}" alt="{escape(alt)}">')
 
 
 def cut(text: str, most: int) -> str:
@@ -89,5 +87,5 @@ def decimal(value: float) -> str:
 
 
 def wide(content: str) -> Html:
-    """Return content that scrolls by itself if it is wider than the page."""
+    """Return content with a scroll bar of its own, for content wider than the page."""
     return Html(f'<div class="wide">{content}</div>')

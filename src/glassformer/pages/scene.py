@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from glassformer.pages.colours import COLOURS
-from glassformer.pages.images import palette, shaded
+from glassformer.pages.images import palette, shade
 from glassformer.pages.kit import Html, escape
 from glassformer.pages.lettering import text_mask
 
@@ -87,9 +87,8 @@ class Shades(_Area):
     def draw(self, image: Image.Image, corner: Corner, scale: float) -> None:
         """Draw the image with its upper left corner at a pixel."""
         size = round(self.width * scale), round(self.height * scale)
-        larger = size[0] >= self.steps.shape[1] and size[1] >= self.steps.shape[0]
-        way = Image.Resampling.NEAREST if larger else Image.Resampling.BOX
-        image.paste(shaded(self.steps, dark=False).convert("RGB").resize(size, way), corner)
+        shades = shade(self.steps, dark=False).convert("RGB")
+        image.paste(shades.resize(size, Image.Resampling.BOX), corner)
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,6 @@ class Text:
     anchor: Literal["start", "middle", "end", "upright"] = "middle"
 
     @property
-    def width(self) -> int:
-        """Return the length of the line in a font of this system."""
-        return text_mask(self.text, round(self.size)).size[0]
-
-    @property
     def bounds(self) -> Bounds:
         """Return the place of the text in a font of this system."""
         width, height = text_mask(self.text, round(self.size)).size
@@ -167,16 +161,13 @@ class Text:
 Mark = Box | Shades | Line | Text
 
 
-@dataclass
-class Scene:
+class Scene(list[Mark]):
     """Marks in the order in which they are drawn."""
-
-    marks: Sequence[Mark]
 
     @property
     def bounds(self) -> Bounds:
         """Return the place of all marks."""
-        left, top, right, bottom = zip(*(mark.bounds for mark in self.marks), strict=True)
+        left, top, right, bottom = zip(*(mark.bounds for mark in self), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
     def svg(self, label: str, kind: str = "", margin: float = 2) -> Html:
@@ -187,22 +178,22 @@ class Scene:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{wide:.0f}" '
             f'height="{high:.0f}" viewBox="{left:.1f} {top:.1f} {wide:.1f} {high:.1f}" role="img" '
             f'aria-label="{escape(label)}" font-family="system-ui, sans-serif">'
-            f"{''.join(mark.svg() for mark in self.marks)}</svg>"
+            f"{''.join(mark.svg() for mark in self)}</svg>"
         )
 
     def file(self, label: str) -> str:
         """Return the scene as an SVG file."""
         left, top, right, bottom = self._view(MARGIN)
         paper = Box(left, top, right - left, bottom - top, "paper")
-        light = re.sub('<image class="dark".*?</image>', "", Scene([paper, *self.marks]).svg(label))
+        light = re.sub('<image class="dark".*?</image>', "", Scene([paper, *self]).svg(label))
         return re.sub(r'="var\(--(\w+)\)"', lambda name: f'="{COLOURS[name[1]][0]}"', light) + "\n"
 
     def image(self, scale: float = 1) -> Image.Image:
-        """Return the scene as an image with `scale` pixels for each of its own."""
+        """Return the scene as an image, enlarged by `scale`."""
         left, top, right, bottom = self._view(MARGIN)
         size = round((right - left) * scale), round((bottom - top) * scale)
         image = Image.new("RGB", size, COLOURS["paper"][0])
-        for mark in self.marks:
+        for mark in self:
             x, y, *_ = mark.bounds
             mark.draw(image, (round((x - left) * scale), round((y - top) * scale)), scale)
         return image

@@ -1,7 +1,7 @@
 """One word in several sentences as a page: similarity of its vectors through the layers.
 
 sentences    numbered, the word marked
-curve        similarity of each two occurrences through the layers
+curve        similarity of the occurrences through the layers
 layers       for each, where the occurrences lie, and every similarity as a number
 """
 
@@ -23,8 +23,6 @@ from glassformer.pages.kit import (
 
 MOST = 64
 """Most occurrences of a page."""
-LINES = 28
-"""Most occurrences with a curve for each two; of more, the least and the most are drawn."""
 
 
 def contexts_html(look: Contexts, title: str) -> str:
@@ -69,16 +67,14 @@ def _summary(look: Contexts) -> str:
 
 
 def _curve(look: Contexts) -> str:
-    """Return similarity through the layers: each two occurrences thin, their mean thick."""
-    lines, few = {"mean": look.pairs.mean(1)}, len(look.occurrences) <= LINES
-    if few:
-        two = np.transpose(np.triu_indices(len(look.occurrences), 1)) + 1
-        lines |= {f"{i} and {j}": line for (i, j), line in zip(two, look.pairs.T, strict=True)}
-    else:
-        lines |= {"least": look.pairs.min(1), "most": look.pairs.max(1)}
-    thin = "each two occurrences" if few else "the least and the most similar two"
-    caption = f"Cosine similarity after each layer: mean of all pairs (thick), {thin} (thin)"
-    curves = {name: [*enumerate(line.round(6).tolist())] for name, line in lines.items()}
+    """Return similarity through the layers: mean, least and most of all pairs."""
+    pairs = look.pairs.round(6)
+    lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
+    curves = {name: [*enumerate(line.tolist())] for name, line in lines.items()}
+    caption = (
+        "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
+        "similar two (thin)"
+    )
     return f"<h2>Through the layers</h2>{line_chart(caption, curves, 'mean')}"
 
 
@@ -108,8 +104,7 @@ def _card(
         numbers,
         numbers,
         steps((table - low) / (1 - low)),
-        text=lambda i, j: decimal(table[i, j]),
-        title=lambda i, j: f"{i + 1} and {j + 1}: {table[i, j]:.4f}",
+        about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
     )
     about = paragraph(f"Mean similarity {decimal(mean)}. {spread}")
     return Html(

@@ -10,7 +10,7 @@ from glassformer.errors import GlassformerError
 from glassformer.pages.charts import THUMB, heads, matrix
 from glassformer.pages.colours import steps
 from glassformer.pages.kit import cut
-from glassformer.pages.scene import Box, Mark, Scene, Text
+from glassformer.pages.scene import Box, Scene, Text
 from glassformer.serve.explorer.schema import PAGES
 from glassformer.serve.explorer.selection import Selection, filled, sides
 from glassformer.serve.explorer.wire import Reply
@@ -51,14 +51,14 @@ def _titled(scene: Scene, title: str, note: str = "") -> Scene:
     left, top, _, bottom = scene.bounds
     words = [Text(left, top - 26, title, "ink", 18, "start")]
     words += [Text(left, bottom + 20, note, anchor="start")] * bool(note)
-    return Scene([*scene.marks, *words])
+    return Scene([*scene, *words])
 
 
 def _bars(top: Sequence[Mapping[str, Any]]) -> Scene:
-    marks: list[Mark] = []
+    scene = Scene()
     for i, one in enumerate(top):
         y, long = i * ROW, max(1, round(BAR * one["p"] / top[0]["p"]))
-        marks.append(Box(0, y - 9, long, 18, "s32"))
-        marks.append(Text(-10, y, cut(one["label"].translate(BLANKS), 24), "ink", anchor="end"))
-        marks.append(Text(long + 8, y, f"{one['p']:.3g}", anchor="start"))
-    return Scene(marks)
+        scene.append(Box(0, y - 9, long, 18, "s32"))
+        scene.append(Text(-10, y, cut(one["label"].translate(BLANKS), 24), "ink", anchor="end"))
+        scene.append(Text(long + 8, y, f"{one['p']:.3g}", anchor="start"))
+    return scene
