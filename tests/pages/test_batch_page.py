@@ -30,8 +30,7 @@ def test_a_page_of_a_picture_shows_it_and_its_numbers():
     made = batch_html("x", [], [one])
     page = Page(made)
     shown = [pixels(address) for address in page.addresses()]
-    np.testing.assert_array_equal(shown[0], image)
-    np.testing.assert_array_equal(shown[1], image[::-1])
+    np.testing.assert_array_equal(shown, [image[::-1], image])
     words = page.text
     assert "a<b>.png" in words
     assert "cat 70%" in words

@@ -235,11 +235,10 @@ def test_images_are_those_of_the_arrays():
     light, dark = (pixels(shown).sum(-1) for shown in images.shades(np.array([[0.0, 1.0]])))
     assert light[0, 0] > light[0, 1], "more is further from the page"
     assert dark[0, 0] < dark[0, 1]
-    np.testing.assert_array_equal(images.thumbnail(made, 10), made)
-    assert images.thumbnail(np.zeros((100, 50, 1), np.uint8), 20).shape == (20, 10, 1)
-    thin = images.thumbnail(np.full((64, 3000, 3), 9, np.uint8), 32)
+    np.testing.assert_array_equal(pixels(images.small(made)), made)
+    thin = pixels(images.small(np.full((64, 3000, 3), 9, np.uint8)))
     assert (thin == 9).all()
-    assert thin.shape == (1, 32, 3)
+    assert thin.shape == (2, images.SMALL, 3)
 
 
 def test_a_spectrogram_has_its_low_bands_at_the_bottom():

@@ -1,6 +1,5 @@
 """Cross-attention as a page and as a PNG: words by words large, every layer and head small."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +99,10 @@ def _words(look: CrossAttention) -> str:
 
 def _heads(look: CrossAttention) -> str:
     """Return small images, one for every head of every layer, over tokens."""
-    source, target = (_tokens(side.pieces) for side in (look.source, look.target))
+    source, target = (
+        " ".join(f'<span class="token">{spaced(piece)}</span>' for piece in side.pieces)
+        for side in (look.source, look.target)
+    )
     tokens = kit.folded(
         "The tokens in their order", f"<p>target {target}</p><p>source {source}</p>"
     )
@@ -110,7 +112,3 @@ def _heads(look: CrossAttention) -> str:
         "to see its largest weight. The layer used above is outlined.</p>"
         f"{tokens}{kit.wide(_head_scene(look).svg('Attention of every layer and head'))}"
     )
-
-
-def _tokens(pieces: Sequence[str]) -> str:
-    return " ".join(f'<span class="token">{spaced(piece)}</span>' for piece in pieces)

@@ -12,7 +12,7 @@ import numpy as np
 
 from glassformer.pages.colours import steps
 from glassformer.pages.images import brightness, png, shades
-from glassformer.pages.kit import Html, document, escape, figure, folded, paragraph, spaced
+from glassformer.pages.kit import Html, document, escape, figure, folded, image, paragraph, spaced
 from glassformer.pages.scene import Line, Scene
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256
@@ -160,11 +160,7 @@ def _image(one: EncodedImage, sheet: _Sheet) -> str:
     shape = height // sheet.rows, width // sheet.columns, channels
     before = ""
     if one.before is not None:
-        small = (
-            f'<span class="px whole" style="--img:url({png(one.before)})" role="img" '
-            'aria-label="before"></span>'
-        )
-        before = figure("in the file", small, "before")
+        before = figure("in the file", image("before", png(one.before)), "before")
     caption = f"as encoded: {width} x {height} pixels, {sheet.columns} x {sheet.rows} patches"
     whole = figure(caption, sheet.whole(f"{one.name} as encoded"), "")
     about = f"{shape[0]} rows x {shape[1]} columns" + " in three channels" * (channels == 3)

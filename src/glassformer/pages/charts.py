@@ -16,7 +16,7 @@ SIDE = 640
 """Most pixels of a side of a matrix, without its names."""
 LARGEST, SMALLEST, PRINTED = 42, 8, 24
 """Side of the largest cell, of the smallest one with a name, of the smallest one with a text."""
-LONGEST = 24
+LONGEST = 23
 """Most characters of a name that are drawn."""
 THUMB, GAP = 96, 10
 """Width of a thumbnail, and the space between two."""
@@ -31,7 +31,8 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
     points = [point for line in finite.values() for point in line]
     if not points:
         return Html()
-    (left, right), (low, high) = map(_span, zip(*points, strict=True))
+    (left, low), (right, high) = np.min(points, 0).tolist(), np.max(points, 0).tolist()
+    right, high = right + (right == left), high + (high == low)
     place = lambda x, y: (WIDE * (x - left) / (right - left), HIGH * (high - y) / (high - low))
     scene = Scene([Box(-56, -10, WIDE + 68, HIGH + 44, "card")])
     for tick in ticks(low, high):
@@ -47,9 +48,9 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
     return figure(caption, scene.svg(caption, "chart"))
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between `low` and `high`, about that many."""
-    raw = (high - low) / about
+def ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers between `low` and `high`."""
+    raw = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     size = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     multiples = range(math.ceil(low / size), math.floor(high / size) + 1)
@@ -88,7 +89,7 @@ def matrix(
         high, wide = (round(n * side / max(steps.shape)) for n in steps.shape)
         return Scene([Shades(0, 0, wide, high, np.maximum(steps, 0).astype(np.uint8))])
     size, gap = min(14, 0.8 * cell), 1 if cell >= PRINTED else 0.5
-    names, words = ([cut(name, LONGEST - 1) for name in side] for side in (rows, columns))
+    names, words = ([cut(name, LONGEST) for name in side] for side in (rows, columns))
     across = [Text((j + 0.5) * cell, -14, word, "ink", size) for j, word in enumerate(words)]
     if any(word.bounds[2] - word.bounds[0] > cell - 4 for word in across):
         across = [replace(word, y=-6, anchor="upright") for word in across]
@@ -132,8 +133,3 @@ def heads(
 
 def _dot(x: float, y: float, title: str) -> Box:
     return Box(x - 3.5, y - 3.5, 7, 7, "mark", radius=3.5, title=title)
-
-
-def _span(values: Sequence[float]) -> Point:
-    low, high = min(values), max(values)
-    return low, high if high > low else low + 1

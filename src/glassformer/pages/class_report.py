@@ -53,16 +53,17 @@ def reliability(line: Record, step: str) -> str:
         f"calibrated probabilities are on the thin line{error}"
     )
     lines = {"right": [(b["confidence"], b["accuracy"]) for b in bins], "even": [(0, 0), (1, 1)]}
+    head = ["probability", "n", "mean probability", "share right"]
     rows = [
-        {
-            "probability": f"{b['low']:.2f} to {b['high']:.2f}",
-            "n": b["n"],
-            "mean_probability": b["confidence"],
-            "share_right": b["accuracy"],
-        }
+        [
+            f"{b['low']:.2f} to {b['high']:.2f}",
+            f"{b['n']:,}",
+            f"{b['confidence']:.4f}",
+            f"{b['accuracy']:.4f}",
+        ]
         for b in bins
     ]
-    numbers = folded("the dots as a table", record_table("Predictions by probability", rows))
+    numbers = folded("the dots as a table", table("Predictions by probability", head, rows))
     return f"<h2>Reliability {step}</h2>{line_chart(caption, lines, 'right')}{numbers}"
 
 

@@ -31,7 +31,7 @@ def steps(shares: np.ndarray | float) -> np.ndarray:
 
 def weight_steps(weights: np.ndarray | float) -> np.ndarray:
     """Return the step of each weight on a scale of square roots, since most weights are small."""
-    return steps(np.sqrt(np.clip(weights, 0, 1)))
+    return steps(np.sqrt(weights))
 
 
 def ramp(*, dark: bool) -> np.ndarray:

@@ -56,13 +56,6 @@ def shade(steps: np.ndarray, *, dark: bool) -> Image.Image:
     return image
 
 
-def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
-    """An image, uint8 [H, W, C], with sides of at most `most` pixels."""
-    image = _image(pixels)
-    image.thumbnail((most, most), Image.Resampling.BOX, reducing_gap=None)
-    return np.array(image).reshape(image.height, image.width, -1)
-
-
 def brightness(spectrogram: np.ndarray) -> np.ndarray:
     """A normalized spectrogram, float [frames, mels], as values from 0 to 1, [mels, frames], low
     bands at the bottom.
@@ -73,10 +66,12 @@ def brightness(spectrogram: np.ndarray) -> np.ndarray:
 
 
 def small(values: np.ndarray) -> str:
-    """Address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram [frames, mels]."""
-    if values.dtype == np.uint8:
-        return png(thumbnail(values, SMALL))
-    return shades(brightness(values))[0]
+    """Return the address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram."""
+    if values.dtype != np.uint8:
+        return shades(brightness(values))[0]
+    image = _image(values)
+    image.thumbnail((SMALL, SMALL), Image.Resampling.BOX, reducing_gap=None)
+    return _png(image)
 
 
 def _image(pixels: np.ndarray) -> Image.Image:

@@ -1,6 +1,8 @@
 """Lines of text as masks; a letter that no font here has is an empty box."""
 
+from contextlib import suppress
 from functools import cache, lru_cache
+from typing import cast
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -28,13 +30,10 @@ def text_mask(text: str, size: int) -> Image.Image:
 def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ...]:
     """Return the fonts of FONTS on this system, and last Pillow's own, with Latin letters only."""
     found = []
-    for name in (*FONTS, None):
-        try:
-            font = ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
-        except OSError:
-            continue
-        found += [font] * isinstance(font, ImageFont.FreeTypeFont)
-    return tuple(found)
+    for name in FONTS:
+        with suppress(OSError):
+            found.append(ImageFont.truetype(name, size))
+    return (*found, cast(ImageFont.FreeTypeFont, ImageFont.load_default(size)))
 
 
 def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:

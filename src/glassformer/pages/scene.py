@@ -138,7 +138,7 @@ class Text:
         width, height = text_mask(self.text, round(self.size)).size
         if self.anchor == "upright":
             return self.x - height / 2, self.y - width, self.x + height / 2, self.y
-        left = self.x - {"start": 0, "middle": width / 2, "end": width}[self.anchor]
+        left = self.x - width * ("start", "middle", "end").index(self.anchor) / 2
         return left, self.y - height / 2, left + width, self.y + height / 2
 
     def svg(self) -> str:
@@ -170,9 +170,9 @@ class Scene(list[Mark]):
         left, top, right, bottom = zip(*(mark.bounds for mark in self), strict=True)
         return min(left), min(top), max(right), max(bottom)
 
-    def svg(self, label: str, kind: str = "", margin: float = 2) -> Html:
+    def svg(self, label: str, kind: str = "") -> Html:
         """Return the scene as a part of a page, which follows the page's theme."""
-        left, top, right, bottom = self._view(margin)
+        left, top, right, bottom = self._view(2)
         wide, high = right - left, bottom - top
         return Html(
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{wide:.0f}" '

@@ -84,13 +84,12 @@ def _cards(look: Contexts) -> str:
     places = points / max(1e-9, float(np.abs(points).max()))
     layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
     cards = "".join(_card(i, low, *layer) for i, layer in enumerate(layers))
-    width = min(44, max(17.5, 2.65 * len(look.occurrences) + 5))
     return (
         "<h2>Layer by layer</h2><p>Each map is the plane in which the occurrences are spread most "
         "(their principal components), at one scale for all layers, so that a larger distance is a "
         f"smaller similarity. Below it is the cosine similarity of each two, from {decimal(low)} "
         "(light) to 1.00 (dark): the same direction.</p>"
-        f'<div class="cards" style="--least:{width:.1f}rem">{cards}</div>'
+        f'<div class="cards maps">{cards}</div>'
     )
 
 

@@ -25,40 +25,44 @@ def static_image(
     """Return the picture that the selected page has in the schema: all heads, the likeliest
     outcomes, or the selected head."""
     drawing, selected = PAGES[s["page"]].get("drawing"), (s["layer"], s["head"])
-    kind = "cross-attention" if s["site"] == "cross" else "attention"
     if drawing == "heads":
-        reply = handle(filled("thumbnails", s, size=THUMB))
-        scene = heads(steps(reply.arrays["thumbnails"] / 255), [selected])
-        return _titled(scene, f"{card['name']}: {kind} of all heads")
-    if drawing == "outcomes":
+        thumbnails = handle(filled("thumbnails", s, size=THUMB)).arrays["thumbnails"]
+        scene, title = (
+            heads(steps(thumbnails / 255), [selected]),
+            f"{s['site']}-attention of all heads",
+        )
+    elif drawing == "outcomes":
         top = looked["outcome"]["rows"][s["position"]]["top"][:BARS]
-        return _titled(_bars(top), f"{card['name']}: the likeliest next tokens")
+        scene, title = _bars(top), "the likeliest next tokens"
+    else:
+        scene = _head(handle, s, [[*map(_visible, side)] for side in sides(s, looked)])
+        title = f"{s['site']}-attention, layer {s['layer']} head {s['head']}; rows are queries"
+    left, above, *_ = scene.bounds
+    title = Text(left, above - 26, f"{card['name']}: {title}", "ink", 18, "start")
+    return Scene([*scene, title])
+
+
+def _head(handle: Callable[[Any], Reply], s: Selection, names: Sequence[Sequence[str]]) -> Scene:
     try:
         reply = handle(filled("head", s))
         roots, causal = reply.arrays["pattern"], reply.header["mask"] == "causal"
         hidden = reply.arrays.get("masked", np.triu(np.full(roots.shape, causal), 1)) > 0
     except GlassformerError:  # too large to be sent as a whole
         reply = handle(filled("thumbnails", s, size=256))
-        roots, hidden = reply.arrays["thumbnails"][selected], False
-    rows, columns = ([one["label"].translate(BLANKS) for one in side] for side in sides(s, looked))
-    scene = matrix(rows, columns, np.where(hidden, -1, steps(roots / 255).astype(int)))
-    note = "rows: queries; columns: keys; each row sums to 1"
-    return _titled(scene, f"{card['name']}: {kind}, layer {s['layer']} head {s['head']}", note)
-
-
-def _titled(scene: Scene, title: str, note: str = "") -> Scene:
-    """Return a scene with a title above and a note below."""
-    left, top, _, bottom = scene.bounds
-    words = [Text(left, top - 26, title, "ink", 18, "start")]
-    words += [Text(left, bottom + 20, note, anchor="start")] * bool(note)
-    return Scene([*scene, *words])
+        roots, hidden = reply.arrays["thumbnails"][s["layer"], s["head"]], False
+    rows, columns = names
+    return matrix(rows, columns, np.where(hidden, -1, steps(roots / 255).astype(int)))
 
 
 def _bars(top: Sequence[Mapping[str, Any]]) -> Scene:
     scene = Scene()
     for i, one in enumerate(top):
-        y, long = i * ROW, max(1, round(BAR * one["p"] / top[0]["p"]))
+        y, long = i * ROW, BAR * one["p"] / top[0]["p"]
         scene.append(Box(0, y - 9, long, 18, "s32"))
-        scene.append(Text(-10, y, cut(one["label"].translate(BLANKS), 24), "ink", anchor="end"))
+        scene.append(Text(-10, y, cut(_visible(one), 24), "ink", anchor="end"))
         scene.append(Text(long + 8, y, f"{one['p']:.3g}", anchor="start"))
     return scene
+
+
+def _visible(element: Mapping[str, Any]) -> str:
+    return element["label"].translate(BLANKS)
