@@ -20,8 +20,8 @@ LONGEST = 23
 """Most characters of a name that are drawn."""
 THUMB, GAP = 96, 10
 """Width of a thumbnail, and the space between two."""
-MAP, NEAR = 200, (12, 10)
-"""Side of a scatter plot, and the distance within which its points share a label."""
+MAP, FEW = 200, 12
+"""Side of a scatter plot, and the most points that all have a label."""
 
 
 def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str | None) -> Html:
@@ -38,7 +38,7 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
     for tick in ticks(low, high):
         scene.append(Line([place(left, tick), place(right, tick)], "line"))
         scene.append(Text(-8, place(0, tick)[1], f"{tick:,.6g}", anchor="end"))
-    whole = (tick for tick in ticks(left, right) if tick.is_integer())
+    whole = (tick for tick in ticks(left, right) if tick.is_integer() or right <= 1)
     scene += [Text(place(tick, 0)[0], HIGH + 20, f"{tick:,.6g}") for tick in whole]
     for name, line in sorted(finite.items(), key=lambda named: named[0] == chosen):
         colour, width = ("mark", 2.4) if name == chosen else ("accent", 1.6)
@@ -58,15 +58,21 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def scatter(points: np.ndarray, label: str) -> Html:
-    """Return points [N, 2] in [-1, 1] as dots numbered from 1; near ones share a label."""
+    """Return points [N, 2] in [-1, 1] as dots numbered from 1; near ones share a label.
+
+    Of many, only dots that lie apart have one.
+    """
+    few = len(points) <= FEW
+    reach = 10 if few else 24
     scene = Scene([Box(-20, -20, MAP + 40, MAP + 40, "paper", radius=6)])
     places, groups = MAP / 2 * (1 + points * (1, -1)), dict[tuple[float, float], list[int]]()
     for i, place in enumerate(places):
         scene.append(_dot(place[0], place[1], str(i + 1)))
-        near = (other for other in groups if (abs(place - other) < NEAR).all())
+        near = (other for other in groups if abs(place - other).max() < reach)
         groups.setdefault(next(near, tuple(place)), []).append(i + 1)
     for (x, y), group in groups.items():
-        scene.append(Text(x + 6, y, cut(", ".join(map(str, group)), 16), "ink", 11, "start"))
+        if few or len(group) == 1:
+            scene.append(Text(x + 6, y, cut(", ".join(map(str, group)), 16), "ink", 11, "start"))
     return scene.svg(label, "map")
 
 
@@ -113,7 +119,7 @@ def matrix(
 def heads(
     steps: np.ndarray,
     chosen: Collection[tuple[int, int]],
-    title: Callable[[int, int], str] = lambda layer, head: "",
+    title: Callable[[int, int], str],
     top: float = 0,
 ) -> Scene:
     """Return steps of the ramp [layers, heads, rows, columns] as small images, layers downwards;

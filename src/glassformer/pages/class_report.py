@@ -36,7 +36,7 @@ def confusion(line: Record, step: str) -> str:
         for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]
     ]
     head = ["gold", "predicted", "n", "share of gold"]
-    found = table("Most frequent confusions", head, rows)
+    found = folded("the most frequent confusions", table("Most frequent confusions", head, rows))
     drawing = figure(caption, wide(scene.svg(f"Confusion of {len(names)} classes")))
     if not rows:
         found = paragraph("No class was taken for another.")

@@ -24,25 +24,24 @@ def static_image(
 ) -> Scene:
     """Return the picture that the selected page has in the schema: all heads, the likeliest
     outcomes, or the selected head."""
-    drawing, selected = PAGES[s["page"]].get("drawing"), (s["layer"], s["head"])
+    drawing = PAGES[s["page"]].get("drawing")
     if drawing == "heads":
-        thumbnails = handle(filled("thumbnails", s, size=THUMB)).arrays["thumbnails"]
-        scene, title = (
-            heads(steps(thumbnails / 255), [selected]),
-            f"{s['site']}-attention of all heads",
-        )
+        roots = handle(filled("thumbnails", s, size=THUMB)).arrays["thumbnails"]
+        scene = heads(steps(roots / 255), [(s["layer"], s["head"])], "layer {} head {}".format)
+        title = f"{s['site']}-attention of all heads"
     elif drawing == "outcomes":
         top = looked["outcome"]["rows"][s["position"]]["top"][:BARS]
         scene, title = _bars(top), "the likeliest next tokens"
     else:
-        scene = _head(handle, s, [[*map(_visible, side)] for side in sides(s, looked)])
+        rows, columns = ([*map(_visible, side)] for side in sides(s, looked))
+        scene = matrix(rows, columns, _head(handle, s))
         title = f"{s['site']}-attention, layer {s['layer']} head {s['head']}; rows are queries"
-    left, above, *_ = scene.bounds
-    title = Text(left, above - 26, f"{card['name']}: {title}", "ink", 18, "start")
-    return Scene([*scene, title])
+    left, top, *_ = scene.bounds
+    return Scene([*scene, Text(left, top - 26, f"{card['name']}: {title}", "ink", 18, "start")])
 
 
-def _head(handle: Callable[[Any], Reply], s: Selection, names: Sequence[Sequence[str]]) -> Scene:
+def _head(handle: Callable[[Any], Reply], s: Selection) -> np.ndarray:
+    """Return the steps of the selected head, -1 where a query sees no key."""
     try:
         reply = handle(filled("head", s))
         roots, causal = reply.arrays["pattern"], reply.header["mask"] == "causal"
@@ -50,8 +49,7 @@ def _head(handle: Callable[[Any], Reply], s: Selection, names: Sequence[Sequence
     except GlassformerError:  # too large to be sent as a whole
         reply = handle(filled("thumbnails", s, size=256))
         roots, hidden = reply.arrays["thumbnails"][s["layer"], s["head"]], False
-    rows, columns = names
-    return matrix(rows, columns, np.where(hidden, -1, steps(roots / 255).astype(int)))
+    return np.where(hidden, -1, steps(roots / 255).astype(int))
 
 
 def _bars(top: Sequence[Mapping[str, Any]]) -> Scene:
