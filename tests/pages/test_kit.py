@@ -25,6 +25,7 @@ from glassformer.pages.batch_page import (
     batch_html,
 )
 from glassformer.pages.charts import line_chart
+from glassformer.pages.scene import MARGIN, Box, Line, Scene, Shades
 from glassformer.pages.training_report import report_html
 from glassformer.pages.verification import verification_html
 from glassformer.pages.word_contexts import contexts_html
@@ -256,3 +257,18 @@ def test_only_points_of_a_number_are_drawn():
     assert page.text.count("step 1: 2.0000") == page.text.count("step 3: 1.0000") == 1
     assert "step 2" not in page.text
     assert line_chart("x", {"b": [(1, np.nan)]}, None) == ""
+
+
+def test_a_scene_has_its_marks_in_the_image_and_in_the_file():
+    line = Line([(0, 20), (20, 20)], "accent", 4)
+    scene = Scene(
+        [Box(0, 0, 20, 10, "mark"), line, Shades(0, 30, 20, 10, np.array([[32]], "uint8"))]
+    )
+    image = np.asarray(scene.image(scale=2))
+    assert image.shape == (2 * (40 + 2 * MARGIN), 2 * (20 + 2 * MARGIN), 3)
+    file = scene.file("x")
+    for y, name in ((5, "mark"), (20, "accent"), (35, "s32"), (15, "paper")):
+        light = colours.COLOURS[name][0]
+        assert image[2 * (y + MARGIN), 2 * (10 + MARGIN)].tolist() == [*bytes.fromhex(light[1:])]
+        assert light in file or name == "s32"
+    assert pixels(Page(file).values("href", "image")[0])[0, 0].tolist() == image[118, 60].tolist()

@@ -87,5 +87,5 @@ def decimal(value: float) -> str:
 
 
 def wide(content: str) -> Html:
-    """Return content with a scroll bar of its own, for content wider than the page."""
+    """Return content that scrolls if it is wider than the page."""
     return Html(f'<div class="wide">{content}</div>')
