@@ -192,7 +192,7 @@ def _audio(one: EncodedAudio, sheet: _Sheet) -> str:
 def _waveform(samples: np.ndarray) -> Html:
     """Return the largest and the least sample of each of 480 stretches as one line."""
     parts = np.array_split(samples, min(480, len(samples)))
-    top = max(0.05, float(np.abs(samples).max()))
+    top = max(0.05, np.abs(samples).max())
     ends = [(i, pick(part)) for i, part in enumerate(parts) for pick in (np.max, np.min)]
     line = Line([(i, -30 * end / top) for i, end in ends], "mark")
     return Scene([line]).svg(f"waveform, at most {top:.2f}", "wave")

@@ -35,11 +35,11 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
     right, high = right + (right == left), high + (high == low)
     place = lambda x, y: (WIDE * (x - left) / (right - left), HIGH * (high - y) / (high - low))
     scene = Scene([Box(-56, -10, WIDE + 68, HIGH + 44, "card")])
-    for tick in ticks(low, high):
-        scene.append(Line([place(left, tick), place(right, tick)], "line"))
-        scene.append(Text(-8, place(0, tick)[1], f"{tick:,.6g}", anchor="end"))
-    whole = (tick for tick in ticks(left, right) if tick.is_integer() or right <= 1)
-    scene += [Text(place(tick, 0)[0], HIGH + 20, f"{tick:,.6g}") for tick in whole]
+    for y in ticks(low, high):
+        scene.append(Line([place(left, y), place(right, y)], "line"))
+        scene.append(Text(-8, place(0, y)[1], f"{y:,.6g}", anchor="end"))
+    for x in ticks(left, right, right > 1):
+        scene.append(Text(place(x, 0)[0], HIGH + 20, f"{x:,.6g}"))
     for name, line in sorted(finite.items(), key=lambda named: named[0] == chosen):
         colour, width = ("mark", 2.4) if name == chosen else ("accent", 1.6)
         scene += [Line([place(*point) for point in line], colour, width, name)] * bool(line)
@@ -48,9 +48,9 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
     return figure(caption, scene.svg(caption, "chart"))
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Return about five round numbers between `low` and `high`."""
-    raw = (high - low) / 5
+def ticks(low: float, high: float, whole: bool = False) -> list[float]:
+    """Return about five round numbers between `low` and `high`; fewer if they must be `whole`."""
+    raw = max((high - low) / 5, whole)
     power = 10.0 ** math.floor(math.log10(raw))
     size = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     multiples = range(math.ceil(low / size), math.floor(high / size) + 1)
@@ -94,13 +94,7 @@ def matrix(
     if cell < SMALLEST:
         high, wide = (round(n * side / max(steps.shape)) for n in steps.shape)
         return Scene([Shades(0, 0, wide, high, np.maximum(steps, 0).astype(np.uint8))])
-    size, gap = min(14, 0.8 * cell), 1 if cell >= PRINTED else 0.5
-    names, words = ([cut(name, LONGEST) for name in side] for side in (rows, columns))
-    across = [Text((j + 0.5) * cell, -14, word, "ink", size) for j, word in enumerate(words)]
-    if any(word.bounds[2] - word.bounds[0] > cell - 4 for word in across):
-        across = [replace(word, y=-6, anchor="upright") for word in across]
-    scene = Scene(across)
-    scene += [Text(-8, (i + 0.5) * cell, name, "ink", size, "end") for i, name in enumerate(names)]
+    scene, gap = _names(rows, columns, cell), 1 if cell >= PRINTED else 0.5
     for (i, j), step in np.ndenumerate(steps):
         if step < 0:
             continue
@@ -114,6 +108,22 @@ def matrix(
             size = min(0.36 * cell, 1.5 * cell / len(text))
             scene.append(Text(x + long / 2, y + long / 2, text, f"t{step}", size))
     return scene
+
+
+def _names(rows: Sequence[str], columns: Sequence[str], cell: int) -> Scene:
+    """Return names to the left of rows of cells and above columns, turned if they are long."""
+    size = min(14, 0.8 * cell)
+    across = [
+        Text((j + 0.5) * cell, -14, cut(name, LONGEST), "ink", size)
+        for j, name in enumerate(columns)
+    ]
+    if any(name.bounds[2] - name.bounds[0] > cell - 4 for name in across):
+        across = [replace(name, y=-6, anchor="upright") for name in across]
+    down = [
+        Text(-8, (i + 0.5) * cell, cut(name, LONGEST), "ink", size, "end")
+        for i, name in enumerate(rows)
+    ]
+    return Scene([*across, *down])
 
 
 def heads(

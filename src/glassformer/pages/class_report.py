@@ -38,8 +38,7 @@ def confusion(line: Record, step: str) -> str:
     head = ["gold", "predicted", "n", "share of gold"]
     found = folded("the most frequent confusions", table("Most frequent confusions", head, rows))
     drawing = figure(caption, wide(scene.svg(f"Confusion of {len(names)} classes")))
-    if not rows:
-        found = paragraph("No class was taken for another.")
+    found = found if rows else paragraph("No class was taken for another.")
     return f"<h2>Confusion of classes {step}</h2>{drawing}{found}"
 
 

@@ -22,7 +22,8 @@ FONTS = (
 def text_mask(text: str, size: int) -> Image.Image:
     """Return a line of text, white on black."""
     seen = "".join(letter if letter.isprintable() else "�" for letter in text)
-    fits = lambda font: sum(_has(font, letter) for letter in set(seen))
+    # A font draws what it lacks as it draws a letter that no font has.
+    fits = lambda font: sum(_mask(font, one) != _mask(font, "\U0010ffff") for one in set(seen))
     return _mask(max(_fonts(size), key=fits), seen)  # the first of equal ones
 
 
@@ -34,11 +35,6 @@ def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ...]:
         with suppress(OSError):
             found.append(ImageFont.truetype(name, size))
     return (*found, cast(ImageFont.FreeTypeFont, ImageFont.load_default(size)))
-
-
-def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:
-    """Return whether a font draws a letter differently from a missing one."""
-    return letter.isspace() or _mask(font, letter) != _mask(font, "\U0010ffff")
 
 
 @lru_cache(1 << 12)

@@ -81,7 +81,7 @@ def _curve(look: Contexts) -> str:
 def _cards(look: Contexts) -> str:
     """Return a card for each layer: its map and its similarities."""
     low, (points, shares) = _lowest(look), look.maps()
-    places = points / max(1e-9, float(np.abs(points).max()))
+    places = points / max(1e-9, np.abs(points).max())
     layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
     cards = "".join(_card(i, low, *layer) for i, layer in enumerate(layers))
     return (
@@ -114,4 +114,4 @@ def _card(
 
 def _lowest(look: Contexts) -> float:
     """Lower end of the scale: the least similarity, rounded down to a tenth, at most .9."""
-    return min(0.9, math.floor(float(look.similarities.min()) * 10) / 10)
+    return min(0.9, math.floor(look.similarities.min() * 10) / 10)
