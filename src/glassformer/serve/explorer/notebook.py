@@ -30,6 +30,8 @@ from glassformer.files import finite, replacing
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
+from glassformer.pages.images import encode_png
+from glassformer.pages.scene import Scene
 from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
@@ -44,7 +46,7 @@ from glassformer.serve.explorer.selection import (
     sides,
 )
 from glassformer.serve.explorer.snapshot import cell, snapshot
-from glassformer.serve.explorer.static_image import StaticImage, static_image
+from glassformer.serve.explorer.static_image import static_image
 from glassformer.serve.explorer.wire import text
 
 Edits = Sequence[Edit | Mapping[str, Any]]
@@ -163,9 +165,9 @@ class View:
         writers = {
             ".csv": self._csv,
             ".html": lambda: snapshot(self.explorer, self._selection, self._seen()),
-            ".png": lambda: self._static_image().png(),
+            ".png": lambda: encode_png(self._static_image().image()),
             ".safetensors": self._tensors,
-            ".svg": lambda: self._static_image().svg().encode(),
+            ".svg": lambda: self._static_image().file(repr(self)).encode("utf-8", "replace"),
         }
         suffix = path.suffix.lower()
         if suffix not in writers:
@@ -184,12 +186,13 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The content of a cell; see the module."""
-        png, name = self._static_image().png(), f"{self._card['name']}: {self._selection['page']}"
+        name = f"{self._card['name']}: {self._selection['page']}"
+        still = encode_png(self._static_image().image())
         page = snapshot(self.explorer, self._selection, alone=True)
         bundle = {
             "text/plain": repr(self),
-            "text/html": cell(page.decode(), png, name, self.height),
-            "image/png": base64.b64encode(png).decode(),
+            "text/html": cell(page.decode(), still, name, self.height),
+            "image/png": base64.b64encode(still).decode(),
         }
         live = self._live() if self.live and in_kernel() else None
         return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
@@ -236,7 +239,7 @@ class View:
     def _looked(self, s: Selection) -> Mapping[str, Any]:
         return self.explorer.handle(filled("look", s)).header
 
-    def _static_image(self) -> StaticImage:
+    def _static_image(self) -> Scene:
         s = self._selection
         return static_image(self.explorer.handle, s, self._card, self._looked(s))
 
