@@ -16,10 +16,10 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
-from glassformer.inspect.look import Look, Replaced, fires, precise, run
+from glassformer.inspect.look import Look, fires, precise, run
 from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead
-from glassformer.layers.tap import Tape
+from glassformer.layers.tap import Change, Tape
 
 ELEMENTS = 1 << 13
 """Elements in one forward pass of a batch."""
@@ -112,7 +112,7 @@ def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
 def rerun(
     look: Look,
     target: Target,
-    changes: Sequence[Replaced] = (),
+    changes: Sequence[Change] = (),
     *,
     rows: int = 1,
     keep: Sequence[str] = (),
