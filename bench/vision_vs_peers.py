@@ -24,6 +24,7 @@ prediction      test pictures, each with its model after the training above: fro
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import replace
