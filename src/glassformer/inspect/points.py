@@ -76,8 +76,13 @@ def kind_of(point: str) -> str:
 
 
 def index_of(index: Any, what: str) -> Index:
-    """A validated index: a number, a tuple of numbers, a slice; ConfigError: anything else."""
+    """A validated index: a number, a tuple of numbers, a slice or its text `begin:end`.
+
+    ConfigError: anything else.
+    """
     try:
+        if isinstance(index, str) and ":" in index:
+            index = slice(*(int(part) if part else None for part in index.split(":")))
         if isinstance(index, slice):
             range(8)[index]  # a step of 0, or ends that are no whole numbers
             return index
@@ -86,9 +91,8 @@ def index_of(index: Any, what: str) -> Index:
         return _whole(index)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{what}={index!r} is no slice of whole numbers."
-            if isinstance(index, slice)
-            else f"{what}={index!r} is no place; give a whole number, several, or a slice."
+            f"{what}={index!r} is no place; give a whole number, several, or a slice (`2:5` in "
+            f"JSON)."
         ) from None
 
 

@@ -19,7 +19,6 @@ from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""
-GAP = re.compile(r"[ \t]+")
 Entry = tuple[int, str, list[float]]
 """The number of a line, its text and its vector."""
 
@@ -33,48 +32,38 @@ def read_named(path: Path) -> Named:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The vectors of a .npy file, float32 [N, D]. DataError: another content, or a row with
-    NaN."""
+    """The vectors of a .npy file, float32 [N, D]; DataError: another content, or NaN."""
     try:
-        with path.open("rb") as file:
+        with np.errstate(over="ignore"), path.open("rb") as file:
             array: Any = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as problem:
+            vectors = array.astype(np.float32, casting="same_kind")
+    except (OSError, ValueError, TypeError, EOFError, MemoryError) as problem:
         reason = " ".join(str(problem).split())
         raise DataError(
             f"cannot read {path} as a .npy file ({reason}); give one that --out wrote."
         ) from None
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
-            f"{path} does not hold a table of numbers, a row for each text; give one that "
+            f"{path} does not hold a table of finite numbers, a row for each text; give one that "
             f"--out wrote."
-        )
-    with np.errstate(over="ignore"):
-        vectors = array.astype(np.float32)
-    if len(wrong := np.flatnonzero(~np.isfinite(vectors).all(1))):
-        raise DataError(
-            f"{path}, row {wrong[0] + 1}: the vector has NaN, infinity or a number too large."
         )
     return vectors
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file with their numbers from 1, without blank ones."""
+    number = 1
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
-                if line := _decoded(path, number, raw).strip(" \t\r\n"):
+                if line := raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n"):
                     yield number, line
     except OSError as problem:
         raise DataError(
             f"cannot read {path}: {problem.strerror}; give a file that is there."
         ) from None
-
-
-def _decoded(path: Path, number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as problem:
-        bad = f"byte 0x{raw[problem.start]:02x} at offset {problem.start}"
+        bad = f"byte 0x{problem.object[problem.start]:02x} at offset {problem.start}"
         raise DataError(
             f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
         ) from None
@@ -92,10 +81,11 @@ def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
                 f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number "
                 f"too large."
             )
-        if vectors and len(vector) != len(vectors[0]):
+        width = len(vectors[0]) if vectors else max(1, len(vector))
+        if len(vector) != width:
             raise DataError(
-                f"{path}, line {number}: it has {counted(len(vector), 'number')} and the vectors "
-                f"before it {len(vectors[0])}; all need the same width."
+                f"{path}, line {number}: {text[:40]!r} has {counted(len(vector), 'number')} "
+                f"instead of {width}; give lines of one width."
             )
         texts.append(text)
         vectors.append(vector)
@@ -106,33 +96,21 @@ def _of_text(path: Path) -> Iterator[Entry]:
     """word v1 v2 ...; a word may hold spaces, as some of GloVe do: numbers count from the end."""
     width = 0
     for number, line in lines_of(path):
-        parts = GAP.split(line) if "\t" in line or "  " in line else line.split(" ")
-        if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
+        word, *numbers = re.split(r"[ \t]+", line)
+        if number == 1 and len(numbers) == 1 and (word + numbers[0]).isdecimal():
             continue  # counts of words and of numbers
-        width = width or len(parts) - 1
-        if not width:
-            raise _no_vector(path, number, f"{line[:40]!r} has no numbers")
-        own = max(1, len(parts) - width)
-        if own > 1 and _is_number(parts[own - 1]):
-            own = 1
+        width = width or len(numbers)
         try:
-            values = [*map(float, parts[own:])]
+            values = [*map(float, numbers)]
         except ValueError:
-            bad = next(part for part in parts[own:] if not _is_number(part))
-            raise _no_vector(path, number, f"{bad[:40]!r} is no number") from None
-        yield number, " ".join(parts[:own]), values
-
-
-def _no_vector(path: Path, number: int, reason: str) -> DataError:
-    return DataError(f"{path}, line {number}: {reason}; give lines such as 'king 0.1 -0.2'.")
-
-
-def _is_number(part: str) -> bool:
-    try:
-        float(part)
-    except ValueError:
-        return False
-    return True
+            word, numbers = " ".join([word, *numbers[:-width]]), numbers[-width:]
+            try:
+                values = [*map(float, numbers)]
+            except ValueError as problem:
+                raise DataError(
+                    f"{path}, line {number}: {problem}; give lines such as 'king 0.1 -0.2'."
+                ) from None
+        yield number, word, values
 
 
 class _Row(BaseModel, strict=True):
