@@ -75,8 +75,7 @@ def cross_attention(
     """Run an encoder-decoder once on a pair and keep its cross-attention patterns.
 
     The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the
-    regular expression of a word. ConfigError: a model of another architecture, or of
-    another vocabulary than the tokenizer.
+    regular expression of a word. ConfigError: a model of another architecture.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
@@ -85,13 +84,6 @@ def cross_attention(
             f"model.architecture={config.architecture} has none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
-    sizes = (config.source_vocab_size or config.vocab_size, config.vocab_size)
-    largest = read.max(), max(written.max(), tokenizer.bos)
-    for name, most, size in zip(("source", "target"), largest, sizes, strict=True):
-        if most >= size:
-            raise ConfigError(
-                f"The {name} has token id {most} and the model only {size}; use its own tokenizer."
-            )
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
     batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
     _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])

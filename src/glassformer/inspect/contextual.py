@@ -134,13 +134,11 @@ def find(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 def _one_word(left: str, right: str) -> bool:
     """Whether adjacent characters belong to one word; a mark belongs to the letter before it."""
-    marks = [character and unicodedata.category(character)[0] == "M" for character in (left, right)]
-    if marks[1]:
-        return True
-    return all(
-        (character.isalnum() or character == "_" or mark)
+    mark = lambda character: character and unicodedata.category(character)[0] == "M"
+    return mark(right) or all(
+        (character.isalnum() or character == "_" or mark(character))
         and not unicodedata.name(character, "").startswith(UNSPACED)
-        for character, mark in zip((left, right), marks, strict=True)
+        for character in (left, right)
     )
 
 
@@ -170,10 +168,7 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
     if np.abs(centred).max() < NO_SPREAD:
         return np.zeros((len(points), 2)), 1.0
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = (left * spread)[:, :2]
-    plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
-    largest = np.take_along_axis(plane, np.abs(plane).argmax(0)[None], 0)
-    return plane * np.where(largest < 0, -1, 1), float((spread[:2] ** 2).sum() / (spread**2).sum())
+    return (left * spread)[:, :2], float((spread[:2] ** 2).sum() / (spread**2).sum())
 
 
 def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:

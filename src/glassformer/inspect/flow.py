@@ -21,7 +21,6 @@ from glassformer.inspect.target import (
     in_portions,
     reading,
     rerun,
-    slopes_by,
     unchecked,
 )
 from glassformer.layers.tap import Tape, recording
@@ -64,7 +63,13 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
     logits, tape = rerun(look, target, keep=names, gradients=True)
     # z before its own edits, which come after the pattern
     outputs = [tape.before.get(name, tape.kept[name]) for name in names]
-    slopes = dict(zip(places, slopes_by(target.value(logits).sum(), outputs), strict=True))
+    slopes = dict(
+        zip(
+            places,
+            torch.autograd.grad(target.value(logits).sum(), outputs, materialize_grads=True),
+            strict=True,
+        )
+    )
     del logits, tape, outputs
 
     def relevant(layer: int, side: str, site: str) -> Tensor:

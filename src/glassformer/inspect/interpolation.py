@@ -21,7 +21,6 @@ from glassformer.inspect.target import (
     Target,
     in_portions,
     rerun,
-    slopes_by,
     unchecked,
 )
 from glassformer.layers.embed import Embedding, TokenEmbedding
@@ -90,8 +89,8 @@ class Interpolation:
             leaf = shares[rows].clone().requires_grad_()
             with torch.enable_grad():
                 value = self.target.value(self.logits(leaf))
-            found.append((value.detach().cpu().double(), slopes_by(value.sum(), [leaf])[0]))
-        values, slopes = (torch.cat(parts) for parts in zip(*found, strict=True))
+            found.append((value.detach().cpu().double(), *torch.autograd.grad(value.sum(), leaf)))
+        values, slopes = map(torch.cat, zip(*found, strict=True))
         return values, slopes
 
     def split(

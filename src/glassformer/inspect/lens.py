@@ -58,8 +58,14 @@ def lens(
     `target`: an outcome, or one for each position. ConfigError: no such layer, position or outcome,
     a head without probabilities, or weights that have changed since the look.
     """
-    layers, positions = _layers(look, layers), _positions(look, positions)
-    look.check_weights()  # whose norm and head read the stream
+    depth = look.model.config.n_layers + 1
+    layers, positions = (
+        tuple(range(depth) if layers is None else layers),
+        _positions(look, positions),
+    )
+    for layer in layers:
+        check_number("layer", layer, depth)
+    look.rerun()  # whose norm and head read the stream
     shape = len(layers), max(1, len(positions))
     targets = [target or 0] * shape[1] if target is None or isinstance(target, int) else target
     for outcome in targets:
@@ -99,18 +105,6 @@ def log_probabilities(
                 logits = head(hidden if norm is None else norm(hidden), look.positions())
             logits = precise(logits).cpu()
             yield F.logsigmoid(logits) if model.config.multi_label else logits.log_softmax(-1)
-
-
-def _layers(look: Look, layers: Sequence[int] | None) -> tuple[int, ...]:
-    most = look.model.config.n_layers
-    chosen = tuple(range(most + 1) if layers is None else layers)
-    for layer in chosen:
-        if not 0 <= layer <= most:
-            raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0, the embedding, "
-                f"and 1 to {most}."
-            )
-    return chosen
 
 
 def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:

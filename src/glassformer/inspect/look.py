@@ -293,10 +293,6 @@ class Look:
     def _contexts(self) -> dict[tuple[str, str], AttentionContext]:
         return {}
 
-    def check_weights(self) -> None:
-        """Raise ConfigError if the model's weights have changed since this look."""
-        self.rerun()
-
     def rerun(self, *keep: str) -> Tape:
         """Run the model again on this input, keeping these points; ConfigError: other logits."""
         output, tape = run(self.model, self.batch, keep, self.edits)
@@ -310,7 +306,7 @@ class Look:
     def _tensor(self, name: str) -> Tensor:
         """Tensor of a point; if it was not kept, all points of its kind are fetched.
 
-        ConfigError: no such point, and that of `check_weights`.
+        ConfigError: no such point, and that of `rerun`.
         """
         if name in self.tape.kept:
             return self.tape.kept[name]
