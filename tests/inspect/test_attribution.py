@@ -438,7 +438,7 @@ def test_what_is_not_there_is_refused():
         ),
         (
             lambda: attribute(seen, "occlusion", 0, baseline=13),
-            "baseline 13 is no token; ids are 0 to 12",
+            "no token 13 in this model; its tokens are 0 to 12",
         ),
         (lambda: attribute(seen, "occlusion", 13), "no outcome 13"),
         (lambda: attribute(seen, "occlusion", 0, position=-6), "no position -6"),

@@ -156,13 +156,13 @@ def test_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("a 1 2\nb 1\n", "line 2: 'b' has 1 number instead of 2"),
-        ("a 1 2\nb 1 2 3\n", "line 2: 'b' has 3 numbers instead of 2"),
-        ("a 1 2\nb 1 x\n", "line 2: .* 'x'"),
-        ("a 1 2\n\nb 1 nan\n", "line 3: the vector of 'b' has NaN"),
-        ("a 1 2\nb 1 inf\n", "line 2: the vector of 'b' has NaN, infinity"),
-        ("a 1 2\nb 1 1e39\n", "line 2: .* a number too large"),
-        ("a\n", "line 1: 'a' has 0 numbers instead of 1"),
+        ("a 1 2\nb 1\n", "line 2: 'b' has 1 number; give 2 that are finite"),
+        ("a 1 2\nb 1 2 3\n", "line 2: 'b' has 3 numbers; give 2 that"),
+        ("a 1 2\nb 1 x\n", "line 2: 'b 1 x' is not such as king"),
+        ("a 1 2\n\nb 1 nan\n", "line 3: 'b' has 2 numbers; give 2 that are finite in float32"),
+        ("a 1 2\nb 1 inf\n", "line 2: 'b' has 2 numbers; give 2 that are finite"),
+        ("a 1 2\nb 1 1e39\n", "line 2: .* finite in float32"),
+        ("a\n", "line 1: 'a' has 0 numbers; give some"),
         ("", "has no word with a vector"),
         ("2 3\n", "has no word with a vector"),
         (b"a 1\nb\xff 2\n", r"line 2: it is not UTF-8 \(byte 0xff at offset 1\)"),
@@ -200,7 +200,7 @@ def test_a_bad_json_line_is_refused_with_its_number(tmp_path, line):
     file = tmp_path / "v.jsonl"
     file.write_text('{"text": "a", "vector": [1]}\n' + line)
     with pytest.raises(
-        DataError, match=r"line 2: (it is not such as|the vector of 'a' has .* too large)"
+        DataError, match=r"line 2: (.* is not such as|'a' has .* finite in float32)"
     ):
         read_named(file)
 

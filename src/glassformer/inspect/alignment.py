@@ -47,8 +47,11 @@ class CrossAttention:
         layer or head.
         """
         n_layers, n_heads = self.patterns.shape[:2]
-        layers = _chosen(layers, n_layers, "layer", [self.best_layer])
-        heads = _chosen(heads, n_heads, "head", range(n_heads))
+        layers = [self.best_layer] if layers is None else [*layers]
+        heads = [*range(n_heads)] if heads is None else [*heads]
+        for noun, chosen, count in ("layer", layers, n_layers), ("head", heads, n_heads):
+            for number in chosen:
+                check_number(noun, number, count)
         mean = self.patterns[layers][:, heads].mean((0, 1))
         into, out_of = (_membership(side).to(mean.dtype) for side in (self.target, self.source))
         return (into @ mean @ out_of.T) / into.sum(1, keepdim=True).clamp(min=1)
@@ -116,17 +119,6 @@ def aligned(
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
-
-
-def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
-    chosen = list(default if asked is None else asked)
-    for number in chosen:
-        check_number(what, number, n)
-    if not chosen:
-        raise ConfigError(
-            f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out."
-        )
-    return chosen
 
 
 def _membership(side: Side) -> Float[Tensor, "_ _"]:

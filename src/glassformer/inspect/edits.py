@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field, FiniteFloat, InstanceOf
+from pydantic import Field, InstanceOf
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.edit import EDITS, Edit, Number, Numbers
+from glassformer.inspect.edit import EDITS, Edit, Numbers
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import Named, kind_of
 
@@ -54,7 +54,7 @@ class Resample(Edit):
     π is a function of `seed` and the length alone. ConfigError: as Mean; one position alone.
     """
 
-    seed: Annotated[int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."] = 0
+    seed: Annotated[int, Field(ge=0)] = 0
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in another order."""
@@ -75,7 +75,7 @@ class Permute(Edit):
     ConfigError: as Mean, or an order without each position once.
     """
 
-    order: Annotated[Sequence[int], "is no list of positions; give one."]
+    order: Sequence[int]
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in that order."""
@@ -88,7 +88,7 @@ class Permute(Edit):
 class Scale(Edit):
     """x = by · x."""
 
-    by: Number
+    by: float
 
     def new(self, old: Named, point: str) -> Tensor:
         """A multiple of the values."""
@@ -113,7 +113,7 @@ class Set(Edit):
     """
 
     to: Numbers
-    renormalise: Annotated[bool, "is neither True nor False."] = False
+    renormalise: bool = False
 
     def new(self, old: Named, point: str) -> Tensor:
         """The given numbers."""
@@ -152,8 +152,8 @@ class Patch(Edit):
     has another shape.
     """
 
-    source: Annotated[InstanceOf[Look], "is no look; give the look whose values to take."]
-    name: Annotated[str, "is no name; give a text."] = ""
+    source: InstanceOf[Look]
+    name: str = ""
 
     def new(self, old: Named, point: str) -> Tensor:
         """The source's values."""
@@ -200,9 +200,7 @@ class Mask(Edit):
 class Temperature(Edit):
     """scores / tau before the softmax, tau > 0: sharper attention below 1, more even above."""
 
-    tau: Annotated[
-        FiniteFloat, Field(gt=0), "must be above 0 and finite; near 0 is the largest score alone."
-    ]
+    tau: Annotated[float, Field(gt=0)]
     kind = "scores"
 
     def new(self, old: Named, point: str) -> Tensor:

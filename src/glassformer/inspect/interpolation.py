@@ -15,6 +15,7 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, Replaced, run
+from glassformer.inspect.points import check_number
 from glassformer.inspect.target import (
     LEARNING,
     Check,
@@ -112,9 +113,6 @@ def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
             f"The baseline {baseline!r} is neither 'zero' nor 'mean' nor the id of a token; "
             f"give one of them."
         )
-    if not 0 <= baseline < len(element.weight):
-        raise ConfigError(
-            f"The baseline {baseline} is no token; ids are 0 to {len(element.weight) - 1}."
-        )
+    check_number("token", baseline, len(element.weight))
     with torch.no_grad():
         return embed.vectors(torch.tensor([[baseline]], device=vectors.device))[0, 0]

@@ -8,19 +8,24 @@ Every error names the line.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 
 from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""
-Entry = tuple[int, str, list[float]]
-"""The number of a line, its text and its vector."""
+
+
+class _Row(BaseModel, strict=True):
+    """A line of JSON."""
+
+    text: str
+    vector: list[float] | None
 
 
 def read_named(path: Path) -> Named:
@@ -28,7 +33,45 @@ def read_named(path: Path) -> Named:
 
     DataError: names the line.
     """
-    return _gathered(path, (_of_json if path.suffix == ".jsonl" else _of_text)(path))
+    texts: list[str] = []
+    vectors: list[np.ndarray] = []
+    for number, line in lines_of(path):
+        width = len(vectors[0]) if vectors else 0
+        if number == 1 and re.fullmatch(r"\d+[ \t]+\d+", line):
+            continue  # counts of words and of numbers
+        try:
+            text, values = _of_json(line) if path.suffix == ".jsonl" else _of_text(line, width)
+        except ValueError:
+            raise DataError(
+                f"{path}, line {number}: {line[:40]!r} is not such as king 0.1 -0.2, or in .jsonl "
+                f'{{"text": "king", "vector": [0.1, -0.2]}}; give such lines.'
+            ) from None
+        if values is None:
+            continue
+        with np.errstate(over="ignore"):
+            vector = np.array(values, np.float32)
+        if len(vector) != (width or max(1, len(vector))) or not np.isfinite(vector).all():
+            raise DataError(
+                f"{path}, line {number}: {text[:40]!r} has {counted(len(vector), 'number')}; give "
+                f"{width or 'some'} that are finite in float32."
+            )
+        texts.append(text)
+        vectors.append(vector)
+    return texts, np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+
+def _of_json(line: str) -> tuple[str, list[float] | None]:
+    row = _Row.model_validate_json(line)
+    return row.text, row.vector
+
+
+def _of_text(line: str, width: int) -> tuple[str, list[float]]:
+    """word v1 v2 ...; a word may hold spaces, as some of GloVe do: numbers count from the end."""
+    word, *numbers = re.split(r"[ \t]+", line)
+    try:
+        return word, [*map(float, numbers)]
+    except ValueError:
+        return " ".join([word, *numbers[:-width]]), [*map(float, numbers[-width:])]
 
 
 def read_array(path: Path) -> np.ndarray:
@@ -67,68 +110,3 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(
             f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
         ) from None
-
-
-def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
-    """Entries in memory; DataError for vectors of several widths, NaN and infinity."""
-    texts: list[str] = []
-    vectors: list[np.ndarray] = []
-    for number, text, values in entries:
-        with np.errstate(over="ignore"):
-            vector = np.array(values, np.float32)
-        if not np.isfinite(vector).all():
-            raise DataError(
-                f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number "
-                f"too large."
-            )
-        width = len(vectors[0]) if vectors else max(1, len(vector))
-        if len(vector) != width:
-            raise DataError(
-                f"{path}, line {number}: {text[:40]!r} has {counted(len(vector), 'number')} "
-                f"instead of {width}; give lines of one width."
-            )
-        texts.append(text)
-        vectors.append(vector)
-    return texts, np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
-
-
-def _of_text(path: Path) -> Iterator[Entry]:
-    """word v1 v2 ...; a word may hold spaces, as some of GloVe do: numbers count from the end."""
-    width = 0
-    for number, line in lines_of(path):
-        word, *numbers = re.split(r"[ \t]+", line)
-        if number == 1 and len(numbers) == 1 and (word + numbers[0]).isdecimal():
-            continue  # counts of words and of numbers
-        width = width or len(numbers)
-        try:
-            values = [*map(float, numbers)]
-        except ValueError:
-            word, numbers = " ".join([word, *numbers[:-width]]), numbers[-width:]
-            try:
-                values = [*map(float, numbers)]
-            except ValueError as problem:
-                raise DataError(
-                    f"{path}, line {number}: {problem}; give lines such as 'king 0.1 -0.2'."
-                ) from None
-        yield number, word, values
-
-
-class _Row(BaseModel, strict=True):
-    """A line of JSON."""
-
-    text: str
-    vector: Annotated[list[float], Field(min_length=1)] | None
-
-
-def _of_json(path: Path) -> Iterator[Entry]:
-    for number, line in lines_of(path):
-        try:
-            row = _Row.model_validate_json(line)
-        except ValidationError:
-            example = '{"text": "king", "vector": [0.1, -0.2]}'
-            raise DataError(
-                f"{path}, line {number}: it is not such as {example}; give lines that `embed` "
-                f"wrote."
-            ) from None
-        if row.vector is not None:
-            yield number, row.text, row.vector

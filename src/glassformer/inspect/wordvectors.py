@@ -58,7 +58,7 @@ class WordVectors:
         own = {place for _, place, _ in terms}
         indices, similarities = nearest(wanted[None], self.vectors, k + len(own))
         found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
-        return [(self.words[i], likeness) for i, likeness in found if i not in own][:k]
+        return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
 
     def find(self, word: str) -> Found:
         """Place and vector of a word; DataError: an unknown word."""
