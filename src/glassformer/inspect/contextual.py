@@ -7,7 +7,6 @@
 A word of several tokens has the mean of their vectors.
 """
 
-import difflib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from glassformer.inspect.similarity import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.word_spans import token_words, word_spans
+from glassformer.processors.word_spans import token_words
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts, by the first word of their letters' names, that put no space between words."""
@@ -97,10 +96,9 @@ def contexts(
             continue
         spans = list(find(text, word))
         if not spans:
-            words = {text[begin:end] for begin, end in word_spans(text, r"\w+")}
-            close = difflib.get_close_matches(word, words, n=1)
-            hint = f"it has {close[0]!r}" if close else "leave it out"
-            raise DataError(f"Line {line} does not have the word {word!r}; {hint}.")
+            raise DataError(
+                f"Line {line} does not have the word {word!r}, spelled like this; leave it out."
+            )
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
         for number, (begin, end) in enumerate(spans):
             at = [place for place, owner in enumerate(owners) if owner == number]
@@ -113,9 +111,9 @@ def contexts(
             occurrences.append(Occurrence(line, text, begin, end, pieces))
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
-        where = ("nowhere", "once")[len(occurrences)]
         raise DataError(
-            f"{word!r} is in these lines {where}, and it takes two to compare; give more sentences."
+            f"{word!r} is in these lines {len(occurrences)} times, and it takes two to compare; "
+            f"give more sentences."
         )
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)
 

@@ -49,12 +49,8 @@ class Interpolation:
     def _element_vectors(self) -> list[Float[Tensor, "_ D"]]:
         """The elements' vectors before positions, under the look's edits: source, then target."""
         seen: list[Tensor] = []
-
-        def noted(x: Tensor) -> Tensor:
-            seen.append(x.detach()[0])
-            return x
-
-        noting = (Replaced(point, noted) for point in self._points)
+        note = lambda x: seen.append(x.detach()[0]) or x
+        noting = (Replaced(point, note) for point in self._points)
         run(self.look.model, self.look.batch, (), (*self.look.edits, *noting))
         return seen
 

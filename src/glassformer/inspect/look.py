@@ -320,8 +320,6 @@ class Look:
             return self.tape.kept[name]
         if name not in self.tape.axes:
             hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
-            if not hint.startswith("did you mean"):
-                hint = "points() lists those that there are."
             raise ConfigError(f"There is no point {name!r} in this model; {hint}")
         self.tape.kept.update(self.rerun(f"*.{kind_of(name)}").kept)
         return self.tape.kept[name]
