@@ -145,7 +145,7 @@ def test_what_is_missing_is_named():
         DataError, match="Line 2 does not have the word 'bank', spelled like this; leave"
     ):
         contexts(model, reader, "bank", ["a bank", "zzz"])
-    with pytest.raises(DataError, match="'bank' is in these lines 1 times, and it takes two"):
+    with pytest.raises(DataError, match="'bank' is in these lines 1 time, and it takes two"):
         contexts(model, reader, "bank", ["a bank", " "])
     with pytest.raises(DataError, match="in these lines 0 times"):
         contexts(model, reader, "bank", [])
