@@ -18,8 +18,7 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.lens import log_probabilities
-from glassformer.inspect.look import Look
+from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.target import placed
 from glassformer.processors.elements import Element
 
@@ -91,13 +90,11 @@ class Comparison:
                 "The two models do not choose among the same outcomes, so their answers cannot "
                 "be compared."
             )
-        positions: tuple[list[int], list[int]] = ([], [])
         if a.dim() > 1:
             pair = self.pairs[placed(number, len(self.pairs), "pair", "the aligned elements")]
-            positions = [pair.a], [pair.b]
+            a, b = a[pair.a], b[pair.b]
         first, second = (
-            next(log_probabilities(look, [look.model.config.n_layers], at))[0]
-            for look, at in zip((self.a, self.b), positions, strict=True)
+            log_softmax(look.model, logits).cpu() for look, logits in ((self.a, a), (self.b, b))
         )
         before, after = first.exp(), second.exp()
         most = (after - before).abs().topk(min(k, len(before))).indices
