@@ -35,8 +35,7 @@ TEXT = "the cat sat on a mat"
 
 
 def view_of(explorer, page="head", given=TEXT, **selected):
-    edits, height = selected.pop("edits", ()), selected.pop("height", 720)
-    return notebook.View(explorer, given, page, edits, height, selected)
+    return notebook.View(explorer, given, page=page, **selected)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_a_stream_comes_item_by_item(live):
     [
         ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
         ({"op": "hed"}, "There is no op 'hed'"),
-        ({"op": "effects"}, "is an op of /stream"),
+        ({"op": "effects"}, "no op 'effects' here"),
         (None, "A request is a JSON object"),
     ],
 )
@@ -192,7 +191,7 @@ def test_a_request_whose_answer_cannot_be_sent_is_forgotten():
     mail = Mailbox(Slow(), closed)
     mail._waiting["v", 1] = gone = threading.Event()
     with pytest.raises(RuntimeError):
-        mail._answer({"view": "v", "id": 1, "ask": {}}, gone)
+        mail._answer(("v", 1), {"ask": {}}, gone)
     assert not mail._waiting
 
 
@@ -314,11 +313,6 @@ def test_what_there_is_not_cannot_be_selected(view, wrong, sentence):
     assert sentence in str(error.value)
     assert str(error.value).count("\n") == 0
     assert view.selection == before
-
-
-def test_a_height_is_a_number_of_pixels(lm):
-    with pytest.raises(ConfigError, match="height=5 is no height"):
-        view_of(lm, height=5)
 
 
 def test_the_public_function_opens_a_folder(run_folder):

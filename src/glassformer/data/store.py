@@ -32,6 +32,8 @@ from glassformer.manifest import LARGEST, difference, write_manifest
 from glassformer.manifest import NAME as MANIFEST
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
+FORMER = 3
+"""The version of stores whose manifest holds both; of those, only sizes are compared."""
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
 _TYPES = ("uint8", "uint16", "uint32", "int32", "float32")
 
@@ -259,8 +261,9 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
     Without `hashed`, the sizes of columns are compared, not their SHA-256.
     """
     try:
-        about = read_json(folder / ABOUT, LARGEST)
-        if (about["format"], about["version"]) != (FORMAT, VERSION):
+        former = not (folder / ABOUT).exists()
+        about = read_json(folder / (MANIFEST if former else ABOUT), LARGEST)
+        if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
             return None
         sizes = dict(
             size
@@ -274,7 +277,7 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
         )
         names = {ABOUT, *sizes}
         only = names if hashed else [ABOUT]
-        if not right or difference(folder, names, only, alone=True) is not None:
+        if not right or not (former or difference(folder, names, only, alone=True) is None):
             return None
         return about if about["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

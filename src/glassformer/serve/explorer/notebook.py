@@ -74,8 +74,8 @@ def view(
     head or name, and the errors of `gf.look`.
     """
     run = replace(what, model=deepcopy(what.model)) if isinstance(what, Run) else load(what)
-    explorer = Explorer(run, ROOM)
-    return View(explorer, given, page, edits, height, selected, live)
+    chosen = {"page": page, "edits": edits, **selected}
+    return View(Explorer(run, ROOM), given, height, live, **chosen)
 
 
 class View:
@@ -84,17 +84,11 @@ class View:
     def __init__(
         self,
         explorer: Explorer,
-        given: Any,
-        page: str,
-        edits: Edits,
-        height: int,
-        selected: Mapping[str, Any],
+        given: Any = None,
+        height: int = HEIGHT,
         live: bool = True,
+        **selected: Any,
     ):
-        if type(height) is not int or not 100 <= height <= 10_000:
-            raise ConfigError(
-                f"height={height!r} is no height of a page; give 100 to 10000 pixels."
-            )
         self.explorer, self.height, self.live = explorer, height, live
         self._card = explorer.handle({"op": "model"}).header
         self._observers: list[Callable[[Selection], Any]] = []
@@ -106,7 +100,7 @@ class View:
         self._widget: Any = None
         first = self._card["examples"][0] if given is None else given
         self._selection = dict(DEFAULTS)
-        self.select(**{"page": page, "input": first, "edits": list(edits), **selected})
+        self.select(**{"input": first, **selected})
 
     @property
     def selection(self) -> Selection:
@@ -213,10 +207,8 @@ class View:
 
     def _select(self, s: Selection, view: str) -> None:
         """Select, and tell all views but the one that it comes from."""
-        before, self._selection = self._selection, s
-        select = {
-            name: value for name, value in s.items() if name not in before or before[name] != value
-        }
+        before, self._selection, no = self._selection, s, object()
+        select = {name: value for name, value in s.items() if before.get(name, no) != value}
         gone = [name for name in before if name not in s]
         if not (select or gone):
             return
@@ -250,9 +242,8 @@ class View:
 
     def _of_head(self, kind: str) -> Any:
         """The pattern or the scores of the selected head."""
-        s, look = self._selection, self.look()
-        read = look.pattern if kind == "pattern" else look.scores
-        return read(s["layer"], s["head"], side=s["side"], site=s["site"])
+        s = self._selection
+        return getattr(self.look(), kind)(s["layer"], s["head"], side=s["side"], site=s["site"])
 
     def _tensors(self) -> bytes:
         tensors = {kind: self._of_head(kind).contiguous() for kind in ("pattern", "scores")}
@@ -316,11 +307,8 @@ class View:
     def _seen(self) -> list[dict[str, Any]]:
         """The requests of the page about the present input, or about the model."""
         own = self._selection["input"]
-        return [
-            one
-            for one in self._asked.values()
-            if one.get("look", {"input": own}).get("input") == own
-        ]
+        same = {"input": own}
+        return [one for one in self._asked.values() if one.get("look", same).get("input") == own]
 
 
 def in_kernel() -> bool:
