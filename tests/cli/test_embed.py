@@ -178,7 +178,9 @@ def test_analogies_of_a_file_need_no_run(cli, words):
         2,
         stdin=b"king - man + woman\n\nking\n",
     )
-    assert said.out == "queen\t0.9586\ncrown\t0.5615\n\nman\t0.7071\ncrown\t0.7071\n"
+    first, second = said.out.split("\n\n")
+    assert first == "queen\t0.9586\ncrown\t0.5615"
+    assert sorted(second.splitlines()) == ["crown\t0.7071", "man\t0.7071"]
     rows = cli(
         "embed", "--analogy", "--vectors", words, "--json", stdin=b"king - man + woman\n\n"
     ).lines
@@ -294,7 +296,7 @@ BAD = [
     (["--analogy"], b"\nking - man woman\n", "Line 2: 'king - man woman' cannot be worked out"),
     (["--analogy"], b"\nkign - man\n", "Line 2: 'kign' is not among the 10 words of"),
     (["--word", "bank"], b"the bank\nthe river\n", "Line 2 does not have the word 'bank'"),
-    (["--word", "bank"], b"", "'bank' is in these lines nowhere"),
+    (["--word", "bank"], b"", "'bank' is in these lines 0 times"),
     ([], b"a\n\xff\n", "Line 2 of standard input is not UTF-8"),
 ]
 

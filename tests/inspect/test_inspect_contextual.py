@@ -139,13 +139,15 @@ def test_a_sentence_longer_than_the_model_is_read_around_the_word():
 
 def test_what_is_missing_is_named():
     model, reader = built()
-    with pytest.raises(DataError, match="Line 5 does not have the word 'bank'; it has 'Bank'"):
+    with pytest.raises(DataError, match="Line 5 does not have the word 'bank', spelled"):
         contexts(model, reader, "bank", ["a bank", "", "Bank it"], first=3)
-    with pytest.raises(DataError, match="Line 2 does not have the word 'bank'; leave it out"):
+    with pytest.raises(
+        DataError, match="Line 2 does not have the word 'bank', spelled like this; leave"
+    ):
         contexts(model, reader, "bank", ["a bank", "zzz"])
-    with pytest.raises(DataError, match="'bank' is in these lines once, and it takes two"):
+    with pytest.raises(DataError, match="'bank' is in these lines 1 time, and it takes two"):
         contexts(model, reader, "bank", ["a bank", " "])
-    with pytest.raises(DataError, match="in these lines nowhere"):
+    with pytest.raises(DataError, match="in these lines 0 times"):
         contexts(model, reader, "bank", [])
     with pytest.raises(ConfigError, match="empty"):
         contexts(model, reader, " ", ["a"])

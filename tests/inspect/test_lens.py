@@ -143,7 +143,7 @@ def test_a_model_in_training_is_looked_at_without_dropout_and_stays_so():
         (
             {},
             {"layers": [3]},
-            "no layer 3 in this model; its layers are 0, the embedding, and 1 to 2",
+            "no layer 3 in this model; its layers are 0 to 2",
         ),
         ({}, {"positions": [6]}, "no position 6 in this sequence; its positions are 0 to 5"),
         ({}, {"target": 13}, "no outcome 13 in this model; its outcomes are 0 to 12"),

@@ -127,9 +127,9 @@ def test_a_named_tensor_is_cut_by_the_names_of_its_axes():
     for at, said in (
         ({"hed": 1}, r"no axis 'hed'; did you mean 'head'"),
         ({"head": 2}, r"head=2 is not there; head runs from 0 to 1"),
-        ({"query": [0, -4]}, r"query=-4 is not there; query runs from 0 to 2"),
-        ({"query": slice(1, 9)}, r"query=1:9 is outside of 0 to 2"),
-        ({"query": slice(2, 2)}, r"query=2:2 is outside of 0 to 2 or empty"),
+        ({"query": [0, -4]}, r"query=\[0, -4\] is not there; query runs from 0 to 2"),
+        ({"query": slice(1, 9)}, r"query=1:9 is not there"),
+        ({"query": slice(2, 2)}, r"query=2:2 is not there"),
     ):
         with pytest.raises(ConfigError, match=said):
             named.sel(**at)
@@ -139,7 +139,7 @@ def test_a_named_tensor_is_cut_by_the_names_of_its_axes():
     ("ask", "said"),
     [
         (lambda own: own["decoder.blocks.0.attention.patern"], "did you mean '.*pattern'"),
-        (lambda own: own["xyz"], r"no point 'xyz' in this model; points\(\) lists"),
+        (lambda own: own["xyz"], r"no point 'xyz' in this model; known are"),
         (lambda own: own["decoder.blocks.2.attention.pattern"], "no point"),
         (lambda own: own.pattern(2, 0), "no layer 2 in this model; its layers are 0 to 1"),
         (lambda own: own.pattern(0, 4), "no head 4 in this model; its heads are 0 to 3"),
@@ -199,7 +199,7 @@ def test_probabilities_are_those_of_the_head():
     own = seen(tiny.model(**classes))
     assert own.logits.shape == (3,)
     assert_close(own.probabilities().sum(), torch.tensor(1.0).double(), **EXACT)
-    with pytest.raises(ConfigError, match="position=1 was asked for"):
+    with pytest.raises(ConfigError, match="position=1 was given"):
         own.probabilities(1)
     several = seen(tiny.model(**classes, multi_label=True))
     assert_close(several.probabilities(), several.logits.sigmoid(), **EXACT)

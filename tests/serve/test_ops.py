@@ -98,7 +98,10 @@ def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_pattern
                 )
         assert [metric["name"] for metric in reply.header["metrics"]] == list(METRICS)
         np.testing.assert_allclose(
-            reply.arrays["metrics"], head_metrics(own, **where).values, rtol=1e-4, atol=1e-5
+            reply.arrays["metrics"],
+            np.stack([*head_metrics(own, **where).values()], -1),
+            rtol=1e-4,
+            atol=1e-5,
         )
 
 
@@ -424,7 +427,10 @@ def test_two_looks_are_aligned_and_subtracted_nowhere_but_in_the_browser(lm):
     np.testing.assert_allclose(reply.arrays["pattern_a"], own_look(lm, a).pattern(1, 2), **CLOSE)
     np.testing.assert_allclose(reply.arrays["pattern_b"], own_look(lm, b).pattern(1, 2), **CLOSE)
     np.testing.assert_allclose(
-        reply.arrays["metrics_b"], head_metrics(own_look(lm, b)).values, rtol=1e-4, atol=1e-5
+        reply.arrays["metrics_b"],
+        np.stack([*head_metrics(own_look(lm, b)).values()], -1),
+        rtol=1e-4,
+        atol=1e-5,
     )
     p, q = own_look(lm, a).probabilities(), own_look(lm, b).probabilities()
     assert reply.header["kl"] == pytest.approx(float((p * (p / q).log2()).sum()), abs=1e-4)

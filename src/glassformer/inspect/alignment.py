@@ -47,8 +47,11 @@ class CrossAttention:
         layer or head.
         """
         n_layers, n_heads = self.patterns.shape[:2]
-        layers = _chosen(layers, n_layers, "layer", [self.best_layer])
-        heads = _chosen(heads, n_heads, "head", range(n_heads))
+        layers = [self.best_layer] if layers is None else [*layers]
+        heads = [*range(n_heads)] if heads is None else [*heads]
+        for noun, chosen, count in ("layer", layers, n_layers), ("head", heads, n_heads):
+            for number in chosen:
+                check_number(noun, number, count)
         mean = self.patterns[layers][:, heads].mean((0, 1))
         into, out_of = (_membership(side).to(mean.dtype) for side in (self.target, self.source))
         return (into @ mean @ out_of.T) / into.sum(1, keepdim=True).clamp(min=1)
@@ -75,8 +78,7 @@ def cross_attention(
     """Run an encoder-decoder once on a pair and keep its cross-attention patterns.
 
     The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the
-    regular expression of a word. ConfigError: a model of another architecture, or of
-    another vocabulary than the tokenizer.
+    regular expression of a word. ConfigError: a model of another architecture.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
@@ -85,13 +87,6 @@ def cross_attention(
             f"model.architecture={config.architecture} has none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
-    sizes = (config.source_vocab_size or config.vocab_size, config.vocab_size)
-    largest = read.max(), max(written.max(), tokenizer.bos)
-    for name, most, size in zip(("source", "target"), largest, sizes, strict=True):
-        if most >= size:
-            raise ConfigError(
-                f"The {name} has token id {most} and the model only {size}; use its own tokenizer."
-            )
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
     batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
     _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])
@@ -124,17 +119,6 @@ def aligned(
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
-
-
-def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
-    chosen = list(default if asked is None else asked)
-    for number in chosen:
-        check_number(what, number, n)
-    if not chosen:
-        raise ConfigError(
-            f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out."
-        )
-    return chosen
 
 
 def _membership(side: Side) -> Float[Tensor, "_ _"]:

@@ -4,31 +4,30 @@
     found.pattern(3, 5)              difference of a head's pattern between aligned elements
     found.answer().change            change of the outcomes' probabilities
 
-Elements are aligned by label (difflib); equally many replaced elements are aligned one to one and
-marked as not the same ("tired" for "wide").
+Elements are aligned by label (difflib); equally many replaced elements are aligned one to one
+("tired" for "wide").
 """
 
 import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.lens import log_probabilities
-from glassformer.inspect.look import Look
+from glassformer.inspect.look import Look, log_softmax
+from glassformer.inspect.target import placed
 from glassformer.processors.elements import Element
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Element `a` of one sequence and element `b` of the other; `same`: their labels are equal."""
+class Pair(NamedTuple):
+    """Element `a` of one sequence and element `b` of the other."""
 
     a: int
     b: int
-    same: bool
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,12 @@ class Comparison:
         that one does not have.
         """
         queries, keys = self.sides(side, site)
-        before, after = (
-            look.pattern(layer, head, side=side, site=site) for look in (self.a, self.b)
-        )
-        before = before[[pair.a for pair in queries]][:, [pair.a for pair in keys]]
-        return after[[pair.b for pair in queries]][:, [pair.b for pair in keys]] - before
+
+        def part(look: Look, own: int) -> Tensor:
+            pattern = look.pattern(layer, head, side=side, site=site)
+            return pattern[[pair[own] for pair in queries]][:, [pair[own] for pair in keys]]
+
+        return part(self.b, 1) - part(self.a, 0)
 
     def sides(self, side: str, site: str) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
         """The aligned queries and keys of an attention."""
@@ -90,18 +90,11 @@ class Comparison:
                 "The two models do not choose among the same outcomes, so their answers cannot "
                 "be compared."
             )
-        positions: tuple[list[int], list[int]] = ([], [])
         if a.dim() > 1:
-            if not -len(self.pairs) <= number < len(self.pairs):
-                raise ConfigError(
-                    f"There is no pair {number} of aligned elements; there are "
-                    f"{len(self.pairs)}, counted from 0."
-                )
-            pair = self.pairs[number]
-            positions = [pair.a], [pair.b]
+            pair = self.pairs[placed(number, len(self.pairs), "pair", "the aligned elements")]
+            a, b = a[pair.a], b[pair.b]
         first, second = (
-            next(log_probabilities(look, [look.model.config.n_layers], at))[0]
-            for look, at in zip((self.a, self.b), positions, strict=True)
+            log_softmax(look.model, logits).cpu() for look, logits in ((self.a, a), (self.b, b))
         )
         before, after = first.exp(), second.exp()
         most = (after - before).abs().topk(min(k, len(before))).indices
@@ -120,8 +113,8 @@ def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
     labels = [[element.label for element in side] for side in (a, b)]
     matcher = difflib.SequenceMatcher(None, *labels, autojunk=False)
     return tuple(
-        Pair(i, j, tag == "equal")
-        for tag, begin, end, other, other_end in matcher.get_opcodes()
+        Pair(i, j)
+        for _, begin, end, other, other_end in matcher.get_opcodes()
         if end - begin == other_end - other
         for i, j in zip(range(begin, end), range(other, other_end), strict=True)
     )

@@ -7,7 +7,6 @@
 A word of several tokens has the mean of their vectors.
 """
 
-import difflib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.inspect.similarity import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.word_spans import token_words, word_spans
+from glassformer.processors.word_spans import token_words
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts, by the first word of their letters' names, that put no space between words."""
@@ -97,10 +96,9 @@ def contexts(
             continue
         spans = list(find(text, word))
         if not spans:
-            words = {text[begin:end] for begin, end in word_spans(text, r"\w+")}
-            close = difflib.get_close_matches(word, words, n=1)
-            hint = f"it has {close[0]!r}" if close else "leave it out"
-            raise DataError(f"Line {line} does not have the word {word!r}; {hint}.")
+            raise DataError(
+                f"Line {line} does not have the word {word!r}, spelled like this; leave it out."
+            )
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
         for number, (begin, end) in enumerate(spans):
             at = [place for place, owner in enumerate(owners) if owner == number]
@@ -113,9 +111,9 @@ def contexts(
             occurrences.append(Occurrence(line, text, begin, end, pieces))
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
-        where = ("nowhere", "once")[len(occurrences)]
         raise DataError(
-            f"{word!r} is in these lines {where}, and it takes two to compare; give more sentences."
+            f"{word!r} is in these lines {counted(len(occurrences), 'time')}, and it takes two to "
+            f"compare; give more sentences."
         )
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)
 
@@ -134,13 +132,11 @@ def find(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 def _one_word(left: str, right: str) -> bool:
     """Whether adjacent characters belong to one word; a mark belongs to the letter before it."""
-    marks = [character and unicodedata.category(character)[0] == "M" for character in (left, right)]
-    if marks[1]:
-        return True
-    return all(
-        (character.isalnum() or character == "_" or mark)
+    mark = lambda character: character and unicodedata.category(character)[0] == "M"
+    return mark(right) or all(
+        (character.isalnum() or character == "_" or mark(character))
         and not unicodedata.name(character, "").startswith(UNSPACED)
-        for character, mark in zip((left, right), marks, strict=True)
+        for character in (left, right)
     )
 
 
@@ -170,10 +166,7 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
     if np.abs(centred).max() < NO_SPREAD:
         return np.zeros((len(points), 2)), 1.0
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = (left * spread)[:, :2]
-    plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
-    largest = np.take_along_axis(plane, np.abs(plane).argmax(0)[None], 0)
-    return plane * np.where(largest < 0, -1, 1), float((spread[:2] ** 2).sum() / (spread**2).sum())
+    return (left * spread)[:, :2], float((spread[:2] ** 2).sum() / (spread**2).sum())
 
 
 def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -6,76 +6,81 @@ Edit("decoder.blocks.3.attention.z", head=5, query=[1, 2])      at = {"head": 5,
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, create_model
 
 from glassformer.axes import Tensor
-from glassformer.errors import ConfigError, suggest
+from glassformer.errors import ConfigError
 from glassformer.inspect.points import AXES, Index, Named, index_of, kind_of, region, spelled
+from glassformer.record import Record
 
 
-def nested(value: Any) -> Any:
+def _nested(value: Any) -> Any:
     """Numbers, arrays and tensors as nested lists of floats; ValueError: anything else."""
-    array = np.array(value.tolist() if isinstance(value, Tensor) else value)
-    if array.dtype.kind not in "iuf" or not array.size or not np.isfinite(array).all():
-        raise ValueError
-    return array.astype(np.float64).tolist()
+    try:
+        array = np.array(value.tolist() if isinstance(value, Tensor) else value)
+        if array.dtype.kind in "iuf" and array.size and np.isfinite(array).all():
+            return array.astype(np.float64).tolist()
+    except ValueError:
+        pass  # rows of several lengths
+    raise ValueError(f"{value!r} is no finite number, nor rows of them")
 
 
-Number = Annotated[FiniteFloat, "is no finite number; give one."]
-Numbers = Annotated[
-    Any, BeforeValidator(nested), "is no finite number, nor rows of them; give such."
-]
+Numbers = Annotated[Any, BeforeValidator(_nested)]
 """A number, or numbers that are nested as a tensor's rows are."""
-
-
-adapter = cache(TypeAdapter)
 EDITS: dict[str, type["Edit"]] = {}
 """Every kind of edit by its name."""
+
+
+PLACES: Any = {axis: (Annotated[Any, BeforeValidator(index_of)], None) for axis in AXES}
+"""A field for each axis."""
+
+
+class _Form(Record, strict=True):
+    """What every edit is given, beside the names of axes."""
+
+    point: Annotated[str, Field(min_length=1)]
+    """A point, or a pattern of names."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Edit(ABC):
     """A change of the tensor of a point.
 
-    An option's type ends with the sentence that refuses another value. ConfigError: an option or
-    an axis that does not exist, or a value out of range.
+    ConfigError: an option or an axis that does not exist, or a value out of range.
     """
 
     point: str
-    at: Mapping[str, Index]
+    given: Mapping[str, Any]
+    """The point, and the options and the axes that were given."""
 
     kind: ClassVar[str] = ""
     """Kind of point that the edit is for; "": all."""
+    form: ClassVar[type[Record]] = create_model("Edit", __base__=_Form, **PLACES)
 
     def __init_subclass__(cls) -> None:
-        EDITS[cls.__name__] = dataclass(frozen=True, init=False, repr=False)(cls)
+        own: Any = {
+            name: (kind, vars(cls).get(name, ...)) for name, kind in get_annotations(cls).items()
+        }
+        cls.form = create_model(cls.__name__, __base__=cls.form, **own)
+        cls.form.section = cls.__name__
+        EDITS[cls.__name__] = cls
 
     def __init__(self, point: Any, /, **given: Any):
-        own = self._options()
-        for name in given:
-            if name not in own and name.removesuffix("_") not in AXES:
-                raise ConfigError(
-                    f"{self._name}: {name!r} is neither an option nor an axis; "
-                    f"{suggest(name, (*own, *AXES))}"
-                )
-        if not (isinstance(point, str) and point):
-            raise ConfigError(
-                f"{self._name}: {point!r} is no point; give a name such as "
-                f"decoder.blocks.0.resid_post."
-            )
-        places = {
-            name.removesuffix("_"): index_of(index, f"{self._name}: {name}")
-            for name, index in given.items()
-            if name not in own
-        }
-        options = {name: self._option(name, given.get(name, own[name].default)) for name in own}
-        vars(self).update(point=point, at=places, **options)
+        values = {name.removesuffix("_"): value for name, value in given.items()}
+        made = self.form.parse({"point": point, **values})
+        own = {name: value for name, value in made if name in made.model_fields_set}
+        vars(self).update(made, given=own)
+
+    @property
+    def at(self) -> dict[str, Index]:
+        """Positions by axis where the edit acts."""
+        return {axis: self.given[axis] for axis in AXES if axis in self.given}
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """The tensor with the new values where the edit acts."""
@@ -87,7 +92,7 @@ class Edit(ABC):
         kind = kind_of(point)
         if self.kind not in ("", kind):
             raise self.error(point, f"it is for {self.kind} of an attention, not for {kind!r}.")
-        what = f"{self._name} of {point}"
+        what = f"{type(self).__name__} of {point}"
         inside = region(self.at, axes, tensor.shape, what, tensor.device)
         return inside & (tensor > -math.inf) if kind == "scores" else inside
 
@@ -97,36 +102,14 @@ class Edit(ABC):
 
     def error(self, point: str, sentence: str) -> ConfigError:
         """An error of this edit at a point."""
-        return ConfigError(f"{self._name} of {point}: {sentence}")
+        return ConfigError(f"{type(self).__name__} of {point}: {sentence}")
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; see `edit_from_json`."""
-        at = {axis: spelled(index) for axis, index in self.at.items()}
-        own = {name: getattr(self, name) for name in self._options() if name != "source"}
-        return {"edit": self._name, "point": self.point, **own, **at}
-
-    @classmethod
-    def _options(cls) -> dict[str, Any]:
-        """Fields of the options, beside the point and where the edit acts."""
-        return {field.name: field for field in fields(cls) if field.name not in ("point", "at")}
-
-    def _option(self, name: str, value: Any) -> Any:
-        """The validated value of an option."""
-        if value is MISSING:
-            raise ConfigError(f"{self._name} needs {name!r}; give it.")
-        kind = self._options()[name].type
-        try:
-            return adapter(kind).validate_python(value, strict=True)
-        except (ValidationError, TypeError):
-            sentence = kind.__metadata__[-1]
-            raise ConfigError(f"{self._name}: {name}={value!r} {sentence}") from None
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
+        own = {name: spelled(value) for name, value in self.given.items() if name != "source"}
+        return {"edit": type(self).__name__, **own}
 
     def __repr__(self) -> str:
-        own = {name: getattr(self, name) for name in self._options()}
-        at = {"class_" if axis == "class" else axis: index for axis, index in self.at.items()}
-        given = [repr(self.point), *(f"{n}={v!r}" for n, v in (own | at).items())]
-        return f"{self._name}({', '.join(given)})"
+        own = {"class_" if name == "class" else name: value for name, value in self.given.items()}
+        given = ", ".join(f"{name}={value!r}" for name, value in own.items())
+        return f"{type(self).__name__}({given.removeprefix('point=')})"

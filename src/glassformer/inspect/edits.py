@@ -12,34 +12,20 @@ set on a later key lets the query see the future.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
-from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
+from pydantic import Field, InstanceOf
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.edit import EDITS, Edit, Number, Numbers
-from glassformer.inspect.points import AXES, Named, index_of, kind_of
+from glassformer.inspect.edit import EDITS, Edit, Numbers
+from glassformer.inspect.look import Look
+from glassformer.inspect.points import Named, kind_of
 
 TOLERANCE = 1e-6
 """Excess of a row over a sum of 1 that is taken for rounding."""
-
-
-def _permutation(order: Any) -> list[int]:
-    """Each of 0 .. T - 1 once; ValueError otherwise."""
-    found = index_of(order, "order")
-    if isinstance(found, int | slice) or sorted(found) != list(range(len(found))):
-        raise ValueError
-    return list(found)
-
-
-def _look(source: Any) -> Any:
-    """A source of points; ValueError: anything else."""
-    if isinstance(source, str | Mapping) or not hasattr(source, "__getitem__"):
-        raise ValueError
-    return source
 
 
 class Zero(Edit):
@@ -68,7 +54,7 @@ class Resample(Edit):
     π is a function of `seed` and the length alone. ConfigError: as Mean; one position alone.
     """
 
-    seed: Annotated[int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."] = 0
+    seed: Annotated[int, Field(ge=0)] = 0
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in another order."""
@@ -89,20 +75,20 @@ class Permute(Edit):
     ConfigError: as Mean, or an order without each position once.
     """
 
-    order: Annotated[Any, BeforeValidator(_permutation), "has not each of 0, 1, 2, ... once."]
+    order: Sequence[int]
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in that order."""
         dim = _positions(self, old, point)
-        if (size := old.shape[dim]) != (count := len(self.order)):
-            raise self.error(point, f"the order has {count} positions and the point {size}.")
+        if sorted(self.order) != list(range(size := old.shape[dim])):
+            raise self.error(point, f"the order has not each position from 0 to {size - 1} once.")
         return old.tensor.index_select(dim, torch.tensor(self.order, device=old.tensor.device))
 
 
 class Scale(Edit):
     """x = by · x."""
 
-    by: Number
+    by: float
 
     def new(self, old: Named, point: str) -> Tensor:
         """A multiple of the values."""
@@ -127,7 +113,7 @@ class Set(Edit):
     """
 
     to: Numbers
-    renormalise: Annotated[bool, "is neither True nor False."] = False
+    renormalise: bool = False
 
     def new(self, old: Named, point: str) -> Tensor:
         """The given numbers."""
@@ -166,8 +152,8 @@ class Patch(Edit):
     has another shape.
     """
 
-    source: Annotated[Any, AfterValidator(_look), "is no look; give the look whose values to take."]
-    name: Annotated[str, "is no name; give a text."] = ""
+    source: InstanceOf[Look]
+    name: str = ""
 
     def new(self, old: Named, point: str) -> Tensor:
         """The source's values."""
@@ -185,7 +171,7 @@ class Patch(Edit):
         if not self.name:
             raise self.error(self.point, "its source has no name; give one as name=.")
         plain = super().to_json()
-        return {("source" if key == "name" else key): value for key, value in plain.items()}
+        return plain | {"source": plain.pop("name")}
 
     def __repr__(self) -> str:
         named = f"source={self.name or 'look'}"
@@ -214,9 +200,7 @@ class Mask(Edit):
 class Temperature(Edit):
     """scores / tau before the softmax, tau > 0: sharper attention below 1, more even above."""
 
-    tau: Annotated[
-        FiniteFloat, Field(gt=0), "must be above 0 and finite; near 0 is the largest score alone."
-    ]
+    tau: Annotated[float, Field(gt=0)]
     kind = "scores"
 
     def new(self, old: Named, point: str) -> Tensor:
@@ -238,29 +222,12 @@ def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit
     if kind is None:
         raise ConfigError(f"There is no edit {name!r}; {suggest(str(name), EDITS)}")
     if issubclass(kind, Patch):
-        given |= _source(name, given, sources or {})
-    given |= {
-        axis: _slice(name, axis, given[axis]) for axis in AXES if isinstance(given.get(axis), str)
-    }
+        known = sources or {}
+        if not isinstance(source := given.get("source"), str) or source not in known:
+            hint = suggest(str(source), known) if known else "no look is at hand"
+            raise ConfigError(f"{name}: its source is {source!r}, which was not given; {hint}")
+        given |= {"source": known[source], "name": source}
     return kind(given.pop("point", None), **given)
-
-
-def _source(name: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    if "name" in given:
-        raise ConfigError(f"{name}: 'name' is Python's; JSON has the name of the look as 'source'.")
-    if not isinstance(named := given.get("source"), str) or named not in known:
-        hint = suggest(str(named), known) if known else "no look is at hand"
-        raise ConfigError(f"{name}: its source is {named!r}, which was not given; {hint}")
-    return {"source": known[named], "name": named}
-
-
-def _slice(name: str, axis: str, text: str) -> slice:
-    parts = text.split(":")
-    if not 2 <= len(parts) <= 3 or not all(
-        part.removeprefix("-").isdecimal() for part in parts if part
-    ):
-        raise ConfigError(f"{name}: {axis}={text!r} is no slice; write 'begin:end'.")
-    return slice(*(int(part) if part else None for part in parts))
 
 
 def _fitting(edit: Edit, numbers: Any, old: Named, point: str) -> Tensor:

@@ -21,7 +21,6 @@ from glassformer.inspect.target import (
     in_portions,
     reading,
     rerun,
-    slopes_by,
     unchecked,
 )
 from glassformer.layers.tap import Tape, recording
@@ -54,21 +53,17 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
     pattern is kept for the backward pass. Source: Chefer et al. 2021 (generic attention
     explainability, without their normalization between two sequences).
     """
-    places = {
-        (layer, side, site): look.attention(layer, side=side, site=site)[0]
-        for side in ("encoder", "decoder")
-        for site in _sites(look, side)
-        for layer in range(look.model.config.depth(side))
-    }
-    names = [f"{place}.z" for place in places.values()]
+    names = [point for point in look.tape.points if point.endswith(".z")]
     logits, tape = rerun(look, target, keep=names, gradients=True)
     # z before its own edits, which come after the pattern
     outputs = [tape.before.get(name, tape.kept[name]) for name in names]
-    slopes = dict(zip(places, slopes_by(target.value(logits).sum(), outputs), strict=True))
+    found = torch.autograd.grad(target.value(logits).sum(), outputs, materialize_grads=True)
+    slopes = dict(zip(names, found, strict=True))
     del logits, tape, outputs
 
     def relevant(layer: int, side: str, site: str) -> Tensor:
-        slope, v = slopes[layer, side, site][0], look[f"{places[layer, side, site]}.v"].tensor
+        place, _ = look.attention(layer, side=side, site=site)
+        slope, v = slopes[f"{place}.z"][0], look[f"{place}.v"].tensor
         groups = len(slope) // len(v)
 
         def of_head(head: int) -> Tensor:

@@ -8,12 +8,10 @@ token comes twice).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.look import Look
 from glassformer.processors.elements import Element
 
@@ -35,30 +33,22 @@ METRICS = {
 """Name of each metric and its definition."""
 
 
-@dataclass(frozen=True)
-class HeadMetrics:
-    """A value for each layer, head and metric, in the order of `METRICS`; shares are in [0, 1]."""
+def head_metrics(
+    look: Look, *, side: str = "", site: str = "self"
+) -> dict[str, Float[Tensor, "L H"]]:
+    """Each metric of every head of a stack, in the order of `METRICS`; shares are in [0, 1].
 
-    values: Float[Tensor, "L H _"]
-
-    def of(self, name: str) -> Float[Tensor, "L H"]:
-        """The values of one metric; ConfigError: no such metric."""
-        if name not in METRICS:
-            raise ConfigError(f"There is no metric {name!r}; {suggest(name, METRICS)}")
-        return self.values[..., list(METRICS).index(name)]
-
-
-def head_metrics(look: Look, *, side: str = "", site: str = "self") -> HeadMetrics:
-    """Metrics of every head of a stack; `side` "": the answering one; `site`: self or cross."""
-    config = look.model.config
-    depth = config.depth(side or look.answering)
+    `side` "": the answering one; `site`: self or cross.
+    """
+    depth, heads = look.model.config.depth(side or look.answering), look.model.config.n_heads
     tables = key_tables(*look.sequences(side, site), within=site == "self")
     values = [
-        measured(look.pattern(layer, head, side=side, site=site), tables)
+        measure(look.pattern(layer, head, side=side, site=site), tables)
         for layer in range(depth)
-        for head in range(config.n_heads)
+        for head in range(heads)
     ]
-    return HeadMetrics(torch.stack(values).unflatten(0, (depth, config.n_heads)))
+    found = torch.stack(values).unflatten(0, (depth, heads))
+    return dict(zip(METRICS, found.unbind(-1), strict=True))
 
 
 def row_entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
@@ -66,7 +56,7 @@ def row_entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
     return torch.special.entr(weights).sum(-1) / math.log(2)
 
 
-def measured(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[Tensor, "_"]:
+def measure(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[Tensor, "_"]:
     """Metrics of one pattern, in the order of `METRICS`; `tables` are those of `key_tables`."""
     pattern = pattern.detach().cpu().double()
     counted = torch.arange(len(pattern)) >= min(1, len(pattern) - 1)

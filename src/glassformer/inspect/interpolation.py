@@ -15,13 +15,13 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, Replaced, run
+from glassformer.inspect.points import check_number
 from glassformer.inspect.target import (
     LEARNING,
     Check,
     Target,
     in_portions,
     rerun,
-    slopes_by,
     unchecked,
 )
 from glassformer.layers.embed import Embedding, TokenEmbedding
@@ -49,12 +49,8 @@ class Interpolation:
     def _element_vectors(self) -> list[Float[Tensor, "_ D"]]:
         """The elements' vectors before positions, under the look's edits: source, then target."""
         seen: list[Tensor] = []
-
-        def noted(x: Tensor) -> Tensor:
-            seen.append(x.detach()[0])
-            return x
-
-        noting = (Replaced(point, noted) for point in self._points)
+        note = lambda x: seen.append(x.detach()[0]) or x
+        noting = (Replaced(point, note) for point in self._points)
         run(self.look.model, self.look.batch, (), (*self.look.edits, *noting))
         return seen
 
@@ -90,8 +86,8 @@ class Interpolation:
             leaf = shares[rows].clone().requires_grad_()
             with torch.enable_grad():
                 value = self.target.value(self.logits(leaf))
-            found.append((value.detach().cpu().double(), slopes_by(value.sum(), [leaf])[0]))
-        values, slopes = (torch.cat(parts) for parts in zip(*found, strict=True))
+            found.append((value.detach().cpu().double(), *torch.autograd.grad(value.sum(), leaf)))
+        values, slopes = map(torch.cat, zip(*found, strict=True))
         return values, slopes
 
     def split(
@@ -113,9 +109,6 @@ def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
             f"The baseline {baseline!r} is neither 'zero' nor 'mean' nor the id of a token; "
             f"give one of them."
         )
-    if not 0 <= baseline < len(element.weight):
-        raise ConfigError(
-            f"The baseline {baseline} is no token; ids are 0 to {len(element.weight) - 1}."
-        )
+    check_number("token", baseline, len(element.weight))
     with torch.no_grad():
         return embed.vectors(torch.tensor([[baseline]], device=vectors.device))[0, 0]

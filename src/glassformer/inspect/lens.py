@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional as F
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look, precise
+from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.points import check_number
 from glassformer.inspect.target import placed
-from glassformer.layers.heads import ClassifyHead, NoHead
+from glassformer.layers.heads import ClassifyHead
 from glassformer.models.transformer import evaluating
 
 NUMBERS = 1 << 24
@@ -58,8 +57,14 @@ def lens(
     `target`: an outcome, or one for each position. ConfigError: no such layer, position or outcome,
     a head without probabilities, or weights that have changed since the look.
     """
-    layers, positions = _layers(look, layers), _positions(look, positions)
-    look.check_weights()  # whose norm and head read the stream
+    depth = look.model.config.n_layers + 1
+    layers, positions = (
+        tuple(range(depth) if layers is None else layers),
+        _positions(look, positions),
+    )
+    for layer in layers:
+        check_number("layer", layer, depth)
+    look.rerun()  # whose norm and head read the stream
     shape = len(layers), max(1, len(positions))
     targets = [target or 0] * shape[1] if target is None or isinstance(target, int) else target
     for outcome in targets:
@@ -85,11 +90,6 @@ def log_probabilities(
     """
     model, norm, side = look.model, look.stack().norm, look.answering
     head = model.head
-    if isinstance(head, NoHead) or (isinstance(head, ClassifyHead) and head.proj is None):
-        raise ConfigError(
-            f"model.head={model.config.head!r} gives vectors, not probabilities; use one with "
-            f"outcomes."
-        )
     portion = max(1, NUMBERS // look.logits.shape[-1])
     for layer in layers:
         name = f"{layer - 1}.resid_post" if layer else "0.resid_pre"
@@ -97,20 +97,7 @@ def log_probabilities(
         for hidden in stream[list(positions)].split(portion) if positions else (stream[None],):
             with evaluating(model), torch.inference_mode(False), torch.no_grad():
                 logits = head(hidden if norm is None else norm(hidden), look.positions())
-            logits = precise(logits).cpu()
-            yield F.logsigmoid(logits) if model.config.multi_label else logits.log_softmax(-1)
-
-
-def _layers(look: Look, layers: Sequence[int] | None) -> tuple[int, ...]:
-    most = look.model.config.n_layers
-    chosen = tuple(range(most + 1) if layers is None else layers)
-    for layer in chosen:
-        if not 0 <= layer <= most:
-            raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0, the embedding, "
-                f"and 1 to {most}."
-            )
-    return chosen
+            yield log_softmax(model, logits).cpu()
 
 
 def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:

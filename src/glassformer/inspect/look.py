@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 import torch
+from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Positions
@@ -111,6 +112,20 @@ def precise(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
+def log_softmax(model: Transformer, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+    """ln p of every outcome, in float32 or better; with `multi_label`, each has its own.
+
+    ConfigError: a model without outcomes.
+    """
+    config, logits = model.config, precise(logits)
+    if config.gives_vectors:
+        raise ConfigError(
+            f"A model with model.head={config.head!r} gives vectors, not probabilities; use one "
+            f"with outcomes."
+        )
+    return F.logsigmoid(logits) if config.multi_label else logits.log_softmax(-1)
+
+
 def _numbered(batch: Batch) -> tuple[Element, ...]:
     """Elements named by numbers."""
     if batch.elements.dim() == 2:
@@ -145,21 +160,14 @@ class Look:
 
         ConfigError: no such position, or a model without outcomes.
         """
-        config, logits = self.model.config, self.logits
-        if config.gives_vectors:
+        found = log_softmax(self.model, self.logits).exp()
+        if not self.model.config.one_output:
+            return Named(found, ("position", "vocabulary")).sel(position=position).tensor
+        if position != -1:
             raise ConfigError(
-                f"A model with model.head={config.head!r} gives vectors, no probabilities; ask "
-                f"for logits."
+                f"position={position} was given, and a sequence has its class as a whole; omit it."
             )
-        logits = precise(logits)
-        if config.one_output:
-            if position != -1:
-                raise ConfigError(
-                    f"position={position} was asked for, and a sequence has its class as a "
-                    f"whole; omit it."
-                )
-            return logits.sigmoid() if config.multi_label else logits.softmax(-1)
-        return Named(logits, ("position", "vocabulary")).sel(position=position).tensor.softmax(-1)
+        return found
 
     def edited(self, edits: Sequence[Edit]) -> "Look":
         """A look at the same input under these edits, instead of those of this look."""
@@ -293,10 +301,6 @@ class Look:
     def _contexts(self) -> dict[tuple[str, str], AttentionContext]:
         return {}
 
-    def check_weights(self) -> None:
-        """Raise ConfigError if the model's weights have changed since this look."""
-        self.rerun()
-
     def rerun(self, *keep: str) -> Tape:
         """Run the model again on this input, keeping these points; ConfigError: other logits."""
         output, tape = run(self.model, self.batch, keep, self.edits)
@@ -310,14 +314,12 @@ class Look:
     def _tensor(self, name: str) -> Tensor:
         """Tensor of a point; if it was not kept, all points of its kind are fetched.
 
-        ConfigError: no such point, and that of `check_weights`.
+        ConfigError: no such point, and that of `rerun`.
         """
         if name in self.tape.kept:
             return self.tape.kept[name]
         if name not in self.tape.axes:
             hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
-            if not hint.startswith("did you mean"):
-                hint = "points() lists those that there are."
             raise ConfigError(f"There is no point {name!r} in this model; {hint}")
         self.tape.kept.update(self.rerun(f"*.{kind_of(name)}").kept)
         return self.tape.kept[name]

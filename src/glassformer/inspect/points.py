@@ -75,55 +75,49 @@ def kind_of(point: str) -> str:
     return point.rpartition(".")[2]
 
 
-def index_of(index: Any, what: str) -> Index:
-    """A validated index: a number, a tuple of numbers, a slice; ConfigError: anything else."""
+def index_of(index: Any) -> Index:
+    """A validated index: a number, a tuple of numbers, a slice or its text `begin:end`.
+
+    ValueError: anything else.
+    """
     try:
+        if isinstance(index, str) and ":" in index:
+            index = slice(*(int(part) if part else None for part in index.split(":")))
         if isinstance(index, slice):
             range(8)[index]  # a step of 0, or ends that are no whole numbers
             return index
-        if isinstance(index, Sequence | Tensor | np.ndarray) and len(index):
-            return tuple(map(_whole, index))
-        return _whole(index)
+        if isinstance(index, Sequence | Tensor | np.ndarray):
+            first, *rest = map(operator.index, index)
+            return (first, *rest)
+        return operator.index(index)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"{what}={index!r} is no slice of whole numbers."
-            if isinstance(index, slice)
-            else f"{what}={index!r} is no place; give a whole number, several, or a slice."
+        raise ValueError(
+            f"{index!r} is no place; give a whole number, several, or a slice (`2:5` in JSON)"
         ) from None
-
-
-def _whole(number: Any) -> int:
-    if isinstance(number, bool):
-        raise TypeError
-    return operator.index(number)
 
 
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
     """The positions 0 .. size - 1 that an index names; ConfigError: one outside, or none."""
     if isinstance(index, slice):
-        ends = (end for end in (index.start, index.stop) if end is not None)
+        ends = [end for end in (index.start, index.stop) if end is not None]
         found = list(range(size)[index])
-        if not found or not all(-size <= end <= size for end in ends):
-            raise ConfigError(
-                f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give "
-                f"a slice inside."
-            )
-        return found
-    numbers = [index] if isinstance(index, int) else index
-    for number in numbers:
-        if not -size <= number < size:
-            raise ConfigError(
-                f"{what}: {axis}={number} is not there; {axis} runs from 0 to {size - 1}."
-            )
-    return [number % size for number in numbers]
+        inside = bool(found) and all(-size <= end <= size for end in ends)
+    else:
+        found = [index] if isinstance(index, int) else list(index)
+        inside = all(-size <= number < size for number in found)
+    if not inside:
+        raise ConfigError(
+            f"{what}: {axis}={spelled(index)} is not there; {axis} runs from 0 to {size - 1}."
+        )
+    return [number % size for number in found]
 
 
-def spelled(index: Index) -> int | list[int] | str:
-    """An index as JSON has it: a number, a list, or a slice as `begin:end` or `begin:end:step`."""
-    if isinstance(index, slice):
-        parts = [index.start, index.stop, index.step][: 2 if index.step is None else 3]
+def spelled(value: Any) -> Any:
+    """A value as JSON has it: a slice is `begin:end` or `begin:end:step`, a tuple a list."""
+    if isinstance(value, slice):
+        parts = [value.start, value.stop, value.step][: 2 if value.step is None else 3]
         return ":".join("" if part is None else str(part) for part in parts)
-    return index if isinstance(index, int) else list(index)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def region(

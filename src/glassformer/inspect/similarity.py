@@ -9,22 +9,16 @@ Regularities in Continuous Space Word Representations, 2013.
 """
 
 import numpy as np
+import torch
 
-QUERIES, VECTORS = 512, 8192
-"""Similarities are computed in blocks of so many queries and vectors, so that memory does not grow
-with either."""
+NUMBERS = 1 << 23
+"""Similarities that stand in memory at once."""
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors [..., D] at length 1, in at least float32 precision; a zero vector stays zero."""
-    x = vectors.astype(np.result_type(vectors.dtype, np.float32))
-    # Squares of large or small numbers would leave the range.
-    x = _divided(x, np.abs(x).max(-1, keepdims=True, initial=0))
-    return _divided(x, np.sqrt(np.square(x).sum(-1, keepdims=True)))
-
-
-def _divided(x: np.ndarray, size: np.ndarray) -> np.ndarray:
-    return x / np.where(size > 0, size, 1)
+    """Vectors [..., D] at length 1; a zero vector stays zero."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(length > 0, length, 1)
 
 
 def cosine(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -37,29 +31,10 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     """For each query [Q, D] the `k` most similar of vectors [N, D], best first: indices and
     similarities [Q, K].
 
-    Of equal ones the first comes first; where there are fewer than k vectors, K = N.
+    Where there are fewer than k vectors, K = N.
     """
-    k = max(0, min(k, len(vectors)))
-    precision = np.result_type(queries.dtype, vectors.dtype, np.float32)
-    found = np.full((len(queries), k), -np.inf, precision)
-    indices = np.zeros(found.shape, np.int64)
-    for low in range(0, len(vectors) if k else 0, VECTORS):
-        block = unit(vectors[low : low + VECTORS])
-        for begin in range(0, len(queries), QUERIES):
-            part = slice(begin, begin + QUERIES)
-            scores = np.clip(unit(queries[part]) @ block.T, -1, 1)
-            numbers = np.broadcast_to(np.arange(low, low + len(block)), scores.shape)
-            indices[part], found[part] = _best(
-                np.hstack([indices[part], numbers]), np.hstack([found[part], scores]), k
-            )
-    return indices, found
-
-
-def _best(indices: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k highest scores of each row, highest first; of equal ones those further left."""
-    least = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k]
-    chosen = np.empty((len(scores), k), np.int64)
-    for row, bound in enumerate(least):
-        enough = np.flatnonzero(scores[row] >= bound)
-        chosen[row] = enough[np.argsort(-scores[row, enough], kind="stable")[:k]]
-    return np.take_along_axis(indices, chosen, 1), np.take_along_axis(scores, chosen, 1)
+    known, k = torch.from_numpy(unit(vectors)).T, min(k, len(vectors))
+    portions = torch.from_numpy(unit(queries)).to(known).split(NUMBERS // (len(vectors) + 1) + 1)
+    found = ((portion @ known).clamp(-1, 1).topk(k) for portion in portions)
+    similarities, indices = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+    return indices, similarities

@@ -16,10 +16,10 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
-from glassformer.inspect.look import Look, Replaced, fires, precise, run
+from glassformer.inspect.look import Look, fires, precise, run
 from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead
-from glassformer.layers.tap import Tape
+from glassformer.layers.tap import Change, Tape
 
 ELEMENTS = 1 << 13
 """Elements in one forward pass of a batch."""
@@ -88,13 +88,13 @@ def unchecked() -> None:
     """No-op cancellation check."""
 
 
-def placed(position: int, length: int) -> int:
+def placed(position: int, length: int, noun: str = "position", where: str = "this sequence") -> int:
     """A position counted from the beginning; negative ones count from the end.
 
     ConfigError: no such position.
     """
     if not -length <= position < 0:
-        check_number("position", position, length, "this sequence")
+        check_number(noun, position, length, where)
     return position % length
 
 
@@ -112,7 +112,7 @@ def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
 def rerun(
     look: Look,
     target: Target,
-    changes: Sequence[Replaced] = (),
+    changes: Sequence[Change] = (),
     *,
     rows: int = 1,
     keep: Sequence[str] = (),
@@ -131,14 +131,6 @@ def rerun(
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
     return output.logits if at is None or not whole else output.logits[:, at], tape
-
-
-def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Gradient of a value by each tensor; 0 where an edit cut the dependence."""
-    known = [tensor for tensor in tensors if tensor.requires_grad and value.requires_grad]
-    found = torch.autograd.grad(value, known, materialize_grads=True) if known else ()
-    slopes = {id(tensor): slope for tensor, slope in zip(known, found, strict=True)}
-    return [slopes[id(t)] if id(t) in slopes else torch.zeros_like(t) for t in tensors]
 
 
 def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Sequence[Int[Tensor, "_"]]:

@@ -8,20 +8,24 @@ Every error names the line.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 
 from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""
-GAP = re.compile(r"[ \t]+")
-Entry = tuple[int, str, list[float]]
-"""The number of a line, its text and its vector."""
+
+
+class _Row(BaseModel, strict=True):
+    """A line of JSON."""
+
+    text: str
+    vector: list[float] | None
 
 
 def read_named(path: Path) -> Named:
@@ -29,128 +33,80 @@ def read_named(path: Path) -> Named:
 
     DataError: names the line.
     """
-    return _gathered(path, (_of_json if path.suffix == ".jsonl" else _of_text)(path))
-
-
-def read_array(path: Path) -> np.ndarray:
-    """The vectors of a .npy file, float32 [N, D]. DataError: another content, or a row with
-    NaN."""
-    try:
-        with path.open("rb") as file:
-            array: Any = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as problem:
-        reason = " ".join(str(problem).split())
-        raise DataError(
-            f"cannot read {path} as a .npy file ({reason}); give one that --out wrote."
-        ) from None
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise DataError(
-            f"{path} does not hold a table of numbers, a row for each text; give one that "
-            f"--out wrote."
-        )
-    with np.errstate(over="ignore"):
-        vectors = array.astype(np.float32)
-    if len(wrong := np.flatnonzero(~np.isfinite(vectors).all(1))):
-        raise DataError(
-            f"{path}, row {wrong[0] + 1}: the vector has NaN, infinity or a number too large."
-        )
-    return vectors
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers from 1, without blank ones."""
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                if line := _decoded(path, number, raw).strip(" \t\r\n"):
-                    yield number, line
-    except OSError as problem:
-        raise DataError(
-            f"cannot read {path}: {problem.strerror}; give a file that is there."
-        ) from None
-
-
-def _decoded(path: Path, number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as problem:
-        bad = f"byte 0x{raw[problem.start]:02x} at offset {problem.start}"
-        raise DataError(
-            f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
-        ) from None
-
-
-def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
-    """Entries in memory; DataError for vectors of several widths, NaN and infinity."""
     texts: list[str] = []
     vectors: list[np.ndarray] = []
-    for number, text, values in entries:
+    for number, line in lines_of(path):
+        width = len(vectors[0]) if vectors else 0
+        if number == 1 and re.fullmatch(r"\d+[ \t]+\d+", line):
+            continue  # counts of words and of numbers
+        try:
+            text, values = _of_json(line) if path.suffix == ".jsonl" else _of_text(line, width)
+        except ValueError:
+            raise DataError(
+                f"{path}, line {number}: {line[:40]!r} is not such as king 0.1 -0.2, or in .jsonl "
+                f'{{"text": "king", "vector": [0.1, -0.2]}}; give such lines.'
+            ) from None
+        if values is None:
+            continue
         with np.errstate(over="ignore"):
             vector = np.array(values, np.float32)
-        if not np.isfinite(vector).all():
+        if len(vector) != (width or max(1, len(vector))) or not np.isfinite(vector).all():
             raise DataError(
-                f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number "
-                f"too large."
-            )
-        if vectors and len(vector) != len(vectors[0]):
-            raise DataError(
-                f"{path}, line {number}: it has {counted(len(vector), 'number')} and the vectors "
-                f"before it {len(vectors[0])}; all need the same width."
+                f"{path}, line {number}: {text[:40]!r} has {counted(len(vector), 'number')}; give "
+                f"{width or 'some'} that are finite in float32."
             )
         texts.append(text)
         vectors.append(vector)
     return texts, np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
 
-def _of_text(path: Path) -> Iterator[Entry]:
+def _of_json(line: str) -> tuple[str, list[float] | None]:
+    row = _Row.model_validate_json(line)
+    return row.text, row.vector
+
+
+def _of_text(line: str, width: int) -> tuple[str, list[float]]:
     """word v1 v2 ...; a word may hold spaces, as some of GloVe do: numbers count from the end."""
-    width = 0
-    for number, line in lines_of(path):
-        parts = GAP.split(line) if "\t" in line or "  " in line else line.split(" ")
-        if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
-            continue  # counts of words and of numbers
-        width = width or len(parts) - 1
-        if not width:
-            raise _no_vector(path, number, f"{line[:40]!r} has no numbers")
-        own = max(1, len(parts) - width)
-        if own > 1 and _is_number(parts[own - 1]):
-            own = 1
-        try:
-            values = [*map(float, parts[own:])]
-        except ValueError:
-            bad = next(part for part in parts[own:] if not _is_number(part))
-            raise _no_vector(path, number, f"{bad[:40]!r} is no number") from None
-        yield number, " ".join(parts[:own]), values
-
-
-def _no_vector(path: Path, number: int, reason: str) -> DataError:
-    return DataError(f"{path}, line {number}: {reason}; give lines such as 'king 0.1 -0.2'.")
-
-
-def _is_number(part: str) -> bool:
+    word, *numbers = re.split(r"[ \t]+", line)
     try:
-        float(part)
+        return word, [*map(float, numbers)]
     except ValueError:
-        return False
-    return True
+        return " ".join([word, *numbers[:-width]]), [*map(float, numbers[-width:])]
 
 
-class _Row(BaseModel, strict=True):
-    """A line of JSON."""
+def read_array(path: Path) -> np.ndarray:
+    """The vectors of a .npy file, float32 [N, D]; DataError: another content, or NaN."""
+    try:
+        with np.errstate(over="ignore"), path.open("rb") as file:
+            array: Any = np.lib.format.read_array(file, allow_pickle=False)
+            vectors = array.astype(np.float32, casting="same_kind")
+    except (OSError, ValueError, TypeError, EOFError, MemoryError) as problem:
+        reason = " ".join(str(problem).split())
+        raise DataError(
+            f"cannot read {path} as a .npy file ({reason}); give one that --out wrote."
+        ) from None
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise DataError(
+            f"{path} does not hold a table of finite numbers, a row for each text; give one that "
+            f"--out wrote."
+        )
+    return vectors
 
-    text: str
-    vector: Annotated[list[float], Field(min_length=1)] | None
 
-
-def _of_json(path: Path) -> Iterator[Entry]:
-    for number, line in lines_of(path):
-        try:
-            row = _Row.model_validate_json(line)
-        except ValidationError:
-            example = '{"text": "king", "vector": [0.1, -0.2]}'
-            raise DataError(
-                f"{path}, line {number}: it is not such as {example}; give lines that `embed` "
-                f"wrote."
-            ) from None
-        if row.vector is not None:
-            yield number, row.text, row.vector
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file with their numbers from 1, without blank ones."""
+    number = 1
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                if line := raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n"):
+                    yield number, line
+    except OSError as problem:
+        raise DataError(
+            f"cannot read {path}: {problem.strerror}; give a file that is there."
+        ) from None
+    except UnicodeDecodeError as problem:
+        bad = f"byte 0x{problem.object[problem.start]:02x} at offset {problem.start}"
+        raise DataError(
+            f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
+        ) from None

@@ -50,16 +50,13 @@ class WordVectors:
         gives its neighbours. DataError: no such expression, an unknown word, words that cancel.
         """
         terms = [(sign, *self.find(word)) for sign, word in parse(expression)]
-        plus, minus = (
-            sum((unit(vector) for own, _, vector in terms if own == sign), 0 * self.vectors[0])
-            for sign in (1, -1)
-        )
-        if np.abs(plus - minus).max() < CANCELLED:
+        wanted = np.sum([sign * unit(vector) for sign, _, vector in terms], 0)
+        if np.abs(wanted).max() < CANCELLED:
             raise DataError(
                 f"In {expression.strip()!r} the words cancel each other; leave one of them out."
             )
         own = {place for _, place, _ in terms}
-        indices, similarities = nearest((plus - minus)[None], self.vectors, k + len(own))
+        indices, similarities = nearest(wanted[None], self.vectors, k + len(own))
         found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
         return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
 
@@ -74,14 +71,14 @@ class WordVectors:
 
     def _hint(self, word: str) -> str:
         """The tail of a sentence: similar words, among those of like beginning and length."""
-        like = [
-            other
-            for other in self.words
+        like = {
+            other.casefold(): other
+            for other in reversed(self.words)  # so that the first of equals stays
             if other[:1].casefold() == word[:1].casefold() and abs(len(other) - len(word)) < 3
-        ]
-        same = [other for other in like if other.casefold() == word.casefold()]
-        close = same[:2] or difflib.get_close_matches(word, like[:COMPARED], n=2)
-        return f"did you mean {' or '.join(map(repr, close))}?" if close else "choose another word."
+        }
+        close = difflib.get_close_matches(word.casefold(), [*like][:COMPARED], n=2)
+        names = " or ".join(repr(like[name]) for name in close)
+        return f"did you mean {names}?" if close else "choose another word."
 
 
 def parse(expression: str) -> list[tuple[int, str]]:
@@ -92,16 +89,12 @@ def parse(expression: str) -> list[tuple[int, str]]:
     parts = expression.split()
     if parts and parts[0] not in SIGNS:
         parts = ["+", *parts]
-    wrong = (i for i, part in enumerate(parts) if (part in SIGNS) == bool(i % 2))
-    if (place := next(wrong, None)) is not None:
-        reason = f"{parts[place]!r} stands where {'a word' if place % 2 else '+ or -'} is needed"
-    elif not parts or len(parts) % 2:
-        reason = "a word is missing at its end"
-    else:
-        return [(SIGNS[sign], word) for sign, word in zip(parts[::2], parts[1::2], strict=True)]
-    raise DataError(
-        f"{expression.strip()!r} cannot be worked out, {reason}; write it as 'king - man + woman'."
-    )
+    signs, words = parts[::2], parts[1::2]
+    if not words or len(signs) != len(words) or {*signs} - {*SIGNS} or {*words} & {*SIGNS}:
+        raise DataError(
+            f"{expression.strip()!r} cannot be worked out; write it as 'king - man + woman'."
+        )
+    return [(SIGNS[sign], word) for sign, word in zip(signs, words, strict=True)]
 
 
 def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVectors:

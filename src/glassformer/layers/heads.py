@@ -231,7 +231,7 @@ class NoHead(nn.Module):
     """The stream itself."""
 
     def forward(
-        self, hidden: Float[Tensor, "B T D"], positions: Positions | None = None
-    ) -> Float[Tensor, "B T D"]:
+        self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
+    ) -> Float[Tensor, "*rows D"]:
         """Returns `hidden`."""
         return hidden

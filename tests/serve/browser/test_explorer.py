@@ -41,7 +41,7 @@ def test_input_keys_address_and_errors(visiting_model):
         assert "layer=1&head=1" in address
         python = page.locator(".inspector .code").text_content()
         assert 'gf.look(run, "the cat sat")' in python
-        assert "head_metrics(look).values" in python
+        assert "head_metrics(look)" in python
 
         page.goto("about:blank")
         page.goto(address)  # the address alone restores everything

@@ -227,7 +227,7 @@ class View:
             return dict(edit)
         if not isinstance(edit, Patch):
             return edit.to_json()
-        known = self._looks.get(edit.source) if isinstance(edit.source, Look) else None
+        known = self._looks.get(edit.source)
         if known is None:
             raise ConfigError(
                 f"{edit!r}: the page needs a source from this view; take it from `view.look()` of "
