@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.formats.column_lines import Block
-from glassformer.data.formats.parquet import arrow
+from glassformer.data.formats.parquet import arrow, batches, opened_table
 from glassformer.data.sources import FORMATS
 from glassformer.data.tables import (
     COLUMN_FILES,
@@ -131,7 +131,7 @@ class PredictedRows:
 
     def objects(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Each row with its predictions as an object, and its origin."""
-        for row, values in self:
+        for row, values in zip(self.table.rows(whole=True), self.predictions, strict=True):
             own = dict(content_of(row))
             for (column, name), value in zip(self.columns.items(), values, strict=True):
                 if name in own and column != self.per_word:
@@ -260,17 +260,17 @@ def _arrow_tables(rows: PredictedRows) -> Iterator[Any]:
         for chunk in chunks(rows.objects(), GROUP):
             yield _with_vectors(tables.Table.from_pylist([own for own, _ in chunk]))
         return
-    for chunk in chunks(rows, GROUP):
-        made = tables.Table.from_batches([row.content for row, _ in chunk]).combine_chunks()
-        for column, *values in zip(
-            rows.columns.values(), *(values for _, values in chunk), strict=True
-        ):
-            at = made.column_names.index(column) if column in made.column_names else None
-            new = tables.array(values)
-            made = (
-                made.append_column(column, new) if at is None else made.set_column(at, column, new)
-            )
-        yield _with_vectors(made)
+    predictions = iter(rows.predictions)
+    with opened_table(rows.table.source) as file:
+        for batch in batches(file, rows=GROUP):
+            made = tables.Table.from_batches([batch])
+            own = zip(*islice(predictions, batch.num_rows), strict=True)
+            for column, values in zip(rows.columns.values(), own, strict=True):
+                at, new = made.schema.get_field_index(column), tables.array(values)
+                made = (
+                    made.append_column(column, new) if at < 0 else made.set_column(at, column, new)
+                )
+            yield _with_vectors(made)
 
 
 def _with_vectors(table: Any) -> Any:
@@ -328,9 +328,7 @@ def json_bytes(value: Any, where: str) -> bytes:
         if isinstance(one, np.ndarray):
             # nine digits distinguish neighbouring float32
             return [float(f"{number:.9g}") for number in one.tolist()]
-        raise DataError(
-            f"{where} holds {type(one).__name__} that only Parquet can hold; write .parquet"
-        )
+        raise DataError(f"{where} holds {one!r:.60}, which only Parquet can hold; write .parquet")
 
     line = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, default=other)
     try:

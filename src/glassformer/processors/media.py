@@ -21,7 +21,9 @@ from glassformer.batch import Batch
 from glassformer.data.arrays import KIND, ArraySplit, arrays_of, stamp_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
+from glassformer.data.formats.contents import content
 from glassformer.data.order import ShuffledOrder
+from glassformer.data.sources import Source
 from glassformer.data.store import Store
 from glassformer.errors import CheckpointError, DataError
 from glassformer.media.audio import AudioReader
@@ -283,16 +285,13 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         }
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """See `Processor`: the name of a file, or its bytes, alone or as `datasets` has them."""
+        """See `Processor`: the name of a file, or its bytes in a table."""
         (value,) = values
-        held = value.get("bytes") if isinstance(value, dict) else value
-        if held is None and value is not None:
-            raise DataError(
-                f"{where} only names a file, whose bytes are not there; write them into the table"
-            )
-        if held is not None and not isinstance(held, str | bytes):
-            raise DataError(f"{where} has {held!r:.40} where a file is read; give its name")
-        return held or None
+        if isinstance(value, Source):
+            return content(value)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{where} has {value!r:.40} where a file is read; give its name")
+        return value or None
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""

@@ -102,11 +102,11 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(inside) if arrow().types.is_struct(kind) else ()
 
 
-def batches(file: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """The rows of an open table, `BATCH` at a time, one row group after another: an iterator over
+def batches(file: Any, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[Any]:
+    """The rows of an open table, some at a time, one row group after another: an iterator over
     all groups keeps the pages of those before."""
     for group in range(file.metadata.num_row_groups):
-        yield from file.iter_batches(BATCH, [group], columns, use_threads=False)
+        yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
 def parquet_rows(
@@ -131,7 +131,7 @@ def parquet_rows(
             columns = {
                 name: _references(batch.column(name), source, name, number)
                 if name in held
-                else named(batch.column(name).to_pylist(), classes.get(name), source.path)
+                else named(_plain(batch.column(name), source, name), classes.get(name), source.path)
                 for name in names
             }
             for i in range(batch.num_rows):
@@ -139,6 +139,16 @@ def parquet_rows(
                 row = {name: values[i] for name, values in columns.items()}
                 yield row, f"{source.path}, row {number}"
             headway.report(f"reading {source.path}: {number:,} of {total:,} rows")
+
+
+def _plain(column: Any, source: Source, name: str) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError) as problem:  # nanoseconds, years beyond 9999
+        raise DataError(
+            f"{source.path} has values in {name!r} that only Parquet can hold "
+            f"({str(problem)[:80]}); write .parquet, or cast the column"
+        ) from None
 
 
 def holds_files(kind: Any) -> bool:
