@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -184,17 +185,14 @@ def write_objects(rows: PredictedRows, path: Path) -> None:
         out.writelines(json_bytes(one, where) for one, where in rows.objects())
 
 
-def write_cells(rows: PredictedRows, path: Path) -> None:
-    """Write CSV; a list or an object is JSON in its cell, and null an empty cell."""
+def write_cells(rows: PredictedRows, path: Path, tabbed: bool = False) -> None:
+    """Write CSV or TSV; a list or an object is JSON in its cell, and null an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as out:
-        out_rows = csv.writer(out, lineterminator="\n")
-        out_rows.writerows(cells for cells, _ in _cells(rows))
-
-
-def write_tabbed_cells(rows: PredictedRows, path: Path) -> None:
-    """Write TSV; values as in CSV."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
+        table = csv.writer(out, lineterminator="\n")
         for cells, where in _cells(rows):
+            if not tabbed:
+                table.writerow(cells)
+                continue
             if wrong := next((one for one in cells if re.search(r"[\t\n\r]", one)), None):
                 raise DataError(
                     f"{where} has a tab or a line break in {wrong!r:.40}, which TSV cannot hold; "
@@ -299,7 +297,7 @@ WRITERS: dict[str, Callable[[PredictedRows, Path], None]] = {
     "text": write_lines,
     "jsonl": write_objects,
     "csv": write_cells,
-    "tsv": write_tabbed_cells,
+    "tsv": partial(write_cells, tabbed=True),
     "conllu": write_sentences,
     "conll": write_sentences,
     "parquet": write_parquet,

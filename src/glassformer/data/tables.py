@@ -7,7 +7,7 @@ Parquet         objects
 CoNLL-U, CoNLL  sentences with their comments and every column
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -17,7 +17,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import Block, blocks, columns_of
 from glassformer.data.formats.delimited import cells_of, column_place, is_number
 from glassformer.data.formats.lines import found, lines, objects
-from glassformer.data.formats.parquet import parquet_rows
+from glassformer.data.formats.parquet import check_names, parquet_rows
 from glassformer.data.sources import Source
 from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
@@ -116,7 +116,7 @@ class InputTable:
             where = f"{self.source.path}, line {line}"
             if not names:
                 names = [cell.strip() for cell in cells] if self.headed else list(self.columns)
-                _check_names(names, where)
+                check_names(names, where)
                 for field in () if self.headed else self.fields:
                     column_place(field, len(names), where, "text_field")
                 if self.headed:
@@ -164,11 +164,6 @@ def content_of(row: Row) -> dict[str, Any]:
         return row.content
     value = row.values[0]
     return {"words" if isinstance(value, list) else "text": value}
-
-
-def _check_names(names: Sequence[str], where: str) -> None:
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"{where} has two columns {twice!r}; rename one of them")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

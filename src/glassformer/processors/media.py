@@ -7,9 +7,8 @@ audio    float32 [N, T]      ── augmented ──> spectrograms ── masked
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -25,7 +24,7 @@ from glassformer.data.formats.contents import content
 from glassformer.data.order import ShuffledOrder
 from glassformer.data.sources import Source
 from glassformer.data.store import Store
-from glassformer.errors import CheckpointError, DataError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -36,6 +35,7 @@ from glassformer.processors.processor import EncodedInput, ModelFacts, Processor
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
+LATER = ("value_range", "resampler")
 EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
 
@@ -80,6 +80,7 @@ class MediaInputs(Inputs):
 
 
 ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
+Section = TypeVar("Section")
 
 
 class MediaProcessor(Processor, Generic[ReaderKind]):
@@ -194,23 +195,26 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
         request = request_of(chosen, self.settings, self.skip)
-        form = self.shape, self.dtype, lambda: self.clipped
-        stored = decoded(folder / self.array, request, chosen, self.decode, *form)
+        form = self.decode, self.shape, self.dtype, lambda: self.clipped
+        stored = store_arrays(folder / self.array, request, chosen, *form)
         found = {}
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
-            found[name] = MediaInputs(self, kept, rows)
-        for name, own in found.items():
-            if own.skipped and not own.records:
+            if rows.skipped and not kept:
                 part = "training" if name == "train" else name
-                raise DataError(f"no {part} {self.noun} could be read, the first: {own.skipped[0]}")
+                raise DataError(
+                    f"no {part} {self.noun} could be read, the first: {rows.skipped[0]}"
+                )
+            found[name] = MediaInputs(self, kept, rows)
         self._learn(found)
         return found
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Values of the configuration that the stored arrays depend on."""
-        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        """Values of the configuration that the stored arrays depend on; some only where they are
+        set, as in stores from before there were such fields."""
+        values = self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        return {name: of for name, of in values.items() if of is not None or name not in LATER}
 
     def holds(self, records: Records, folder: Path) -> bool:
         """Whether a run folder holds the decoded files of these records, unchanged since."""
@@ -319,6 +323,16 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
 
 
+def section_of(config: Section | None, kind: str) -> Section:
+    """The section of a recipe for this kind of input; ConfigError: there is none."""
+    if config is None:
+        raise ConfigError(
+            f"The recipe has no section processor.{kind}, which says how its input is cut; add it "
+            f"({kind}: {{}} takes all defaults)."
+        )
+    return config
+
+
 def skips(data: DataConfig) -> bool:
     """Whether unreadable files are left out."""
     return data.bad_files == "skip"
@@ -333,32 +347,3 @@ def request_of(records: Records, settings: Mapping[str, Any], skip: bool) -> dic
         "settings": settings,
         "skip": skip,
     }
-
-
-def decoded(
-    place: Path,
-    request: dict[str, Any],
-    records: Records,
-    decode: Callable[[Any], np.ndarray],
-    shape: Sequence[int],
-    dtype: str,
-    clipped: Callable[[], int] = int,
-) -> dict[str, ArraySplit]:
-    """The decoded files of each split, stored in a folder; DataError: one cannot be read."""
-    items = {name: [partial(decode, record) for record in of] for name, of in records.items()}
-    with hinting(request["skip"] or "train" not in records):  # an evaluation has no recipe
-        store = store_arrays(place, request, items, shape, dtype, request["skip"], clipped)
-    return {name: arrays_of(store, name) for name in records}
-
-
-@contextmanager
-def hinting(skip: bool) -> Iterator[None]:
-    """Add to a DataError that unreadable files can be left out."""
-    try:
-        yield
-    except DataError as problem:
-        if skip:
-            raise
-        raise DataError(
-            f"{problem}, or set data.bad_files=skip to go on without such files"
-        ) from None

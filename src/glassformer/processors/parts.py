@@ -20,7 +20,7 @@ from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element, next_word, token_elements, words_of
-from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, by_split, split_of
+from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
@@ -54,6 +54,7 @@ class PartsProcessor(TokenProcessor):
     """Parts in their order, each encoded by its own processor."""
 
     name, noun, unit = "parts", "row", "element"
+    records = staticmethod(mixed)
 
     def __init__(
         self,
@@ -68,11 +69,6 @@ class PartsProcessor(TokenProcessor):
         self.summary = "reads images, audio and text in one sequence" if readers else ""
         self.parts = PartsTokenizer(tokenizer)
         self.prefix = tokenizer.word_space if facts.per_word else ""
-
-    @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
-        """See `Processor`."""
-        return by_split(mixed(data))
 
     @classmethod
     def fit(

@@ -90,6 +90,6 @@ def _read_npy(source: Source) -> np.ndarray:
         except _DAMAGED as problem:
             reason = " ".join(str(problem).split())[:80]
             raise DataError(
-                f"{source.path} is not a whole .npy file of numbers ({reason}); write it again with "
-                "numpy.save"
+                f"{source.path} is not a whole .npy file of numbers ({reason}); write it again "
+                "with numpy.save"
             ) from None

@@ -78,10 +78,14 @@ def opened_table(source: Source) -> Iterator[Any]:
         yield file
 
 
-def _check(file: Any, source: Source, size: int) -> None:
-    names = file.schema_arrow.names
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError for two columns of one name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"{source.path} has two columns {twice!r}; rename one of them")
+        raise DataError(f"{where} has two columns {twice!r}; rename one of them")
+
+
+def _check(file: Any, source: Source, size: int) -> None:
+    check_names(file.schema_arrow.names, source.path)
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(LARGEST_UNASKED, LARGEST_RATIO * size):
