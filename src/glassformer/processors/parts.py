@@ -203,9 +203,10 @@ class PartsProcessor(TokenProcessor):
             (kind, value if kind == TEXT else np.broadcast_to(np.float32(0), shapes[kind]))
             for kind, value in row.parts
         ]
-        return self.parts.example(
-            parts, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
-        )
+        return self._sequence(parts)
+
+    def _sequence(self, parts: Sequence[tuple[str, str | np.ndarray]]) -> Example:
+        return self.parts.example(parts, self.facts.per_word, self.facts.tag_piece)
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -269,9 +270,7 @@ class PartsProcessor(TokenProcessor):
             (kind, thing if kind == TEXT else self.readers[kind].given_patches(thing))
             for kind, thing in parts
         ]
-        return self.parts.example(
-            read, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
-        )
+        return self._sequence(read)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""

@@ -6,9 +6,11 @@
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from glassformer import headway
@@ -185,24 +187,21 @@ def cell_bytes(source: Source) -> bytes:
     """The content of a cell that `parquet_rows` refers to; DataError: the file changed since."""
     name, at = source.member.rpartition("/")[0], source.row or 0
     stamp = str(Source(source.file).stamp())
-    for begin, end, group in _groups(source.file, stamp):
-        if begin <= at < end:
-            values = _group_cells(source.file, stamp, name, group)
-            if (value := values[at - begin]) is not None:
-                return value
+    begins = _begins(source.file, stamp)
+    group = bisect_right(begins, at) - 1
+    if group < len(begins) - 1:
+        values = _group_cells(source.file, stamp, name, group)
+        if (value := values[at - begins[group]]) is not None:
+            return value
     raise DataError(f"{source.path} is not there any more; the file changed while it was read")
 
 
 @lru_cache(maxsize=64)
-def _groups(path: str, stamp: str) -> list[tuple[int, int, int]]:
-    """First row, last row + 1 and number of each row group."""
+def _begins(path: str, stamp: str) -> list[int]:
+    """The first row of each row group, and the number of rows."""
     with opened_table(Source(path)) as file:
-        found, begin = [], 0
-        for group in range(file.metadata.num_row_groups):
-            end = begin + file.metadata.row_group(group).num_rows
-            found.append((begin, end, group))
-            begin = end
-        return found
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        return [*accumulate((group.num_rows for group in groups), initial=0)]
 
 
 @lru_cache(maxsize=1)
@@ -210,12 +209,8 @@ def _group_cells(path: str, stamp: str, name: str, group: int) -> list[bytes | N
     """The bytes of a column in one row group: cells are asked for in their order."""
     with opened_table(Source(path)) as file:
         column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
-        return file_cells(column.to_pylist())
-
-
-def file_cells(values: list[Any]) -> list[bytes | None]:
-    """The content of each cell of a column that `holds_files`."""
-    return [value.get(BYTES) if isinstance(value, dict) else value for value in values]
+        values = column.to_pylist()
+        return [value.get(BYTES) if isinstance(value, dict) else value for value in values]
 
 
 def class_names(schema: Any) -> dict[str, tuple[str, ...]]:
