@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.recordings import Recording, recordings, sound
@@ -27,7 +27,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
     medium, capabilities = "audio", frozenset({"audio"})
-    records = staticmethod(recordings)
+    record, records = Recording, staticmethod(recordings)
     suffixes = (*SUFFIXES, *TABLES)
     kind = AudioReader
     stored_fields = frozenset({"rate", "seconds", "position", "resampler"})
@@ -49,11 +49,6 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     ) -> Self:
         """See `Processor`."""
         return cls(AudioReader(section_of(config.audio, cls.name)), facts, skips(data))
-
-    @classmethod
-    def record_at(cls, path: str, split: SplitName) -> Recording:
-        """See `MediaProcessor`."""
-        return Recording(source_at(path), (), split)
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""

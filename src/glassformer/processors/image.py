@@ -12,7 +12,7 @@ from PIL import Image
 
 from glassformer.axes import Float, Tensor
 from glassformer.data.arrays import hinting
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.pictures import (
@@ -38,7 +38,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
     medium, capabilities = "image", frozenset({"image"})
-    records = staticmethod(pictures)
+    record, records = Picture, staticmethod(pictures)
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
     suffixes = (*SUFFIXES, *TABLES)
@@ -67,12 +67,6 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         if sized.value_range is None:
             sized = sized.model_copy(update={"value_range": value_range(train)})
         return cls(ImageReader(sized), facts, skips(data))
-
-    @classmethod
-    def record_at(cls, path: str, split: SplitName) -> Picture:
-        """See `MediaProcessor`."""
-        source = source_at(path)
-        return Picture(path, (), split, source.file, source)
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""

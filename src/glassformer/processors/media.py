@@ -20,7 +20,8 @@ from glassformer.batch import Batch
 from glassformer.data.arrays import KIND, ArraySplit, arrays_of, stamp_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
-from glassformer.data.formats.contents import content
+from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.labelled_files import LabelledFile
 from glassformer.data.order import ShuffledOrder
 from glassformer.data.sources import Source
 from glassformer.data.store import Store
@@ -88,6 +89,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
     columns = ("file_field", "label_field")
+    record: ClassVar[type[LabelledFile]]
     kind: ClassVar[Any]
     """The class of the reader."""
     array: ClassVar[str]
@@ -126,10 +128,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return cls(reader, facts, skips(data))
 
     @classmethod
-    @abstractmethod
     def record_at(cls, path: str, split: SplitName) -> Any:
         """The record of a file without classes."""
-        ...
+        return cls.record(source_at(path), (), split)
 
     @property
     @abstractmethod
