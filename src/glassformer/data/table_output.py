@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.formats.column_lines import Block
 from glassformer.data.formats.parquet import arrow, batches, opened_table
 from glassformer.data.sources import FORMATS
 from glassformer.data.tables import (
@@ -27,7 +26,6 @@ from glassformer.data.tables import (
     Row,
     block_columns,
     chunks,
-    content_of,
 )
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import finite, writing
@@ -133,7 +131,7 @@ class PredictedRows:
     def objects(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Each row with its predictions as an object, and its origin."""
         for row, values in zip(self.table.rows(whole=True), self.predictions, strict=True):
-            own = dict(content_of(row))
+            own = dict(row.content)
             for (column, name), value in zip(self.columns.items(), values, strict=True):
                 if name in own and column != self.per_word:
                     raise DataError(
@@ -224,12 +222,12 @@ def write_sentences(rows: PredictedRows, path: Path) -> None:
     source, config = rows.table.source, rows.table.config
     with path.open("wb") as out:
         for row, values in rows:
-            assert isinstance(row.content, Block)
-            _, place = block_columns(row.content, source, config)
+            assert row.block is not None
+            _, place = block_columns(row.block, source, config)
             own = dict(zip(rows.columns, values, strict=True))
             tags = own.pop(rows.per_word) if rows.per_word else None
             comments = [f"{name} = {cell(value, row.where)}" for name, value in own.items()]
-            out.write(row.content.with_tags(place, tags, comments, config.encoding))
+            out.write(row.block.with_tags(place, tags, comments, config.encoding))
 
 
 def write_parquet(rows: PredictedRows, path: Path) -> None:

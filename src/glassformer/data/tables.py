@@ -28,12 +28,13 @@ COLUMN_FILES = ("conllu", "conll")
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the values of its input columns, its origin, and its content."""
+    """A row: the values of its input columns, its origin, and its content as an object."""
 
     values: list[Any]
     where: str
-    content: Any
-    """An object or a `Block`."""
+    content: dict[str, Any]
+    block: Block | None = None
+    """Its sentence in a column file."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class InputTable:
         for block in blocks(self.source, self.config):
             words, _ = block_columns(block, self.source, self.config)
             value = block.words(words) if "word_field" in self.settings else block.text(words)
-            yield Row([value], block.where, block)
+            name = "words" if "word_field" in self.settings else "text"
+            yield Row([value], block.where, {name: value}, block)
 
 
 def chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -156,14 +158,6 @@ def block_columns(block: Block, source: Source, config: DataConfig) -> tuple[int
     if len(first.cells) == 1:
         return 0, 1
     return columns_of(first, source, config)
-
-
-def content_of(row: Row) -> dict[str, Any]:
-    """The columns of a row as plain values."""
-    if isinstance(row.content, dict):
-        return row.content
-    value = row.values[0]
-    return {"words" if isinstance(value, list) else "text": value}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -198,7 +198,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         request = request_of(chosen, self.settings, self.skip)
         form = self.decode, self.shape, self.dtype, lambda: self.clipped
         stored = store_arrays(folder / self.array, request, chosen, *form)
-        found = {}
+        found = dict[str, MediaInputs]()
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
             if rows.skipped and not kept:
@@ -207,7 +207,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                     f"no {part} {self.noun} could be read, the first: {rows.skipped[0]}"
                 )
             found[name] = MediaInputs(self, kept, rows)
-        self._learn(found)
+        if "train" in found:  # whose mean and deviation the reader has
+            self.reader = self.reader.resolved(found["train"].array)
         return found
 
     @property
@@ -229,11 +230,6 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`."""
         records = self.read(data)
         return self.open(records, folder) if self.holds(records, folder) else None
-
-    def _learn(self, inputs: Mapping[str, Inputs]) -> None:
-        """Set the mean and deviation of the reader from the training rows."""
-        if isinstance(train := inputs.get("train"), MediaInputs):
-            self.reader = self.reader.resolved(train.array)
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`."""
