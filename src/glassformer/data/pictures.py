@@ -40,7 +40,7 @@ class Picture(LabelledFile):
     """An image, decoded on request, and its distinct classes."""
 
     array: np.ndarray | None = field(default=None, repr=False, compare=False)
-    """A view of an array that holds it, in place of a file."""
+    """The pixels of an image that lies in an array; None: it is a file."""
 
     def pixels(self, values: Range = SIXTEEN_BITS) -> np.ndarray:
         """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; see `decode`."""

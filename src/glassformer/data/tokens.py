@@ -81,7 +81,7 @@ def store_tokens(
             read = [write_shard(writer, job, tokenizer, alone=True) for job in jobs]
         else:
             work.mkdir(parents=True, exist_ok=True)
-            read = _encoded(jobs, tokenizer)
+            read = _encode(jobs, tokenizer)
             shards = (Store.open(Path(job.place), SHARD_KIND, hashed=False) for job in jobs)
             join(writer, shards, made_by(tokenizer)["eos"], dtype_of(tokenizer.vocab_size))
         for name, of in sources.items():
@@ -105,7 +105,7 @@ def _with_borders(jobs: list[Job], config: DataConfig) -> list[Job]:
     return cut + jobs[len(train) :]
 
 
-def _encoded(jobs: Sequence[Job], tokenizer: Encoder) -> list[int]:
+def _encode(jobs: Sequence[Job], tokenizer: Encoder) -> list[int]:
     """Make the store of each shard, and report how far this has come; the characters of each."""
     pace, results = headway.Pace("encoding text", sum(job.size for job in jobs)), list[int]()
     for job in jobs:

@@ -43,6 +43,8 @@ class TextProcessor(PackedProcessor):
         """See `Processor`."""
         return [side for side in (record.text, record.pair) if side]
 
+    texts = read_texts
+
     @staticmethod
     def given(record: Labelled) -> Text:
         """See `PackedProcessor`."""
