@@ -6,12 +6,11 @@ beside the budgets.
 
 Random weights of a decoder. `browser`: what a reader waits for in a chromium, if there is one
 (`make browser`), the grid counted from the end of the forward pass. `server`: each op alone until
-the bytes that go out are there, compressed as they would be; `cpu_ms` is of all processors. The
+the bytes that go out are there; `cpu_ms` is of all processors. The
 exit status is 1 where a budget is not met.
 """
 
 import argparse
-import gzip
 import json
 import os
 import statistics
@@ -28,7 +27,6 @@ from explorer_browser import chromium, measured
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.run import load
-from glassformer.serve.explorer.application import worth
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
@@ -86,9 +84,7 @@ def server_side(
     seen = {"look": {"input": words}}
 
     def sent(op: str, arguments: dict[str, Any]) -> bytes:
-        reply = explorer.handle({"op": op, **seen, **arguments})
-        data = reply.to_bytes()
-        return gzip.compress(data, 1, mtime=0) if worth(reply) else data
+        return explorer.handle({"op": op, **seen, **arguments}).to_bytes()
 
     one = {"layer": layer, "head": head}
     row = {**one, "query": len(words) // 2}

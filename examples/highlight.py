@@ -4,13 +4,14 @@ python examples/highlight.py runs/demo-tag FILE.txt [--html OUT.html]
 """
 
 import argparse
+import html
 import re
+from itertools import cycle
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.pages.highlight import coloured, highlight_html, legend
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser = argparse.ArgumentParser(description="A text in colours by the tags of its words.")
 parser.add_argument("run")
 parser.add_argument("file", type=Path)
 parser.add_argument("--html", type=Path)
@@ -18,12 +19,22 @@ options = parser.parse_args()
 
 run = gf.load(options.run)
 source = options.file.read_text(encoding="utf-8")
-found = [*re.finditer(r"\w+|[^\w\s]", source)]
-spans = [word.span() for word in found]
-tags = [tag.partition("-")[2] or tag for _, tag in run.tag([word[0] for word in found])]
-names = list(dict.fromkeys(tag.partition("-")[2] or tag for tag in run.classes))
-print(legend(names))
-print(coloured(source, spans, tags, names))
+words = re.findall(r"\w+|[^\w\s]", source)
+kind = lambda tag: tag.partition("-")[2] or tag
+tags = dict.fromkeys(kind(tag) for tag in run.classes if tag != "O")
+colours = dict(zip(tags, cycle(["blue", "green", "purple", "brown", "teal"]), strict=False))
+codes = {"blue": 34, "green": 32, "purple": 35, "brown": 33, "teal": 36}
+
+printed, page, rest = "", "", source
+for word, tag in run.tag(words):
+    before, _, rest = rest.partition(word)
+    colour, shown = colours.get(kind(tag)), html.escape(word)
+    printed += before + (f"\x1b[{codes[colour]}m{word}\x1b[0m" if colour else word)
+    marked = f'<b style="color:{colour}" title="{kind(tag)}">{shown}</b>'
+    page += html.escape(before) + (marked if colour else shown)
+print("  ".join(f"\x1b[{codes[colour]}m{tag}\x1b[0m" for tag, colour in colours.items()))
+print(printed + rest)
 if options.html:
-    made = highlight_html(source, spans, tags, names, options.file.name)
-    options.html.write_text(made, encoding="utf-8")
+    options.html.write_text(
+        f"<!doctype html><meta charset=utf-8><pre>{page}{html.escape(rest)}", "utf-8"
+    )

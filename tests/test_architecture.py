@@ -174,11 +174,12 @@ def test_house_rules(name):
 PLATFORM = {
     "fcntl": {"files"},
     "msvcrt": {"files"},
-    "signal": {"signals", "processors.template_worker"},
+    "signal": {"signals", "workers"},
     "ctypes": {"training.memory", "native.library", "native.program"},
-    "resource": {"processors.template_worker"},
-    "subprocess": {"processors.template_sandbox", "native.library"},
-    **{name: set() for name in ("multiprocessing", "pwd", "termios")},
+    "resource": {"workers"},
+    "subprocess": {"workers", "native.library"},
+    "multiprocessing": {"workers"},
+    **{name: set() for name in ("pwd", "termios")},
 }
 """Modules that not every system has, or that differ, and the only files that may import them."""
 

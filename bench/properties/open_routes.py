@@ -54,7 +54,10 @@ def open_routes(explorer: Any) -> tuple[int, list[str]]:
                 for path in ("/api", "/stream", f"/api?token={server.guard.token}"):
                     cases += 1
                     body = json.dumps({"op": op, "look": {"input": "a"}}).encode()
-                    status, _, _ = posted(server, path, body, headers)
+                    try:
+                        status, _, _ = posted(server, path, body, headers)
+                    except ConnectionResetError:  # closed after wrong headers, before the body
+                        continue
                     if not 400 <= status < 500:
                         problems.append(f"{what}, {op} at {path}: {status}")
         for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"):

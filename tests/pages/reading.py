@@ -56,6 +56,7 @@ class Page(HTMLParser):
     def addresses(self) -> list[str]:
         """Everything that a browser would load."""
         found = [a for name in ("src", "srcset") for a in self.values(name)]
+        found += self.values("href", "image")
         return found + [
             a for style in self.values("style") for a in re.findall(r"url\(([^)]*)\)", style)
         ]

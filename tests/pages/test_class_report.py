@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from glassformer.metrics.classes import ClassScore
 from glassformer.pages import colours
-from glassformer.pages.class_report import _short
 from glassformer.pages.training_report import report_html
 from pages.reading import Page, tables
 
@@ -47,44 +46,29 @@ counts_of = st.integers(1, 6).flatmap(
 
 
 @given(counts_of)
-def test_few_classes_are_a_table_of_all_counts(counts):
+def test_every_count_is_in_the_picture(counts):
     names = list("abcdef"[: len(counts)])
     text = page(confusion_line(names, counts, 20))
     assert "Confusion of classes at step 20" in text
-    (rows,) = tables(text)
-    assert [re.sub("<.*?>", "", cell) for cell in rows[0]] == ["gold \\ predicted", *names]
-    assert [[re.sub("<.*?>", "", cell) for cell in row] for row in rows[1:]] == [
-        [name, *(f"{n:,}" for n in row)] for name, row in zip(names, counts, strict=True)
-    ]
-    cells = re.findall(r'<td class="s(\d+)( marked)?" title="(.*?)"', text)
-    assert said("\n".join(title for *_, title in cells), "(.+)") == explained(names, counts)
+    cells = re.findall(r'fill="var\(--s(\d+)\)"><title>(.*?)</title>', text)
+    assert said("\n".join(title for _, title in cells), "(.+)") == explained(names, counts)
     shares = [n / max(1, sum(row)) for row in counts for n in row]
-    assert [int(step) for step, *_ in cells] == [colours.step(share) for share in shares]
-    right = [i == j for i in range(len(names)) for j in range(len(names))]
-    assert [bool(mark) for _, mark, _ in cells] == right
+    assert [int(step) for step, _ in cells] == [colours.weight_steps(share) for share in shares]
+    printed = re.findall(r'fill="var\(--t\d+\)"[^>]*>(.*?)<', text)
+    assert printed == [f"{n:,}" for row in counts for n in row]
+    assert len(re.findall(r'fill="var\(--mark\)"', text)) == len(names), "the diagonal is ringed"
 
 
-def test_a_table_of_counts_names_its_rows_and_columns_for_those_who_cannot_see_it():
-    text = page(confusion_line(["a", "b"], [[3, 1], [0, 2]]))
-    table = re.search("<table.*?</table>", text)[0]
-    assert re.search("<caption>Gold classes in rows, predicted ones in columns</caption>", table)
-    assert table.count('scope="col"') == 2
-    assert table.count('scope="row"') == 2
-
-
-@pytest.mark.parametrize(("n", "drawn"), [(20, False), (21, True)])
-def test_many_classes_are_a_picture_and_the_most_frequent_confusions(n, drawn):
+@pytest.mark.parametrize("n", [21, 100])
+def test_many_classes_are_a_picture_and_the_most_frequent_confusions(n):
     rng, names = np.random.default_rng(0), [f"c{i}" for i in range(n)]
     counts = (rng.integers(0, 40, (n, n)) * (rng.random((n, n)) < 0.4)).tolist()
     text = page(confusion_line(names, counts))
     (rows,) = tables(text)
-    assert ("<rect" in text) == drawn
-    if not drawn:
-        assert len(rows) == n + 1
-        return
-    assert sorted(said(text, "<title>([^<]*)</title></rect>")) == sorted(
-        cell for cell in explained(names, counts) if not cell[1].startswith("0 of")
-    )
+    if n == 21:
+        assert said(text, "<title>([^<]*)</title></rect>") == explained(names, counts)
+    else:
+        assert len(text) < 200_000
     wrong = sorted(
         (-n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j and n
     )
@@ -92,20 +76,6 @@ def test_many_classes_are_a_picture_and_the_most_frequent_confusions(n, drawn):
     assert rows[1:] == [
         [names[i], names[j], str(-n), f"{-n / sum(counts[i]):.1%}"] for n, i, j in wrong[:20]
     ]
-    places = re.findall(r'x="(\d+)" y="(\d+)" width="1"', text)
-    assert {(int(y), int(x)) for x, y in places} == {
-        (i, j) for i in range(n) for j in range(n) if counts[i][j]
-    }
-    assert "most frequent of" not in text
-
-
-def test_a_picture_of_very_many_classes_stays_small_and_says_so():
-    names = [f"c{i}" for i in range(100)]
-    text = page(confusion_line(names, [[1 + (i == j) for j in range(100)] for i in range(100)]))
-    assert len(re.findall(r'<rect class="s\d+"', text)) == 4000
-    assert "only the 4,000 most frequent of 10,000 pairs" in text
-    places = {(x, y) for x, y in re.findall(r'x="(\d+)" y="(\d+)" width="1"', text)}
-    assert {(str(i), str(i)) for i in range(100)} <= places, "the most frequent ones"
 
 
 def test_many_classes_without_a_wrong_one():
@@ -121,7 +91,7 @@ bins_of = st.lists(
 
 
 @given(bins_of)
-def test_every_bin_that_holds_any_has_a_bar_its_number_and_a_row(made):
+def test_every_bin_that_holds_any_has_a_dot_and_a_row(made):
     bins = [
         {
             "low": i / 15,
@@ -140,32 +110,12 @@ def test_every_bin_that_holds_any_has_a_bar_its_number_and_a_row(made):
         assert "Reliability" not in text
         return
     assert "expected calibration error 0.0625" in text
-    bars = re.findall(r'class="bar" x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"', text)
-    assert len(bars) == text.count('class="dot"') == len(held)
-    for b, (_, y, _, height) in zip(held, bars, strict=True):
-        assert float(height) == pytest.approx((380 - 24 - 42) * b["accuracy"], abs=0.1)
-        assert float(y) + float(height) == pytest.approx(380 - 42, abs=0.2), (
-            "bars stand on the axis"
-        )
-    assert re.findall(r'class="tally[^>]*>([^<]*)<', text) == [
-        *(_short(b["n"]) for b in held),
-        "n",
-    ]
-    assert text.count('class="even"') == 1
+    for b in held:
+        assert f"right, step {b['confidence']:g}: {b['accuracy']:.4f}" in text
     rows = tables(text)[-1][1:] if held else []
     assert [row[1:] for row in rows] == [
         [f"{b['n']:,}", f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}"] for b in held
     ]
-
-
-@given(st.integers(1, 10**14))
-def test_short_counts_are_short_and_near(n):
-    short = _short(n)
-    units = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-    value, unit = re.fullmatch(r"([\d.]+)([kMGT]?)", short).groups()
-    assert len(short) <= 4
-    assert float(value) * units[unit] == pytest.approx(n, rel=0.05)
-    assert n >= 1000 or short == str(n)
 
 
 def test_the_worst_examples_are_rows_and_long_texts_are_cut():
@@ -212,7 +162,7 @@ def test_a_score_is_shown_as_it_is_measured():
     validation, by_class, confusion, bars = tables(text)
     assert validation[1][1] == f"{score.result()['accuracy']:.4f}"
     assert [row[0] for row in by_class] == ["class", *names]
-    assert sum(int(n) for row in confusion[1:] for n in row[1:]) == 200
+    assert sum(int(row[2]) for row in confusion[1:]) < 200
     assert sum(int(row[1]) for row in bars[1:]) == 200
 
 

@@ -160,18 +160,18 @@ finite = st.floats(-1e6, 1e6)
     st.lists(st.tuples(st.floats(0, 1e6), finite), max_size=9),
 )
 def test_every_finite_point_is_in_the_picture(thin, thick):
-    picture = line_chart("", thin, thick)
+    picture = line_chart("", {"thin": thin, "thick": thick}, "thick")
     if not thin and not thick:
         assert picture == ""
         return
     Page(picture)
-    one, two = re.findall(r'points="([^"]*)"', picture)
-    assert (len(one.split()), len(two.split())) == (len(thin), len(thick))
-    assert picture.count("<circle") == len(thick)
-    for pair in (*one.split(), *two.split()):
+    lines = re.findall(r'points="([^"]*)"[^>]*><title>', picture)
+    assert [len(line.split()) for line in lines] == [len(line) for line in (thin, thick) if line]
+    assert picture.count("<title>thick, step") == len(thick)
+    for pair in " ".join(lines).split():
         x, y = map(float, pair.split(","))
-        assert 56 <= x <= 720 - 16
-        assert 24 <= y <= 270 - 42
+        assert 0 <= x <= 648
+        assert 0 <= y <= 204
 
 
 @given(st.lists(st.tuples(finite, finite), max_size=50), st.integers(1, 20))

@@ -2,7 +2,6 @@
 hold no control symbol, and templates that attack."""
 
 import json
-import sys
 import time
 from contextlib import suppress
 
@@ -15,10 +14,15 @@ from hypothesis import strategies as st
 from chat_templates import MORE, PAYLOADS, STYLES
 from glassformer.data.conversations import ROLES
 from glassformer.errors import ConfigError, DataError
-from glassformer.processors import template_sandbox
-from glassformer.processors.chat_template import BOS, OWN, SYMBOLS, ChatTemplate, template_text
-from glassformer.processors.template_sandbox import SANDBOX, TemplateError
-from glassformer.processors.template_worker import LONGEST
+from glassformer.processors.chat_template import (
+    BOS,
+    OWN,
+    SYMBOLS,
+    ChatTemplate,
+    render,
+    template_text,
+)
+from glassformer.processors.template_rendering import LONGEST
 from glassformer.tokenizers.definition import bpe_definition, byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
@@ -114,7 +118,7 @@ def test_text_and_ids_are_those_of_transformers(style, kind):
         try:
             text = other.apply_chat_template(talk, tokenize=False, add_generation_prompt=prompt)
         except Exception:  # noqa: BLE001 - Jinja's own
-            with pytest.raises(TemplateError):
+            with pytest.raises(DataError):
                 ours.render(talk, prompt)
             continue
         assert ours.render(talk, prompt) == text
@@ -142,7 +146,7 @@ ENDS = {
 @pytest.mark.parametrize("kind", ["bytes", "first"])
 def test_answers_are_the_assistants_text_and_the_symbol_that_ends_it(style, kind):
     tokenizer = PUBLISHED[kind]
-    made = ChatTemplate(STYLES[style], tokenizer).encode(TALK, spoken=True)
+    made = ChatTemplate(STYLES[style], tokenizer).encode(TALK)
     runs = np.split(np.arange(len(made.ids)), np.flatnonzero(np.diff(made.answers)) + 1)
     answers = [made.ids[run] for run in runs if made.answers[run[0]]]
     said = [tokenizer.decode(ids, skip_specials=False).strip().strip('"') for ids in answers]
@@ -165,23 +169,20 @@ def test_a_template_that_rewrites_what_was_said_needs_marks():
     assert not made.encode(TALK, answers=False).answers.any()
 
 
-@pytest.mark.parametrize("kind", [*OURS, *KINDS])
 @pytest.mark.parametrize("begins", [False, True])
-def test_our_own_template_is_its_text_in_jinja(kind, begins):
-    """So an exported model is prompted elsewhere as here; Jinja's own rendering is the oracle."""
-    tokenizer = {**OURS, **PUBLISHED}[kind]
+def test_an_exported_model_is_prompted_elsewhere_with_our_own_template(begins):
+    tokenizer = PUBLISHED["bytes"]
     if begins:
         tokenizer = tokenizer.framed(Frame.of((tokenizer.specials["bos"],), ()))
     own = ChatTemplate.own(tokenizer)
     assert own.text == (BOS + OWN if begins else OWN)
-    published = ChatTemplate(own.text, tokenizer)
-    published._own = False
+    other = theirs("bytes", own.text)
     for talk, prompt in ((TALK, False), ([SYSTEM, *TALK[:3]], True)):
-        assert own.render(talk, prompt) == published.render(talk, prompt)
-        ours, rendered = own.encode(talk, prompt), published.encode(talk, prompt)
-        assert np.array_equal(ours.ids, rendered.ids)
-        assert np.array_equal(ours.answers, rendered.answers)
-    assert own.ends == published.ends == {tokenizer.specials["eos"]}
+        text = other.apply_chat_template(talk, tokenize=False, add_generation_prompt=prompt)
+        assert own.render(talk, prompt) == text
+    assert own.ends == {tokenizer.specials["eos"]}
+    with pytest.raises(DataError, match=r"role 'tool', which our own template does not know"):
+        own.render([{"role": "tool", "content": "4"}])
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -328,11 +329,11 @@ def test_templates_that_attack_end_soon_and_run_nothing(payloads, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     harmless, seconds = "{{ messages[0].content }}", []
     for payload in payloads:
-        SANDBOX.render(harmless, {"messages": TALK})  # a new process, if the last one was ended
+        render(harmless, {"messages": TALK})  # a new process, if the last one was ended
         begin = time.perf_counter()
         text = ""
-        with suppress(TemplateError, ConfigError):
-            text, _ = SANDBOX.render(payload, {"messages": TALK})
+        with suppress(DataError):
+            text, _ = render(payload, {"messages": TALK})
         assert len(text) <= LONGEST
         assert "<class" not in text
         assert "<function" not in text
@@ -340,10 +341,3 @@ def test_templates_that_attack_end_soon_and_run_nothing(payloads, tmp_path, monk
     assert not [*tmp_path.iterdir()], "a template wrote a file"
     # 0.1 s of processor time, which takes several times as long on a machine with other work
     assert max(seconds) < 3
-
-
-def test_without_jinja_published_templates_are_refused_in_a_sentence(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr(template_sandbox, "SANDBOX", template_sandbox.Sandbox())
-    with pytest.raises(ConfigError, match=r"need Jinja; run pip install 'glassformer\[chat\]'"):
-        template_sandbox.SANDBOX.render("a", {})

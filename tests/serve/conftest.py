@@ -103,8 +103,10 @@ def lm(explorer_of):
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     """A page of our own: what is tested is how files are given out, not what they are."""
+    from functools import partial
+
     from glassformer.serve.explorer import application
-    from glassformer.serve.explorer.page import Files
+    from glassformer.serve.explorer.page import find_file
 
     place = tmp_path_factory.mktemp("pages")
     folder = place / "static"
@@ -114,5 +116,5 @@ def static(tmp_path_factory):
     (folder / "secret.txt").write_text("no")
     (place / "outside.js").write_text("no")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(application, "Files", lambda: Files(folder))
+        patched.setattr(application, "find_file", partial(find_file, folder=folder))
         yield folder

@@ -22,6 +22,7 @@ from safetensors.numpy import load_file
 import glassformer as gf
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import colours
+from glassformer.pages.scene import MARGIN, Box, Shades, Text
 from glassformer.serve.explorer import notebook
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
@@ -35,8 +36,7 @@ TEXT = "the cat sat on a mat"
 
 
 def view_of(explorer, page="head", given=TEXT, **selected):
-    edits, height = selected.pop("edits", ()), selected.pop("height", 720)
-    return notebook.View(explorer, given, page, edits, height, selected)
+    return notebook.View(explorer, given, page=page, **selected)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_stream_comes_item_by_item(live):
     [
         ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
         ({"op": "hed"}, "There is no op 'hed'"),
-        ({"op": "effects"}, "is an op of /stream"),
+        ({"op": "effects"}, "no op 'effects' here"),
         (None, "A request is a JSON object"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_request_whose_answer_cannot_be_sent_is_forgotten():
     mail = Mailbox(Slow(), closed)
     mail._waiting["v", 1] = gone = threading.Event()
     with pytest.raises(RuntimeError):
-        mail._answer({"view": "v", "id": 1, "ask": {}}, gone)
+        mail._answer(("v", 1), {"ask": {}}, gone)
     assert not mail._waiting
 
 
@@ -314,11 +314,6 @@ def test_what_there_is_not_cannot_be_selected(view, wrong, sentence):
     assert sentence in str(error.value)
     assert str(error.value).count("\n") == 0
     assert view.selection == before
-
-
-def test_a_height_is_a_number_of_pixels(lm):
-    with pytest.raises(ConfigError, match="height=5 is no height"):
-        view_of(lm, height=5)
 
 
 def test_the_public_function_opens_a_folder(run_folder):
@@ -458,80 +453,79 @@ def test_every_family_has_a_cell(explorer):
         assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), (
             name
         )  # none of them is refused
-        Image.open(io.BytesIO(view._static_image().png())).verify()
+        view._static_image().image().verify()
 
 
 # pictures
 
 
+def places(page, image):
+    """Each shade's corner in the image, and the shade."""
+    left, top, *_ = page.bounds
+    for mark in page:
+        if isinstance(mark, Shades) or (isinstance(mark, Box) and mark.fill.startswith("s")):
+            x, y = round(mark.x - left) + MARGIN, round(mark.y - top) + MARGIN
+            yield mark, image[y : y + round(mark.height), x : x + round(mark.width)].astype(int)
+
+
 def test_a_head_is_drawn_as_it_is(view):
     page = view._static_image()
-    image, pattern = np.array(Image.open(io.BytesIO(page.png()))), view.look().pattern(1, 2).numpy()
-    table = np.array(colours.ramp(dark=False))
-    n = len(pattern)
-    assert len(page.boxes) == n * (n + 1) // 2  # what a query may not see is left out
-    left, top = page.boxes[0].x, page.boxes[0].y
-    cell = page.boxes[0].width + 1
-    for i, j in np.ndindex(pattern.shape):
-        colour = image[top + i * cell + cell // 2, left + j * cell + cell // 2]
-        if j > i:
-            assert tuple(colour) == colours.PAPER
-        else:  # pixels are bytes of roots, so a shade may be its neighbour
-            step = np.abs(table - colour).sum(1).argmin()
-            assert (table[step] == colour).all()
-            assert abs(step - np.sqrt(pattern[i, j]) * (len(table) - 1)) < 0.6
-    assert {word.text for word in page.words} >= {"t", "h", "·", "c"}
+    image, pattern = np.array(page.image()), view.look().pattern(1, 2).numpy()
+    n, found = len(pattern), [*places(page, image)]
+    seen = [(i, j) for i in range(n) for j in range(i + 1)]  # what a query may not see is left out
+    assert len(found) == len(seen)
+    table = colours.ramp(dark=False)
+    for (i, j), (box, pixels) in zip(seen, found, strict=True):
+        step = int(box.fill[1:])
+        assert (pixels[len(pixels) // 2, len(pixels) // 2] == table[step]).all()
+        assert abs(step - np.sqrt(pattern[i, j]) * (len(table) - 1)) < 0.6  # roots are bytes
+    assert {mark.text for mark in page if isinstance(mark, Text)} >= {"t", "h", "·", "c"}
 
 
 def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     view = view_of(lm, "attention", layer=1, head=3)
     page = view._static_image()
-    assert [box.frame for box in page.boxes] == [False] * 7 + [True]
-    image = np.array(Image.open(io.BytesIO(page.png())))
-    seen, table = view.look(), np.array(colours.ramp(dark=False))
-    for number, box in enumerate(page.boxes):
-        shades = (
-            image[box.y : box.y + box.height, box.x : box.x + box.width]
-            .reshape(-1, 1, 3)
-            .astype(int)
-        )
-        darkest = np.abs(shades - table).sum(2).argmin(1).max()
+    frames = [mark.fill for mark in page if isinstance(mark, Box)]
+    assert frames == ["line"] * 7 + ["mark"]
+    seen, table = view.look(), colours.ramp(dark=False).astype(int)
+    for number, (_, pixels) in enumerate(places(page, np.array(page.image()))):
+        darkest = np.abs(pixels.reshape(-1, 1, 3) - table).sum(2).argmin(1).max()
         most = float(seen.pattern(number // 4, number % 4).max()) ** 0.5 * (len(table) - 1)
         assert abs(darkest - most) < 0.6
+    assert number == 7
 
 
 def test_next_tokens_are_bars_of_their_probabilities(lm):
     page = view_of(lm, "next")._static_image()
     chances = lm.run.look(TEXT).probabilities().sort(descending=True).values[:5].tolist()
-    assert len(page.boxes) == 5
-    ratios = [box.width / page.boxes[0].width for box in page.boxes]
-    np.testing.assert_allclose(ratios, [p / chances[0] for p in chances], atol=0.003)
+    widths = [mark.width for mark in page if isinstance(mark, Box)]
+    np.testing.assert_allclose(
+        [width / widths[0] for width in widths], [p / chances[0] for p in chances], atol=0.003
+    )
 
 
 def test_a_long_input_is_one_picture(lm):
-    page = view_of(lm, given="a" * 48)._static_image()
-    assert max(page.width, page.height) < 1000
-    monochrome = view_of(lm, given="a cat sat on a mat and")
-    assert monochrome._static_image().png()[:4] == b"\x89PNG"
+    assert max(view_of(lm, given="a" * 48)._static_image().image().size) < 1000
 
 
 def test_a_picture_is_also_vectors(view, lm):
-    root = ElementTree.fromstring(view._static_image().svg())
+    root = ElementTree.fromstring(view._static_image().file("x"))
     space = {"s": "http://www.w3.org/2000/svg"}
     n = len(TEXT)
     assert len(root.findall("s:rect", space)) == 1 + n * (n + 1) // 2
-    grid = ElementTree.fromstring(view_of(lm, "attention")._static_image().svg())
-    assert len(grid.findall("s:image", space)) == 8
+    grid = view_of(lm, "attention")._static_image().file("x")
+    assert len(ElementTree.fromstring(grid).findall("s:image", space)) == 8
+    assert "var(" not in grid
     odd = view_of(lm, given="<&\x00'\"")  # letters that markup does not have
-    ElementTree.fromstring(odd._static_image().svg())
+    ElementTree.fromstring(odd._static_image().file("x"))
 
 
 # files
 
 
 def test_a_view_is_saved_by_the_ending(view, tmp_path):
-    assert view.save(tmp_path / "x.png").read_bytes() == view._static_image().png()
-    assert (tmp_path / view.save(str(tmp_path / "x.svg"))).read_text() == view._static_image().svg()
+    assert view.save(tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG"
+    ElementTree.fromstring((tmp_path / view.save(str(tmp_path / "x.svg"))).read_text())
     pattern = view.look().pattern(1, 2).numpy()
     rows = list(csv.reader(io.StringIO(view.save(tmp_path / "x.csv").read_text())))
     assert rows[0][1:] == [row[0] for row in rows[1:]] == list(TEXT)

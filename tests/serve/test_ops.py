@@ -196,18 +196,6 @@ def test_the_lens_ends_in_the_models_own_answer(explorer):
     }
 
 
-@pytest.mark.parametrize("family", ["lm", "classify"])
-def test_a_lens_is_limited_by_its_answers(explorer_of, family, monkeypatch):
-    explorer = explorer_of(family)
-    monkeypatch.setattr("glassformer.serve.explorer.ops_explain.MOST_CELLS", 2)
-    request = {"look": {"input": first(explorer)}, "layers": [0], "k": 1}
-    if explorer.run.model.config.head == "classify":  # one answer for all elements
-        assert ask(explorer, "lens", **request).arrays["p"].shape == (1, 1, 1)
-        return
-    with pytest.raises(ConfigError, match="is too large for one answer; name at most 2 positions"):
-        ask(explorer, "lens", **request)
-
-
 def test_the_ledger_adds_up(explorer):
     own = own_look(explorer, first(explorer))
     header = ask(explorer, "ledger", look={"input": first(explorer)}, target=1, against=0).header
@@ -373,7 +361,7 @@ def test_a_picture_is_drawn_as_the_run_draws_it(explorer_of, edits):
     )
     for wrong, sentence in (
         ({"given": [1]}, "Token 1 is no colour; those of"),
-        ({"beams": 2}, "pixel by pixel"),
+        ({"beams": 2}, "unedited text"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             [*explorer.stream({**asked, **wrong})]
@@ -575,11 +563,6 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
     patch = {"edit": "Patch", "point": "decoder.blocks.0.resid_pre", "source": {"input": "the dog"}}
     patched = ask(lm, "look", look={"input": "the cat", "edits": [patch]}).header["outcome"]
     assert patched == ask(lm, "look", look={"input": "the dog"}).header["outcome"]
-    nested = patch
-    for _ in range(5):
-        nested = {**patch, "source": {"input": "the dog", "edits": [nested]}}
-    with pytest.raises(ConfigError, match="nested more than 3 deep"):
-        ask(lm, "look", look={"input": "the cat", "edits": [nested]})
 
 
 def test_another_checkpoint_is_another_model(run_folder):
@@ -645,9 +628,9 @@ def test_an_input_that_is_too_long_is_refused_with_the_reason(lm):
 def test_an_op_that_is_not_there(lm):
     with pytest.raises(UnknownOp, match="did you mean 'thumbnails'"):
         lm.handle({"op": "thumb"})
-    with pytest.raises(UnknownOp, match="an op of /stream"):
+    with pytest.raises(UnknownOp, match="no op 'generate' here"):
         lm.handle({"op": "generate"})
-    with pytest.raises(UnknownOp, match="an op of /api"):
+    with pytest.raises(UnknownOp, match="no op 'look' here"):
         next(lm.stream({"op": "look"}))
 
 

@@ -67,14 +67,6 @@ def test_a_module_stands_behind_all_that_it_imports(tmp_path):
         assert again == address.sub(lambda m, at=at: f"<{normpath(at / m[1])}>", modules[name])
 
 
-def test_what_cannot_be_linked_is_refused(tmp_path):
-    circle = files(tmp_path / "a", a='import "./b.js";', b='import "./a.js";')
-    with pytest.raises(ConfigError, match="in a circle"):
-        linked("a.js", circle)
-    with pytest.raises(ConfigError, match=r"missing\.js cannot be read"):
-        linked("missing.js", tmp_path)
-
-
 def test_nothing_in_a_source_ends_the_script(tmp_path):
     static = files(tmp_path, a='export const evil = "</script><!--";\n')
     module = linked("a.js", static)

@@ -44,7 +44,7 @@ def test_pages_are_modules_and_ask_ops():
     assert [page["id"] for page in SCHEMA["pages"]] == list(PAGES)
     for page in PAGES.values():
         assert (STATIC / page["module"]).is_file()
-        assert {question["op"] for question in page["questions"]} <= {*OPS}
+        assert {*page["asks"]} <= {*OPS}
         assert f'from "./{page["module"]}";' in SOURCES["contents.js"]
 
 

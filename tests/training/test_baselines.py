@@ -89,7 +89,7 @@ def test_a_run_without_a_class_for_each_input_has_none(tmp_path):
     assert result.baselines == {}
     assert recorded(tmp_path / "x") == []
     assert "baselines" not in gf.load(tmp_path / "x").evaluate()
-    assert "baseline" not in (tmp_path / "x" / "report.html").read_text()
+    assert "Baselines" not in (tmp_path / "x" / "report.html").read_text()
     assert "baseline" not in (tmp_path / "x" / "README.md").read_text()
 
 

@@ -31,6 +31,8 @@ from glassformer.manifest import LARGEST, difference, write_manifest
 from glassformer.manifest import NAME as MANIFEST
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
+FORMER = 3
+"""The version of stores whose manifest holds both, without hashes to compare."""
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
 
 
@@ -258,10 +260,12 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
     read.
     """
     try:
-        about = read_json(folder / ABOUT, LARGEST)
-        right = (about["format"], about["version"]) == (FORMAT, VERSION)
+        former = not (folder / ABOUT).exists()
+        about = read_json(folder / (MANIFEST if former else ABOUT), LARGEST)
+        if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
+            return None
         only = None if hashed else [ABOUT]
-        if not right or difference(folder, [ABOUT], only, alone=True) is not None:
+        if not (former or difference(folder, [ABOUT], only, alone=True) is None):
             return None
         return about if about["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.pages.colours import linear_step
+from glassformer.pages.colours import steps
 from glassformer.pages.images import brightness, png, shades
-from glassformer.pages.kit import Html, document, escape, figure, paragraph, spaced
+from glassformer.pages.kit import Html, document, escape, figure, folded, image, paragraph, spaced
+from glassformer.pages.scene import Line, Scene
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256
 """Most patches of one input that are listed, and most numbers of a patch that are printed."""
 CHANNELS = {1: ("",), 3: ("red: ", "green: ", "blue: ")}
-HINT = '<span class="hint">Point at a patch, or step to it with Tab, to see its numbers.</span>'
 
 Share = tuple[str, float]
 """A class and its share of the target."""
@@ -85,10 +85,8 @@ EncodedInput = EncodedImage | EncodedAudio | EncodedSequence
 
 def batch_html(title: str, about: Iterable[str], inputs: Sequence[EncodedInput]) -> str:
     """A page of encoded inputs, after sentences about them."""
-    n_patches = [len(one.patches) for one in inputs if not isinstance(one, EncodedSequence)]
-    style = _linked(min(MOST_PATCHES, max(n_patches, default=0)))
     cards = map(_card, range(1, len(inputs) + 1), inputs)
-    return document(title, *map(paragraph, about), *cards, style=style)
+    return document(title, *map(paragraph, about), *cards)
 
 
 def _card(number: int, one: EncodedInput) -> str:
@@ -137,7 +135,7 @@ class _Sheet:
 
     def whole(self, label: str) -> str:
         """The whole under the grid of its patches."""
-        cells = "".join(f'<i class="c{k}" title="patch {k}"></i>' for k in self.order)
+        cells = "".join(f'<i title="patch {k}"></i>' for k in self.order)
         return f'<span class="px whole" role="img" aria-label="{escape(label)}">{cells}</span>'
 
     def listed(self, patches: np.ndarray, shape: tuple[int, ...], axes: str, about: str) -> str:
@@ -146,17 +144,14 @@ class _Sheet:
         listed = ""
         for k, patch in enumerate(patches[:MOST_PATCHES]):
             row, column = self.places[k]
-            listed += (
-                f'<span class="patch k{k}" tabindex="0">'
-                f'<b class="px" style="{self.position(k)}"></b><small>{k}</small>'
-                f'<span class="numbers"><strong>patch {k}</strong>: row {row}, column {column}; '
-                f"{about} = {of} numbers{_numbers(patch.reshape(shape), axes)}</span></span>"
-            )
-        room = 4 + min(16, 1.42 * shape[0] * (of <= MOST_NUMBERS))
+            summary = f'<b class="px" style="{self.position(k)}"></b><small>{k}</small>'
+            numbers = f"row {row}, column {column}; {about} = {of} numbers"
+            numbers += _numbers(patch.reshape(shape), axes)
+            listed += folded(Html(summary), numbers)
         rest = f"<small>and {n - MOST_PATCHES:,} more</small>" if n > MOST_PATCHES else ""
         return (
-            f'<div style="--room:{room:.1f}rem"><h3>{n} patches in input order</h3>'
-            f'<div class="patches">{listed}{rest}{HINT}</div></div>'
+            f"<div><h3>{n} patches in input order; open one to see its numbers</h3>"
+            f'<div class="patches">{listed}{rest}</div></div>'
         )
 
 
@@ -165,11 +160,7 @@ def _image(one: EncodedImage, sheet: _Sheet) -> str:
     shape = height // sheet.rows, width // sheet.columns, channels
     before = ""
     if one.before is not None:
-        small = (
-            f'<span class="px whole" style="--img:url({png(one.before)})" role="img" '
-            'aria-label="before"></span>'
-        )
-        before = figure("in the file", small, "before")
+        before = figure("in the file", image("before", png(one.before)), "before")
     caption = f"as encoded: {width} x {height} pixels, {sheet.columns} x {sheet.rows} patches"
     whole = figure(caption, sheet.whole(f"{one.name} as encoded"), "")
     about = f"{shape[0]} rows x {shape[1]} columns" + " in three channels" * (channels == 3)
@@ -198,17 +189,13 @@ def _audio(one: EncodedAudio, sheet: _Sheet) -> str:
     )
 
 
-def _waveform(samples: np.ndarray) -> str:
-    """The least and the largest sample of each of 480 stretches, as one area."""
+def _waveform(samples: np.ndarray) -> Html:
+    """Return the largest and the least sample of each of 480 stretches as one line."""
     parts = np.array_split(samples, min(480, len(samples)))
-    top = max(0.05, float(np.abs(samples).max()))
-    high = [f"{i},{32 - 30 * float(part.max()) / top:.1f}" for i, part in enumerate(parts)]
-    low = [f"{i},{32 - 30 * float(part.min()) / top:.1f}" for i, part in enumerate(parts)]
-    drawn, width = " ".join([*high, *low[::-1]]), max(1, len(parts) - 1)
-    return (
-        f'<svg class="wave" viewBox="0 0 {width} 64" preserveAspectRatio="none" role="img" '
-        f'aria-label="waveform, at most {top:.2f}"><polygon points="{drawn}"/></svg>'
-    )
+    top = max(0.05, np.abs(samples).max())
+    ends = [(i, pick(part)) for i, part in enumerate(parts) for pick in (np.max, np.min)]
+    line = Line([(i, -30 * end / top) for i, end in ends], "mark")
+    return Scene([line]).svg(f"waveform, at most {top:.2f}", "wave")
 
 
 def _sequence(one: EncodedSequence) -> str:
@@ -268,15 +255,5 @@ def _numbers(values: np.ndarray, axes: str) -> Html:
 
 def _row(values: Sequence[float]) -> str:
     """A row of normalized numbers; the shades are two standard deviations to either side of 0."""
-    cells = "".join(f'<td class="s{linear_step(v / 4 + 0.5)}">{v:.2f}</td>' for v in values)
+    cells = "".join(f'<td class="s{steps(v / 4 + 0.5)}">{v:.2f}</td>' for v in values)
     return f"<tr>{cells}</tr>"
-
-
-def _linked(n: int) -> str:
-    """Style that marks a patch in the list and its place in the image together."""
-    return "".join(
-        f".encoded:has(.k{k}:is(:hover,:focus)) .c{k}{{outline:3px solid var(--mark);z-index:1}}"
-        f".encoded:has(.c{k}:hover) .k{k} .numbers{{display:block;z-index:3}}"
-        f".encoded:has(.c{k}:hover) .k{k}{{color:var(--mark)}}"
-        for k in range(n)
-    )

@@ -27,31 +27,33 @@ def png(pixels: np.ndarray) -> str:
 
 def write_png(image: Image.Image, path: Path) -> None:
     """Write a PNG file that names glassformer as its software; CheckpointError: it cannot be."""
-    about = PngInfo()
-    about.add_text("Software", "glassformer")
     with replacing(path) as temporary:
-        image.save(temporary, "png", pnginfo=about)
+        temporary.write_bytes(encode_png(image))
+
+
+def encode_png(image: Image.Image) -> bytes:
+    """Return an image as a PNG file that names glassformer as its software."""
+    about, file = PngInfo(), io.BytesIO()
+    about.add_text("Software", "glassformer")
+    image.save(file, "png", optimize=True, pnginfo=about)
+    return file.getvalue()
 
 
 def shades(values: np.ndarray) -> tuple[str, str]:
-    """Addresses of values from 0 to 1, [H, W], on a linear scale of the ramp: light and dark."""
-    return palette(np.rint(np.clip(values, 0, 1) * (colours.STEPS - 1)).astype(np.uint8))
+    """Return addresses of values from 0 to 1, [H, W], on a linear scale: light and dark."""
+    return palette(colours.steps(values))
 
 
 def palette(steps: np.ndarray) -> tuple[str, str]:
-    """Addresses of steps of the ramp, uint8 [H, W], one pixel for each: light and dark."""
-    image, found = Image.fromarray(steps), []
-    for dark in (False, True):
-        image.putpalette([part for shade in colours.ramp(dark=dark) for part in shade])
-        found.append(_png(image))
-    return found[0], found[1]
+    """Return addresses of steps of the ramp, uint8 [H, W], a pixel for each: light and dark."""
+    return _png(shade(steps, dark=False)), _png(shade(steps, dark=True))
 
 
-def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
-    """An image, uint8 [H, W, C], with sides of at most `most` pixels."""
-    image = _image(pixels)
-    image.thumbnail((most, most), Image.Resampling.BOX, reducing_gap=None)
-    return np.array(image).reshape(image.height, image.width, -1)
+def shade(steps: np.ndarray, *, dark: bool) -> Image.Image:
+    """Return steps of the ramp, uint8 [H, W], as an image with a palette."""
+    image = Image.fromarray(steps)
+    image.putpalette(colours.ramp(dark=dark).tobytes())
+    return image
 
 
 def brightness(spectrogram: np.ndarray) -> np.ndarray:
@@ -64,10 +66,12 @@ def brightness(spectrogram: np.ndarray) -> np.ndarray:
 
 
 def small(values: np.ndarray) -> str:
-    """Address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram [frames, mels]."""
-    if values.dtype == np.uint8:
-        return png(thumbnail(values, SMALL))
-    return shades(brightness(values))[0]
+    """Return the address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram."""
+    if values.dtype != np.uint8:
+        return shades(brightness(values))[0]
+    image = _image(values)
+    image.thumbnail((SMALL, SMALL), Image.Resampling.BOX, reducing_gap=None)
+    return _png(image)
 
 
 def _image(pixels: np.ndarray) -> Image.Image:
@@ -75,6 +79,4 @@ def _image(pixels: np.ndarray) -> Image.Image:
 
 
 def _png(image: Image.Image) -> str:
-    file = io.BytesIO()
-    image.save(file, "png", optimize=True)
-    return address("image/png", file.getvalue())
+    return address("image/png", encode_png(image))

@@ -1,10 +1,10 @@
-"""Lines of text as images on a light page; a letter that no font here has is an empty box."""
+"""Lines of text as masks; a letter that no font here has is an empty box."""
 
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import cast
 
 from PIL import Image, ImageDraw, ImageFont
-
-from glassformer.pages.colours import PAPER, Colour
 
 FONTS = (
     "DejaVuSans.ttf",
@@ -19,45 +19,27 @@ FONTS = (
 """Fonts looked for by name, beside Pillow's own; the first with all letters of a word draws it."""
 
 
-def line_image(text: str, size: int, colour: Colour) -> Image.Image:
-    """A line of text, cut tightly at its sides and as high as its font."""
-    font = font_for(text, size)
-    box, (up, down) = font.getbbox(text, anchor="ls"), font.getmetrics()
-    image = blank(max(1, int(box[2] - box[0]) + 1), up + down)
-    ImageDraw.Draw(image).text((-box[0], up), text, colour, font=font, anchor="ls")
-    return image
-
-
-def blank(width: int, height: int) -> Image.Image:
-    """An empty page."""
-    return Image.new("RGB", (width, height), PAPER)
-
-
-def font_for(text: str, size: int) -> ImageFont.FreeTypeFont:
-    """The font with most of the letters, the first of equal ones."""
-    return max(_fonts(size), key=lambda font: sum(_has(font, letter) for letter in set(text)))
+def text_mask(text: str, size: int) -> Image.Image:
+    """Return a line of text, white on black."""
+    seen = "".join(letter if letter.isprintable() else "�" for letter in text)
+    # A font draws what it lacks as it draws a letter that no font has.
+    fits = lambda font: sum(_mask(font, one) != _mask(font, "\U0010ffff") for one in set(seen))
+    return _mask(max(_fonts(size), key=fits), seen)  # the first of equal ones
 
 
 @cache
 def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ...]:
-    """The fonts of FONTS on this system, and last Pillow's own, which has Latin letters only."""
+    """Return the fonts of FONTS on this system, and last Pillow's own, with Latin letters only."""
     found = []
-    for name in (*FONTS, None):
-        try:
-            font = ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
-        except OSError:
-            continue
-        found += [font] * isinstance(font, ImageFont.FreeTypeFont)
-    return tuple(found)
+    for name in FONTS:
+        with suppress(OSError):
+            found.append(ImageFont.truetype(name, size))
+    return (*found, cast(ImageFont.FreeTypeFont, ImageFont.load_default(size)))
 
 
-def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:
-    """Whether a font draws a letter differently from a missing one."""
-    return letter.isspace() or _drawn(font, letter) != _drawn(font, "\U0010ffff")
-
-
-@cache
-def _drawn(font: ImageFont.FreeTypeFont, letter: str) -> bytes:
-    image = Image.new("L", (2 * int(font.size), 2 * int(font.size)))
-    ImageDraw.Draw(image).text((0, 0), letter, 255, font=font)
-    return image.tobytes()
+@lru_cache(1 << 12)
+def _mask(font: ImageFont.FreeTypeFont, text: str) -> Image.Image:
+    size = max(1, round(font.getlength(text))), sum(font.getmetrics())
+    mask = Image.new("L", size)
+    ImageDraw.Draw(mask).text((0, 0), text, 255, font=font)
+    return mask

@@ -35,14 +35,15 @@ def report_html(
     """
     train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
     loss = f"Loss in {SCORES['loss'].unit}: training (thin), validation (thick with dots)"
-    curves = [line_chart(loss, smooth(train), validation)]
+    losses = {"training": smooth(train), "validation": validation}
+    curves = [line_chart(loss, losses, "validation")]
     for name, score in SCORES.items():
         if score.curve:
-            curve = points(metrics, f"validation_{name}")
-            curves.append(line_chart(f"Validation {score.text}", [], curve))
+            curve = {score.text: points(metrics, f"validation_{name}")}
+            curves.append(line_chart(f"Validation {score.text}", curve, score.text))
     for name in ("tokens_per_second", "learning_rate"):
-        curve = smooth(points(metrics, name))
-        curves.append(line_chart(words(name).capitalize(), curve, []))
+        curve = {words(name): smooth(points(metrics, name))}
+        curves.append(line_chart(words(name).capitalize(), curve, None))
     return document(
         title,
         paragraph(_headline(train, validation)),

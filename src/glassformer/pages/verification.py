@@ -27,7 +27,6 @@ def verification_html(rows: Iterable[dict[str, Any]], verdict: str, title: str) 
         groups.setdefault(f"Note {found[1]}" if found else row["note"], []).append(row)
     names = sorted(groups, key=lambda name: (not name.startswith("Note "), name))
     good = all(row["passed"] for group in groups.values() for row in group)
-    links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name in names)
     about = Html(
         "Each row runs a production function in float64 and an independent NumPy implementation, "
         "and gives the largest absolute difference. The bar is its logarithm from "
@@ -38,7 +37,6 @@ def verification_html(rows: Iterable[dict[str, Any]], verdict: str, title: str) 
         title,
         paragraph(verdict, "verdict good" if good else "verdict bad"),
         paragraph(about),
-        f"<nav>{links}</nav>",
         *(_section(name, groups[name]) for name in names),
     )
 
@@ -49,7 +47,7 @@ def _section(name: str, rows: list[dict[str, Any]]) -> str:
     head = ["Equation", "Formula", "Computed by", "Largest error", "Verdict"]
     caption = f"{about} · {passed}" if about else passed
     checks = table(caption, head, map(_cells, rows), "checks")
-    return f'<section id="{_anchor(name)}"><h2>{escape(name)}</h2>{checks}</section>'
+    return f"<h2>{escape(name)}</h2>{checks}"
 
 
 def _cells(row: dict[str, Any]) -> list[Html]:
@@ -68,10 +66,6 @@ def _cells(row: dict[str, Any]) -> list[Html]:
         f'<span class="{kind}">{verdict}</span>',
     )
     return [*map(Html, cells)]
-
-
-def _anchor(name: str) -> Html:
-    return escape(re.sub(r"\s+", "-", name.lower()))
 
 
 def _number(value: float | None) -> str:

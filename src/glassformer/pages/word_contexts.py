@@ -1,7 +1,7 @@
 """One word in several sentences as a page: similarity of its vectors through the layers.
 
 sentences    numbered, the word marked
-curve        similarity of each two occurrences through the layers
+curve        similarity of the occurrences through the layers
 layers       for each, where the occurrences lie, and every similarity as a number
 """
 
@@ -11,26 +11,18 @@ import numpy as np
 
 from glassformer.errors import ConfigError, counted
 from glassformer.inspect.contextual import Contexts, Occurrence
-from glassformer.pages.charts import Axes, scatter, ticks
-from glassformer.pages.colours import linear_step
+from glassformer.pages.charts import line_chart, matrix, scatter
+from glassformer.pages.colours import steps
 from glassformer.pages.kit import (
     Html,
-    cell,
     decimal,
     document,
     escape,
-    figure,
-    legend,
-    matrix,
     paragraph,
 )
 
 MOST = 64
 """Most occurrences of a page."""
-NUMBERED = 12
-"""Most occurrences whose similarities are printed in cells and whose dots are large."""
-LINES = 28
-"""Most occurrences with a curve for each two; of more, the least and the most are drawn."""
 
 
 def contexts_html(look: Contexts, title: str) -> str:
@@ -75,61 +67,51 @@ def _summary(look: Contexts) -> str:
 
 
 def _curve(look: Contexts) -> str:
-    """Similarity through the layers: each two occurrences thin, their mean thick with numbers."""
-    values, low = look.pairs, _lowest(look)
-    mean, few = values.mean(1), len(look.occurrences) <= LINES
-    axes = Axes((0, max(1, len(values) - 1)), (low, 1))
-    for line in values.T if few else (values.min(1), values.max(1)):
-        axes.line(enumerate(line), "faint")
-    axes.line(enumerate(mean), "thick")
-    axes.dots(enumerate(mean), lambda layer, value: f"layer {layer}: {value:.4f}")
-    names = [(i, str(i or "static")) for i in range(0, len(mean), math.ceil(len(mean) / 13))]
-    for i, _ in names:
-        axes.text(i, mean[i], decimal(mean[i]), "strong", up=12)
-    told = ", ".join(f"layer {i} {decimal(value)}" for i, value in enumerate(mean))
-    thin = "each two occurrences" if few else "the least and the most similar two"
-    caption = f"Cosine similarity after each layer: mean of all pairs (thick), {thin} (thin)"
-    chart = axes.svg(f"Mean similarity: {told}", names, ticks(low, 1))
-    return f"<h2>Through the layers</h2>{figure(caption, chart)}"
+    """Return similarity through the layers: mean, least and most of all pairs."""
+    pairs = look.pairs.round(6)
+    lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
+    curves = {name: [*enumerate(line.tolist())] for name, line in lines.items()}
+    caption = (
+        "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
+        "similar two (thin)"
+    )
+    return f"<h2>Through the layers</h2>{line_chart(caption, curves, 'mean')}"
 
 
 def _cards(look: Contexts) -> str:
-    """A card for each layer: its map and its similarities."""
+    """Return a card for each layer: its map and its similarities."""
     low, (points, shares) = _lowest(look), look.maps()
-    places = points / max(1e-9, float(np.abs(points).max()))
-    layers = zip(look.similarities, places, shares, strict=True)
-    cards = "".join(_card(i, *layer, low) for i, layer in enumerate(layers))
-    n = len(look.occurrences)
-    width = max(17.5, 2.65 * n + 5) if n <= NUMBERED else max(24, 1.03 * n + 3.6)
-    shades = ((linear_step(i / 4), decimal(low + (1 - low) * i / 4)) for i in range(5))
+    places = points / max(1e-9, np.abs(points).max())
+    layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
+    cards = "".join(_card(i, low, *layer) for i, layer in enumerate(layers))
     return (
         "<h2>Layer by layer</h2><p>Each map is the plane in which the occurrences are spread most "
         "(their principal components), at one scale for all layers, so that a larger distance is a "
-        "smaller similarity. Below it is the cosine similarity of each two; 1 is the same "
-        f"direction.</p>{legend(shades, 'similarity')}"
-        f'<div class="cards" style="--least:{width:.1f}rem">{cards}</div>'
+        f"smaller similarity. Below it is the cosine similarity of each two, from {decimal(low)} "
+        "(light) to 1.00 (dark): the same direction.</p>"
+        f'<div class="cards maps">{cards}</div>'
     )
 
 
-def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: float) -> str:
-    title, few = f"Layer {layer}" if layer else "Layer 0, static", len(table) <= NUMBERED
+def _card(
+    layer: int, low: float, table: np.ndarray, mean: float, points: np.ndarray, share: float
+) -> str:
+    title = f"Layer {layer}" if layer else "Layer 0, static"
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     numbers = [str(i + 1) for i in range(len(table))]
-    rows = (
-        (i, [_similarity(i, j, value, low) for j, value in zip(numbers, row, strict=True)])
-        for i, row in zip(numbers, table, strict=True)
+    similarities = matrix(
+        numbers,
+        numbers,
+        steps((table - low) / (1 - low)),
+        about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
     )
-    similarities = matrix("Cosine similarities", "", numbers, rows, "few" if few else "many")
+    about = paragraph(f"Mean similarity {decimal(mean)}. {spread}")
     return Html(
-        f'<section class="card"><h3>{title}</h3>{paragraph(spread)}'
-        f"{scatter(points, title, few=few)}{similarities}</section>"
+        f'<section class="card"><h3>{title}</h3>{about}{scatter(points, f"{title}: map")}'
+        f"{similarities.svg(f'{title}: cosine similarities')}</section>"
     )
-
-
-def _similarity(i: str, j: str, value: float, low: float) -> str:
-    return cell(decimal(value), linear_step((value - low) / (1 - low)), f"{i} and {j}: {value:.4f}")
 
 
 def _lowest(look: Contexts) -> float:
     """Lower end of the scale: the least similarity, rounded down to a tenth, at most .9."""
-    return min(0.9, math.floor(float(look.similarities.min()) * 10) / 10)
+    return min(0.9, math.floor(look.similarities.min() * 10) / 10)

@@ -3,16 +3,18 @@
     <|user|> 2 + 2? <eos> <|assistant|> 4 <eos>
                                         ------- the answer
 
-A template is a text of Jinja. Our own one is built here without Jinja; that of a published model is
-rendered in a sandbox. What a user writes is encoded as ordinary characters, so it holds no special
-symbol; the symbols of the template are ids.
+A template is a text of Jinja; that of a published model is rendered in a worker process. What a
+user writes is encoded as ordinary characters, so it holds no special symbol; the symbols of the
+template are ids.
 """
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,10 @@ import numpy as np
 from glassformer.data.conversations import ASSISTANT, ROLES, Message, Messages, messages_of
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import read_bytes, write_text
-from glassformer.processors.template_sandbox import SANDBOX, TemplateError
-from glassformer.processors.word_spans import token_words
 from glassformer.tokenizers.roles import ROLES as SPECIAL_ROLES
 from glassformer.tokenizers.roles import read_object
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.workers import Workers
 
 FILE = "chat_template.jinja"
 LARGEST = 1 << 20
@@ -40,10 +41,12 @@ OWN = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
 PRIVATE = range(0xF0000, 0xFFFFE)
-"""Code points that stand for a special symbol in a message while it is rendered."""
+"""Code points that replace parts of a message during its rendering."""
 PROBE = (Message("user", "a"), Message(ASSISTANT, "b"))
-BLACK, MARKS = re.compile(r"\S"), "\ufdd0\ufdd1"
-"""What is hidden of messages that a template changes; what the sandbox marks answers by."""
+BLACK = re.compile(r"\S")
+WORKERS = Workers(memory=256 << 20)
+SECONDS = 0.1
+"""Processor time of one rendering."""
 Span = tuple[int, int]
 
 
@@ -56,8 +59,13 @@ class Marked:
     """What the assistant says, with the symbol that ends it."""
     contents: tuple[tuple[Span, str], ...]
     """The text of each message, with its role."""
-    quoted: tuple[Span, ...]
-    """Where no special symbol counts."""
+    symbols: tuple[Span, ...]
+    """The special symbols that the template itself writes."""
+
+    @property
+    def written(self) -> list[str]:
+        """The names of these symbols."""
+        return [self.text[begin:end] for begin, end in self.symbols]
 
 
 @dataclass(frozen=True)
@@ -78,10 +86,9 @@ class ChatTemplate:
     def __init__(self, text: str, tokenizer: Tokenizer):
         self.text, self.tokenizer = text, tokenizer
         self._own = text in (OWN, BOS + OWN)
-        self._symbols = {tokenizer.symbol(index): index for index in tokenizer.specials.values()}
+        self._symbols = {tokenizer.symbol(index) for index in tokenizer.specials.values()}
         longest = sorted(map(re.escape, self._symbols), key=len, reverse=True)
         self._pattern = re.compile("|".join(longest) or r"(?!)")
-        self._hidden = re.compile("|".join([*longest, f"[{MARKS}]"]))
         if self._own:
             self._check_own()
 
@@ -102,49 +109,38 @@ class ChatTemplate:
         """Write the file that `load` reads, and transformers too."""
         write_text(folder / FILE, self.text)
 
-    def encode(
-        self, messages: Any, prompt: bool = False, spoken: bool = False, answers: bool = True
-    ) -> EncodedMessages:
+    def encode(self, messages: Any, prompt: bool = False, answers: bool = True) -> EncodedMessages:
         """Messages as tokens; as a `prompt`, up to where the assistant's next message begins.
 
-        `spoken`: also who says each token; `answers`: which of them the assistant does. DataError:
-        the template refuses the messages, or does not tell which part is the assistant's.
+        `answers`: also which tokens the assistant says. DataError: the template refuses the
+        messages, or does not show which part is the assistant's.
         """
-        marked = self._marked(messages, prompt, answers and not prompt)
-        whole = self.tokenizer.kind == "library"
-        ids, owners, places = self._whole(marked) if whole else self._pieces(marked, spoken)
-        roles = np.array([*(ROLES.index(role) for _, role in marked.contents), -1], np.int8)
-        said = np.zeros(len(ids), bool)
+        marked = self._mark(messages, prompt, answers and not prompt)
+        ids, spans = self.tokenizer.encode_symbols(marked.text, marked.symbols)
+        last = np.maximum(spans[:, 1] - 1, spans[:, 0])
+        middle = (spans[:, 0] + last) // 2
+        said, roles = np.zeros(len(ids), bool), np.full(len(ids), -1, np.int8)
         for begin, end in marked.answers:
-            said |= (places >= begin) & (places < end)
-        speaker = np.where(said, ROLES.index(ASSISTANT), roles[owners]).astype(np.int8)
-        return EncodedMessages(ids, speaker, said)
+            said |= (last >= begin) & (last < end)
+        for (begin, end), role in marked.contents:
+            roles[(middle >= begin) & (middle < end)] = ROLES.index(role)
+        roles[said] = ROLES.index(ASSISTANT)
+        return EncodedMessages(ids, roles, said)
 
     def render(self, messages: Any, prompt: bool = False) -> str:
         """The text of messages."""
-        return self._marked(messages, prompt, answers=False).text
-
-    def _marked(self, messages: Any, prompt: bool, answers: bool) -> Marked:
-        said = messages_of(messages, "the conversation")
-        if not self._own:
-            return self._jinja(said, prompt, answers)
-        marked = self._built(said, prompt)
-        return marked if answers else replace(marked, answers=())
+        return self._mark(messages, prompt, answers=False).text
 
     @cached_property
     def ends(self) -> frozenset[int]:
         """The symbols that end the assistant's message: the one that the template writes there, and
         the tokenizer's end of text."""
-        eos = self.tokenizer.specials.get("eos")
-        ends = {eos} - {None}
-        if not self._own:
-            try:
-                found = self.encode(PROBE)
-                last = found.ids[np.flatnonzero(found.answers)[-1] :][:2].tolist()
-            except GlassformerError:  # a template that wants other messages
-                last = []
-            ends |= {i for i in last if i in self._symbols.values()}
-        return frozenset(ends)  # pyright: ignore[reportReturnType]
+        specials = self.tokenizer.specials
+        ends = [specials.get("eos")]
+        with suppress(GlassformerError, IndexError):  # it wants other messages, or drops them
+            found = self.encode(PROBE)
+            ends += found.ids[np.flatnonzero(found.answers)[-1] :][:2].tolist()
+        return frozenset(specials.values()) & frozenset(ends)
 
     def _check_own(self) -> None:
         specials = self.tokenizer.specials
@@ -159,94 +155,70 @@ class ChatTemplate:
                 "processor.chat_template to the file of a template with another symbol."
             )
 
-    def _built(self, messages: Messages, prompt: bool) -> Marked:
-        """Our own template."""
-        specials, begins = self.tokenizer.specials, self.text.startswith(BOS)
-        end, text = self.tokenizer.symbol(specials["eos"]), ""
-        contents, answers = list[tuple[Span, str]](), list[Span]()
-        if begins:
-            text = self.tokenizer.symbol(specials["bos"])
-        for message in messages:
-            if message.role not in SPEAKERS:
-                raise DataError(
-                    f"the conversation has a message of the role {message.role!r}, which our own "
-                    f"template does not know; use {', '.join(SPEAKERS)}"
-                )
-            begin = len(text := f"{text}<|{message.role}|>")
-            text += message.content
-            contents.append(((begin, len(text)), message.role))
-            text += end
-            if message.role == ASSISTANT:
-                answers.append((begin, len(text)))
-        text += f"<|{ASSISTANT}|>" * prompt
-        return Marked(text, tuple(answers), tuple(contents), tuple(span for span, _ in contents))
+    def _mark(self, given: Any, prompt: bool, answers: bool) -> Marked:
+        """Render messages; symbols in them are hidden while they are rendered.
 
-    def _jinja(self, messages: Messages, prompt: bool, asked: bool) -> Marked:
-        """A published template; symbols in messages are hidden while it is rendered.
-
-        It may change a message, and so make a symbol of it. Then it must write the same symbols
-        around messages of which it knows no character.
+        A template may change a message, as ours does not, and so make a symbol of it. Then it must
+        write the same symbols around messages of which it knows no character.
         """
-        found = self._hiding(self._hidden, messages, prompt, asked)
+        messages = messages_of(given, "the conversation")
+        found = self._hide(self._pattern, messages, prompt, answers)
+        if self._own:
+            return found
         changed = len(found.contents) < sum(bool(one.content.strip()) for one in messages)
-        firsts = {symbol[:1] for symbol in self._symbols}
-        if changed or any(firsts & {*one.content} for one in messages):
-            blind = self._hiding(BLACK, messages, prompt, asked)
-            if self._own_symbols(blind) != self._own_symbols(found):
+        said = "".join(one.content for one in messages)
+        if changed or any(symbol[:1] in said for symbol in self._symbols):
+            blind = self._hide(BLACK, messages, prompt, answers)
+            if blind.written != found.written:
                 return blind
         return found
 
-    def _own_symbols(self, marked: Marked) -> list[str]:
-        return [marked.text[begin:end] for begin, end in self._symbol_spans(marked)]
-
-    def _hiding(
-        self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool
-    ) -> Marked:
+    def _hide(self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool) -> Marked:
         """Render messages with a private character for each match of this pattern, then quote the
         matches."""
         said = "".join(message.content for message in messages)
         parts = dict.fromkeys(what.findall(said))
         free = (chr(code) for code in PRIVATE if chr(code) not in said)
-        names = dict(zip(free, parts, strict=False))
-        if len(names) < len(parts):
+        new = dict(zip(parts, free, strict=False))
+        if len(new) < len(parts):
             raise DataError(
-                f"the conversation has {len(parts):,} different symbols and characters, more than "
-                "a chat template can be given apart; shorten it"
+                f"the conversation has {len(parts):,} different characters, more than a chat "
+                "template can be given; shorten it"
             )
-        new = {part: name for name, part in names.items()}
         hide = lambda text: what.sub(lambda match: new[match[0]], text)
         hidden = tuple(replace(one, content=hide(one.content)) for one in messages)
-        text, answers = self._rendered(hidden, prompt)
+        text, answers = self._write(hidden, prompt)
         if asked and not answers:
-            answers = [*self._by_prefixes(text, hidden)]
-        contents = [*_found(text, hidden)]
-        if not names:
-            return Marked(text, tuple(answers), tuple(contents), ())
-        places, quoted, whole = [0], list[Span](), list[str]()
-        for character in text:
-            begin = places[-1]
-            whole.append(names.get(character, character))
-            places.append(begin + len(whole[-1]))
-            if character in names:
-                quoted.append((begin, places[-1]))
-        moved = lambda span: (places[span[0]], places[span[1]])
+            answers = self._by_prefixes(text, hidden)
+        names = {name: part for part, name in new.items()}
+        whole = [names.get(character, character) for character in text]
+        places = [0, *accumulate(map(len, whole))]
+        moved = lambda begin, end: (places[begin], places[end])
         return Marked(
             "".join(whole),
-            tuple(map(moved, answers)),
-            tuple((moved(span), role) for span, role in contents),
-            tuple(quoted),
+            tuple(moved(*span) for span in answers) if asked else (),
+            tuple((moved(*span), role) for span, role in _spans_of(text, hidden)),
+            tuple(moved(*match.span()) for match in self._pattern.finditer(text)),
         )
 
-    def _rendered(self, messages: Messages, prompt: bool) -> tuple[str, list[Span]]:
-        specials = self.tokenizer.specials
+    def _write(self, messages: Messages, prompt: bool) -> tuple[str, list[Span]]:
+        """The text, and the answers that the template marks."""
         symbols = {
-            f"{role}_token": self.tokenizer.symbol(specials[role])
-            for role in SPECIAL_ROLES
-            if role in specials
+            f"{role}_token": self.tokenizer.symbol(index)
+            for role, index in self.tokenizer.specials.items()
+            if role in SPECIAL_ROLES
         }
-        said = [{"role": one.role, "content": one.content} for one in messages]
+        said = [*map(vars, messages)]
         values = {"messages": said, "tools": None, "documents": None}
-        return SANDBOX.render(self.text, {**symbols, **values, "add_generation_prompt": prompt})
+        values |= {**symbols, "add_generation_prompt": prompt}
+        if not self._own:
+            return render(self.text, values)
+        if others := {one.role for one in messages} - {*SPEAKERS}:
+            raise DataError(
+                f"the conversation has a message of the role {min(others)!r}, which our own "
+                f"template does not know; use {', '.join(SPEAKERS)}"
+            )
+        return template_rendering().render(self.text, values)
 
     def _by_prefixes(self, text: str, messages: Messages) -> Iterator[Span]:
         """The answers where the template does not mark them: what it adds to the text before."""
@@ -254,10 +226,10 @@ class ChatTemplate:
             if message.role != ASSISTANT:
                 continue
             last = i + 1 == len(messages)
-            before = self._rendered(messages[:i], prompt=True)[0]
-            after = text if last else self._rendered(messages[: i + 1], prompt=False)[0]
+            before = self._write(messages[:i], prompt=True)[0]
+            after = text if last else self._write(messages[: i + 1], prompt=False)[0]
             if not (text.startswith(after) and after.startswith(before)):
-                raise TemplateError(
+                raise DataError(
                     "the chat template does not tell which part of the text is the assistant's; "
                     "mark it by {% generation %}, or set data.loss_on=all"
                 )
@@ -267,50 +239,20 @@ class ChatTemplate:
                 said = said[: symbols[-1]]
             yield len(before), len(before) + len(said)
 
-    def _whole(self, marked: Marked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids, the number of the message of each (-1: none), and its last character."""
-        ids, spans = self.tokenizer.encode_symbols(marked.text, self._symbol_spans(marked))
-        places = np.maximum(spans[:, 1] - 1, spans[:, 0])
-        owners, middles = np.full(len(ids), -1), (spans[:, 0] + places) // 2
-        for number, ((begin, end), _) in enumerate(marked.contents):
-            owners[(middles >= begin) & (middles < end)] = number
-        return ids, owners, places
 
-    def _pieces(self, marked: Marked, spoken: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same of our own kinds of tokenizers: texts between symbols and at the borders of
-        answers are encoded apart. Messages are told only if `spoken`, which takes a while."""
-        symbols = {*self._symbol_spans(marked)}
-        cuts = {0, len(marked.text), *(at for span in (*symbols, *marked.answers) for at in span)}
-        ids, owners, places = [np.zeros(0, np.int32)], list[int](), list[int]()
-        for begin, end in pairwise(sorted(cuts)):
-            text = marked.text[begin:end]
-            symbol = (begin, end) in symbols
-            own = np.array([self._symbols[text]]) if symbol else self.tokenizer.encode(text)
-            ids.append(own)
-            places += [begin] * len(own)
-            owners += (
-                self._owners(text, begin, marked) if spoken and not symbol else [-1] * len(own)
-            )
-        return np.concatenate(ids, dtype=np.int32), np.array(owners, int), np.array(places, int)
+def render(template: str, values: dict[str, Any]) -> tuple[str, list[Span]]:
+    """The text of a template, and the spans that it marks as answers, by a worker.
 
-    def _owners(self, text: str, begin: int, marked: Marked) -> list[int]:
-        """The number of the message of each token of a part of the text; -1: none."""
-        inside = [
-            (number, (max(first - begin, 0), min(last - begin, len(text))))
-            for number, ((first, last), _) in enumerate(marked.contents)
-            if first < begin + len(text) and last > begin
-        ]
-        words = token_words(self.tokenizer, text, [span for _, span in inside])
-        return [-1 if word is None else inside[word][0] for word in words]
+    DataError: it fails, takes more than `SECONDS` of processor time or 256 MiB, or writes more than
+    4 Mi characters.
+    """
+    function = template_rendering().render
+    return WORKERS.run(function, template, values, seconds=SECONDS, what="the chat template")
 
-    def _symbol_spans(self, marked: Marked) -> list[Span]:
-        """The symbols that the template itself wrote."""
-        found, begin = list[Span](), 0
-        for quoted, after in (*marked.quoted, (len(marked.text), len(marked.text))):
-            inside = self._pattern.finditer(marked.text, begin, quoted)
-            found += [match.span() for match in inside]
-            begin = after
-        return found
+
+def template_rendering() -> Any:
+    """The module that imports Jinja."""
+    return import_module("glassformer.processors.template_rendering")
 
 
 def template_text(folder: Path) -> str | None:
@@ -335,9 +277,8 @@ def read_template(file: Path) -> str:
         raise DataError(f"{file} is not UTF-8; restore it") from None
 
 
-def _found(text: str, messages: Messages) -> Iterator[tuple[Span, str]]:
-    """Where the messages stand in the text, one after the other; one that was changed is passed
-    over."""
+def _spans_of(text: str, messages: Messages) -> Iterator[tuple[Span, str]]:
+    """Return the spans of the messages in a text, in their order, without those that it changes."""
     place = 0
     for message in messages:
         said = message.content.strip()

@@ -175,7 +175,7 @@ class MessagesProcessor(PackedProcessor):
     def roles(self, record: Conversation) -> np.ndarray:
         """int8 [T]: who says each token of a record; see `EncodedMessages`."""
         answers = not self.predicts_all
-        return self.template.encode(record.messages, spoken=True, answers=answers).roles
+        return self.template.encode(record.messages, answers=answers).roles
 
     def request_of(self, record: Any) -> list[Any]:
         """See `Processor`: the first message of the user."""

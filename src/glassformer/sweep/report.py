@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from glassformer.files import write_text
 from glassformer.metrics.scores import SCORES
-from glassformer.pages.charts import named_lines
+from glassformer.pages.charts import line_chart
 from glassformer.pages.kit import Html, document, escape, paragraph, table
 from glassformer.sweep.trials import PAGE, Sweep, Trial
 
@@ -21,7 +21,7 @@ def write_report(sweep: Sweep) -> None:
     page = document(
         f"Sweep of {sweep.folder.name}",
         paragraph(_headline(sweep)),
-        f'<div class="charts">{named_lines(caption, curves, best and best.name)}</div>',
+        f'<div class="charts">{line_chart(caption, curves, best and best.name)}</div>',
         table("Trials, the best first", ["trial", *head], linked),
     )
     write_text(sweep.folder / PAGE, page)

@@ -203,7 +203,7 @@ class Tokenizer:
         self, text: str, written: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
-        characters, in their order; of kind library."""
+        characters, in their order."""
         lookup.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
         which = np.isin(ids, self._unwritten)

@@ -17,13 +17,7 @@ from typing import Any
 import torch
 
 from glassformer.data.collate import Share
-from glassformer.errors import (
-    ElsewhereError,
-    GlassformerError,
-    TrainingError,
-    counted,
-    printable,
-)
+from glassformer.errors import ElsewhereError, GlassformerError, TrainingError, counted, printable
 from glassformer.headway import following
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES

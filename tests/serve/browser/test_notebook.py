@@ -112,7 +112,7 @@ def cells(browser):
 
 
 def view_of(explorer: Any, page: str = "head", given: Any = TEXT, **selected: Any) -> View:
-    return View(explorer, given, page, (), 600, selected)
+    return View(explorer, given, 600, page=page, **selected)
 
 
 DARKEST = """() => {

@@ -9,17 +9,16 @@ An error is `{"error": "one sentence", "kind": "ConfigError"}` with a status of 
 """
 
 import asyncio
-import gzip
+import hashlib
 import threading
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from typing import Any
 from urllib.parse import parse_qs
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from glassformer.errors import ConfigError, GlassformerError
@@ -30,8 +29,8 @@ from glassformer.serve.api.problems import ApiError, ClientGone
 from glassformer.serve.api.receiving import until_gone
 from glassformer.serve.explorer.auth import HEADERS, Guard, single
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
-from glassformer.serve.explorer.page import Files
-from glassformer.serve.explorer.wire import Reply, text
+from glassformer.serve.explorer.page import find_file
+from glassformer.serve.explorer.wire import text
 from glassformer.serve.explorer.worker import Worker
 
 Gone = Callable[[], bool]
@@ -49,17 +48,14 @@ LIMITS = Limits(
 """`queue` is in bytes: of all requests that are being read or answered."""
 JSON = "application/json"
 ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
-SMALL = 1 << 10
-"""Bytes below which an answer is not compressed."""
-OWN = {"cache-control": "no-store", "vary": "Accept-Encoding"}
-LINES = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
+OWN = {"cache-control": "no-store"}
 
 
 class Application:
-    """The explorer's routes; what computes is done by `worker`."""
+    """The explorer's routes; the computation is done by `worker`."""
 
     def __init__(self, explorer: Explorer, guard: Guard, worker: Worker):
-        self.explorer, self.guard, self.worker, self.files = explorer, guard, worker, Files()
+        self.explorer, self.guard, self.worker = explorer, guard, worker
         self.calls = Admission(LIMITS, Metrics(), "bytes")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,14 +94,14 @@ class Application:
         if scope["path"] == "/" and token:
             self.guard.check_token(token)
             return Response(b"", 303, {"location": "/", "set-cookie": self.guard.set_cookie} | OWN)
-        file = self.files.find(scope["path"])
-        if file is None:
+        content, kind = find_file(scope["path"])
+        if not kind:
             raise ApiError(404, "There is no such file; the explorer is at /.")
-        content, tag, kind = file
+        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
         known = OWN | {"etag": tag, "cache-control": "no-cache"}
         if tag in headers.get("if-none-match", ""):
             return Response(b"", 304, known)
-        return _sent(content, kind, _unpacks(headers), known)
+        return Response(content, 200, known, kind)
 
     async def _op(
         self, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
@@ -122,13 +118,12 @@ class Application:
                 self.worker.between()  # others have their turn
                 return left.is_set()
 
-            async def answered() -> None:
-                begun = self.worker.submit(begin, body, gone, _unpacks(headers))
-                answer = await asyncio.wrap_future(begun)
-                await answer(scope, receive, send)
+            async def answer() -> None:
+                response = await self._compute(begin, body, gone)
+                await response(scope, receive, send)
 
             try:
-                await until_gone(receive, call.limited(answered()))
+                await until_gone(receive, call.limited(answer()))
             finally:
                 left.set()
 
@@ -143,46 +138,30 @@ class Application:
             raise ApiError(413, LIMITS.too_large)
         return int(size)
 
-    def _answer(self, body: bytes, gone: Gone, unpacks: bool) -> Response:
+    async def _compute(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.wrap_future(self.worker.submit(work, *arguments))
+
+    def _answer(self, body: bytes, gone: Callable[[], bool]) -> Response:
         reply = self.explorer.handle(parse(body), gone)
-        return _sent(reply.to_bytes(), "application/octet-stream", unpacks and worth(reply))
+        return Response(reply.to_bytes(), 200, OWN, "application/octet-stream")
 
-    def _stream(self, body: bytes, gone: Gone, unpacks: bool) -> "Lines":
-        request = parse(body)
-        return Lines(self.worker, cast(Any, self.explorer.stream(request, gone)))
+    def _stream(self, body: bytes, gone: Callable[[], bool]) -> Response:
+        items = self.explorer.stream(parse(body), gone)
+        lines = self._lines(next(items, None), items)  # an error before the first has a status
+        return StreamingResponse(lines, 200, OWN, "application/x-ndjson")
 
-
-class Lines:
-    """The items of a stream, a line for each; made and advanced in the thread that computes.
-
-    An error before the first is an error of its own, a later one the last line.
-    """
-
-    def __init__(self, worker: Worker, items: Generator[dict[str, Any]]):
-        self.worker, self.items = worker, items
-        self.first = self._next()
-
-    def _next(self) -> bytes | None:
-        item = next(self.items, None)
-        return None if item is None else _line(item)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-
-        async def write(data: bytes, more: bool = True) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": more})
-
-        await send({"type": "http.response.start", "status": 200, "headers": LINES})
-        line, last = self.first, {"done": True}
+    async def _lines(self, item: Any, items: Generator[dict[str, Any]]) -> AsyncIterator[str]:
+        """The items of a stream, a line for each; an error is the last line."""
+        last = {"done": True}
         try:
-            while line is not None:
-                await write(line)
-                line = await asyncio.wrap_future(self.worker.submit(self._next))
+            while item is not None:
+                yield f"{text(item)}\n"
+                item = await self._compute(next, items, None)
         except Exception as error:  # noqa: BLE001 - the status is sent, the error is a line
             last = problem(error)
         finally:
-            self.worker.submit(self.items.close)
-        await write(_line(last), more=False)
+            self.worker.submit(items.close)
+        yield f"{text(last)}\n"
 
 
 def parse(body: bytes) -> Any:
@@ -205,25 +184,3 @@ def failure(error: Exception) -> Response:
         case GlassformerError():
             status = 400
     return Response(text(problem(error)), status, headers, "application/json")
-
-
-def worth(reply: Reply) -> bool:
-    """Whether an answer is worth compressing: pixels and names shrink, digits of floats do not."""
-    arrays = reply.arrays.values()
-    shrinking = sum(array.nbytes for array in arrays if array.dtype in (np.uint8, np.int32))
-    return 2 * shrinking >= sum(array.nbytes for array in arrays)
-
-
-def _line(item: Any) -> bytes:
-    return f"{text(item)}\n".encode()
-
-
-def _unpacks(headers: Mapping[str, str]) -> bool:
-    return "gzip" in headers.get("accept-encoding", "")
-
-
-def _sent(content: bytes, kind: str, pack: bool, headers: dict[str, str] = OWN) -> Response:
-    if pack and len(content) >= SMALL:
-        content = gzip.compress(content, 1, mtime=0)
-        headers = headers | {"content-encoding": "gzip"}
-    return Response(content, headers=headers, media_type=kind)

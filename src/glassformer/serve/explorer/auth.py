@@ -24,19 +24,10 @@ from glassformer.serve.api.listener import address_of
 from glassformer.serve.api.problems import ApiError
 
 ANYWHERE = ("0.0.0.0", "::", "")
-POLICY = {
-    "default-src": "'self'",
-    "script-src": "'self' blob:",
-    "worker-src": "'self' blob:",
-    "img-src": "'self' blob: data:",
-    "connect-src": "'self'",
-    "object-src": "'none'",
-    "base-uri": "'none'",
-    "form-action": "'none'",
-    "frame-ancestors": "'none'",
-}
 HEADERS = {
-    "Content-Security-Policy": "; ".join(f"{what} {where}" for what, where in POLICY.items()),
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' blob:; worker-src 'self' "
+    "blob:; img-src 'self' blob: data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -107,17 +98,14 @@ class Guard:
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
-        if port != self.port:
-            return False
-        if name in LOCAL or name == self.host:
-            return True
+        own = name in (*LOCAL, self.host)
         # A server for all addresses is also reached by this machine's name or IP address; an IP
         # address cannot be rebound.
-        if self.host not in ANYWHERE:
-            return False
-        with suppress(ValueError):
-            return bool(ipaddress.ip_address(name))
-        return name == socket.gethostname().lower()
+        if self.host in ANYWHERE and not own:
+            own = name == socket.gethostname().lower()
+            with suppress(ValueError):
+                own = bool(ipaddress.ip_address(name))
+        return own and port == self.port
 
 
 def single(scope: Scope) -> dict[str, str]:

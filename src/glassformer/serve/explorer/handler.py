@@ -8,8 +8,7 @@
 Requests are stateless: each carries its look.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -19,21 +18,17 @@ from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
 from glassformer.serve.explorer.page import document
-from glassformer.serve.explorer.schema import REQUESTS, SCHEMA, STREAMS, LookRequest, brief
+from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
-OPS: dict[str, Callable[..., Any]] = (
-    ops_model.OPS | ops_attention.OPS | ops_next.OPS | ops_explain.OPS
-)
+OPS: dict[str, Callable[..., Any]] = {
+    op.__name__.rstrip("_"): op
+    for op in (*ops_model.OPS, *ops_attention.OPS, *ops_next.OPS, *ops_explain.OPS)
+}
 
 
 class UnknownOp(ConfigError):
     """There is no op of that name."""
-
-
-def never() -> bool:
-    """No client that disconnects."""
-    return False
 
 
 class Explorer:
@@ -43,30 +38,30 @@ class Explorer:
         self.run = run
         self.looks = Looks(run, room)
 
-    def handle(self, request: Any, gone: Callable[[], bool] = never) -> Reply:
+    def handle(self, request: Any, gone: Callable[[], bool] = bool) -> Reply:
         """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
         name, arguments = _parsed(request, stream=False)
         if name == "document":
-            return document(
-                partial(self.handle, gone=gone), partial(self.stream, gone=gone), **arguments
-            )
-        with self.looks.lock, _out_of_memory():
+            handle, stream = partial(self.handle, gone=gone), partial(self.stream, gone=gone)
+            return document(handle, stream, **arguments)
+        with self.looks.lock:
             return self._begin(name, arguments, OpContext(self.looks, gone))
 
-    def stream(self, request: Any, gone: Callable[[], bool] = never) -> Iterator[dict[str, Any]]:
+    def stream(
+        self, request: Any, gone: Callable[[], bool] = bool
+    ) -> Generator[dict[str, Any], None, None]:
         """Answer a long request item by item; errors of `handle`."""
         name, arguments = _parsed(request, stream=True)
         context = OpContext(self.looks, gone)
-        with _out_of_memory():
+        with self.looks.lock:
+            items = self._begin(name, arguments, context)
+        while True:
+            context.check()
             with self.looks.lock:
-                items = self._begin(name, arguments, context)
-            while True:
-                context.check()
-                with self.looks.lock:
-                    item = next(items, None)
-                if item is None:
-                    return
-                yield finite(item)
+                item = next(items, None)
+            if item is None:
+                return
+            yield finite(item)
 
     def _begin(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
         """Call an op with looks in place of requests for them."""
@@ -79,33 +74,15 @@ class Explorer:
 
 def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
     """The op of a request and its arguments; UnknownOp, ConfigError."""
-    if not isinstance(request, Mapping) or not isinstance(request.get("op"), str):
-        raise ConfigError(
-            f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
-        )
-    name, ops = request["op"], SCHEMA["ops"]
-    if name not in ops:
-        own = [op for op in ops if (op in STREAMS) == stream]
-        raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
-    if stream != (name in STREAMS):
-        raise UnknownOp(f"{name} is an op of /{'api' if stream else 'stream'}; send it there.")
-    values = {key: value for key, value in request.items() if key != "op"}
-    return name, dict(REQUESTS[name].parse(values))
-
-
-@contextmanager
-def _out_of_memory() -> Iterator[None]:
-    """Turn errors of memory and of nesting into sentences."""
-    try:
-        yield
-    except RecursionError:
-        raise ConfigError("The request is nested too deeply; flatten it.") from None
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "memory" in str(error).lower():
-            raise GlassformerError(
-                "Out of memory; use a shorter input, or request less of it."
-            ) from None
-        raise
+    match request:
+        case {"op": str() as name, **values}:
+            own = [op for op in REQUESTS if (op in STREAMS) == stream]
+            if name in own:
+                return name, dict(REQUESTS[name].parse(values))
+            raise UnknownOp(f"There is no op {brief(name)} here; {suggest(name[:60], own)}")
+    raise ConfigError(
+        f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
+    )
 
 
 def problem(error: Exception) -> dict[str, str]:
@@ -113,5 +90,8 @@ def problem(error: Exception) -> dict[str, str]:
     if isinstance(error, GlassformerError):
         return {"error": str(error), "kind": type(error).__name__}
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    if isinstance(error, MemoryError | RuntimeError) and "memory" in what.lower():
+        sentence = "Out of memory; use a shorter input, or request less of it."
+        return {"error": sentence, "kind": "GlassformerError"}
     sentence = f"An unexpected error occurred ({what}); please report it with the request."
     return {"error": sentence, "kind": "Bug"}

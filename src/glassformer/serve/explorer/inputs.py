@@ -12,7 +12,6 @@ ADDRESS is the content of a file, `data:image/png;base64,...`, or `example:3` of
 never the path of a file: a page that is opened from a link must not read the disk.
 """
 
-import binascii
 from base64 import b64decode
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,8 +21,6 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from glassformer.data.formats.contents import content, source_at
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.pages.images import address
@@ -32,7 +29,7 @@ from glassformer.run import Run
 from glassformer.serve.explorer.schema import brief
 from glassformer.training.history import read_metrics
 
-MOST_PARTS, MOST_EXAMPLES = 64, 6
+MOST_EXAMPLES = 6
 
 
 @dataclass
@@ -69,21 +66,12 @@ class RunInputs:
             case [first, second] if _is_side(first) and _is_side(second):
                 return first, second
             case [list() as parts, str() as answer]:
-                return self._parts(parts), answer
-            case list() if _are_ids(value):
-                return value
+                return [*map(self._part, parts)], answer
             case list():
-                return self._parts(value)
+                return value if _are_ids(value) else [*map(self._part, value)]
         raise ConfigError(
             f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids."
         )
-
-    def _parts(self, values: list[Any]) -> list[Any]:
-        if len(values) > MOST_PARTS:
-            raise ConfigError(
-                f"The input has {len(values)} parts, more than {MOST_PARTS}; give fewer."
-            )
-        return [self._part(one) for one in values]
 
     def _part(self, value: Any) -> str | dict[str, Any]:
         media = self.run.processor.media()
@@ -91,36 +79,34 @@ class RunInputs:
             case str():
                 return value
             case dict() if len(value) == 1:
-                ((kind, held),) = value.items()
-                if kind == "text" and isinstance(held, str):
-                    return held
-                if kind in media and isinstance(held, str):
-                    return {kind: self._medium(kind, held)}
+                ((kind, where),) = value.items()
+                if isinstance(where, str):
+                    if kind == "text":
+                        return where
+                    if kind in media:
+                        read = self._example if where.startswith(EXAMPLE) else self._file
+                        return {kind: read(kind, where)}
         forms = "".join(f' or {{"{kind}": ADDRESS}}' for kind in media)
         raise ConfigError(f"{brief(value)} is no part that this model reads; give a text{forms}.")
 
-    def _medium(self, kind: str, where: str) -> Any:
-        if where.startswith(EXAMPLE):
-            own, number = self.kept[kind], where.removeprefix(EXAMPLE)
-            digits = number.isascii() and number.isdigit() and len(number) < 6
-            if not (digits and int(number) < len(own)):
-                there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
-                raise ConfigError(
-                    f"There is no {brief(where)} of kind {kind} in this run; {there}."
-                )
-            return own[int(number)]
-        head, comma, body = where.partition(",")
-        if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+    def _example(self, kind: str, where: str) -> Any:
+        own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept[kind])}
+        if where not in own:
+            there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
+            raise ConfigError(f"There is no {brief(where)} of kind {kind} in this run; {there}.")
+        return own[where]
+
+    def _file(self, kind: str, where: str) -> Any:
+        head, _, body = where.partition(";base64,")
+        try:
+            raw = b64decode(body, validate=True)
+        except ValueError:
+            raw = b""
+        if not raw or not head.startswith("data:"):
             raise ConfigError(
                 f'{brief(where)} is no file; give it as "data:{kind}/...;base64,...", or as '
                 f'"{EXAMPLE}0".'
             )
-        try:
-            raw = b64decode(body, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ConfigError(
-                f"The {kind} is not valid base64 ({error}); send the file again."
-            ) from None
         return self.run.processor.media()[kind].from_file(raw)
 
     def encode(self, given: Any) -> Any:
@@ -136,15 +122,13 @@ class RunInputs:
 
     def _plain(self, given: Any) -> Any:
         match given:
-            case str():
+            case str() | int():
                 return given
             case {**parts} if len(parts) == 1:
                 ((kind, thing),) = parts.items()
                 return {kind: thing if kind == "text" else self._address(str(kind), thing)}
             case list() | tuple():
                 return [self._plain(one) for one in given]
-            case int() | np.integer() if not isinstance(given, bool):
-                return int(given)
         if hasattr(given, "tolist"):  # ids as an array or a tensor
             return self._plain(given.tolist())
         raise ConfigError(f"{brief(given)} is no input; give what gf.look takes.")
@@ -174,10 +158,8 @@ class RunInputs:
         sampled = lines[-1] if lines and isinstance(lines[-1], list) else []
         own = run.task.example_inputs(run.folder, sampled)
         neutral = [self.encode(given) for given in run.processor.neutral_inputs()]
-        for inputs in (own, neutral):
-            if found := [one for one in inputs if self._fits(one)]:
-                return found[:MOST_EXAMPLES]
-        return ["a"]
+        found = [*filter(self._fits, own)] or [*filter(self._fits, neutral)] or ["a"]
+        return found[:MOST_EXAMPLES]
 
     def _fits(self, value: Any) -> bool:
         """Whether an input is neither empty nor too long for the model."""

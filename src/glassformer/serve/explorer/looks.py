@@ -7,26 +7,25 @@ the model: two computations at the same time would be slower than one after the 
 
 import hashlib
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
-from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
 from glassformer.run.checkpoints import seal
 from glassformer.serve.explorer.inputs import RunInputs
-from glassformer.serve.explorer.schema import LookRequest, brief
+from glassformer.serve.explorer.schema import LookRequest
 from glassformer.serve.explorer.wire import text
 
 ROOM = 1 << 30
 """Bytes of looks that are kept."""
-MODELS, NESTED = 3, 3
-"""Checkpoints that are kept open; depth of looks that are sources of edits of looks."""
+MODELS, LATEST = 3, 6
+"""Checkpoints that are kept open; looks that may be those of one request."""
 
 
 class ClientDisconnected(Exception):
@@ -41,63 +40,51 @@ class Looks:
         self.lock = threading.RLock()
         self._kept: OrderedDict[str, Look] = OrderedDict()
         self._sizes: dict[str, int] = {}
-        self._used: deque[str] = deque(maxlen=2 * NESTED)
-        """Looks that may have grown since they were measured: they fetch points on demand."""
         self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
-    def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
+    def find(self, request: LookRequest) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            self._evict(name)
-            return self._kept[name], True
-        edits = [self._edit(edit, nested) for edit in request.edits]
-        # Encode an input once: looks with other edits reuse it.
-        plain = request.model_copy(update={"edits": []})
-        base = self._kept.get(self._name(plain)) if edits else None
-        if base is None:
-            step, given = request.checkpoint, self.inputs.decode(request.input)
-            run = self.run if step is None else self._at(step, seal(self.run, step))
-            self._kept[name] = run.look(given, edits)
-        else:
-            self._kept[name] = base.edited(edits)
-        self._evict(name)
-        return self._kept[name], False
+        cached = name in self._kept
+        if not cached:
+            self._kept[name] = self._make(request)
+        self._kept.move_to_end(name)
+        self._evict()
+        return self._kept[name], cached
 
-    def _edit(self, value: dict[str, Any], nested: int) -> Edit:
+    def _make(self, request: LookRequest) -> Look:
+        edits = [self._edit(edit) for edit in request.edits]
+        step, given = request.checkpoint, self.inputs.decode(request.input)
+        run = self.run if step is None else self._at(step, seal(self.run, step))
+        return run.look(given, edits)
+
+    def _edit(self, value: dict[str, Any]) -> Edit:
         """An edit of plain values; its `source` is a look request."""
         source = value.get("source")
         if not isinstance(source, dict):
             return edit_from_json(value)
-        if nested >= NESTED:
-            raise ConfigError(
-                f"The source of {brief(value.get('edit'))} is nested more than {NESTED} deep; "
-                f"flatten it."
-            )
         request = LookRequest.parse(source)
         name = self._name(request)
-        return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
+        return edit_from_json({**value, "source": name}, {name: self.find(request)[0]})
 
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoints."""
-        steps = _checkpoints(request.model_dump())
-        return content_of(request) + "".join(seal(self.run, step) for step in steps)
+        values = request.model_dump()
+        digest = hashlib.sha256(text(values).encode()).hexdigest()[:24]
+        return digest + "".join(seal(self.run, step) for step in _checkpoints(values))
 
-    def _evict(self, name: str) -> None:
-        """Forget the oldest looks until the others fit, but not the one of this name.
+    def _evict(self) -> None:
+        """Forget the oldest looks until the others fit.
 
-        Only looks that were used since are measured again.
+        Only the latest are measured again: those of a request may grow, since they fetch points on
+        demand.
         """
-        self._used.append(name)
-        for used in self._kept.keys() & set(self._used):
-            self._sizes[used] = bytes_of(self._kept[used])
+        for name in list(self._kept)[-LATEST:]:
+            self._sizes[name] = bytes_of(self._kept[name])
         total = sum(self._sizes.values())
-        for old in [kept for kept in self._kept if kept != name]:
-            if total <= self.room:
-                return
-            del self._kept[old]
-            total -= self._sizes.pop(old)
+        while total > self.room and len(self._kept) > 1:
+            oldest, _ = self._kept.popitem(last=False)
+            total -= self._sizes.pop(oldest)
 
 
 @dataclass
@@ -141,11 +128,6 @@ def _checkpoints(value: Any) -> Iterator[int]:
     if isinstance(value, list):
         for one in value:
             yield from _checkpoints(one)
-
-
-def content_of(request: LookRequest) -> str:
-    """Key of a look: a digest of its input, edits and checkpoint."""
-    return hashlib.sha256(text(request.model_dump()).encode()).hexdigest()[:24]
 
 
 def bytes_of(look: Look) -> int:

@@ -8,11 +8,9 @@ an error                                      {to, id, error: "one sentence", ki
 """
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from glassformer.serve.explorer.handler import Explorer, problem
 from glassformer.serve.explorer.looks import ClientDisconnected
@@ -28,54 +26,45 @@ class Mailbox:
     def __init__(self, explorer: Explorer, send: Send):
         self.explorer, self.send = explorer, send
         self._waiting: dict[tuple[Any, Any], threading.Event] = {}
-        self._lock = threading.Lock()
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Begin to answer a request, or stop answering it."""
         key = message.get("view"), message.get("id")
         if message.get("cancel"):
-            self._stop(lambda other: other == key)
+            if gone := self._waiting.get(key):
+                gone.set()
             return
-        gone = threading.Event()
-        with self._lock:
-            self._waiting[key] = gone
+        self._waiting[key] = gone = threading.Event()
         # In the context of the sender: a kernel assigns output to the message of its context.
-        work = partial(copy_context().run, self._answer, dict(message), gone)
-        threading.Thread(target=work, daemon=True).start()
+        arguments = self._answer, key, dict(message), gone
+        threading.Thread(target=copy_context().run, args=arguments, daemon=True).start()
 
     def leave(self, view: Any) -> None:
         """Stop all answers to a view."""
-        self._stop(lambda other: other[0] == view)
+        for key, gone in list(self._waiting.items()):
+            if key[0] == view:
+                gone.set()
 
-    def _stop(self, meant: Callable[[tuple[Any, Any]], bool]) -> None:
-        with self._lock:
-            for key, gone in self._waiting.items():
-                if meant(key):
-                    gone.set()
-
-    def _answer(self, message: Message, gone: threading.Event) -> None:
-        key = message.get("view"), message.get("id")
-
+    def _answer(self, key: tuple[Any, Any], message: Message, gone: threading.Event) -> None:
         def say(part: Mapping[str, Any], *files: bytes) -> None:
-            if gone.is_set():
-                raise ClientDisconnected
-            self.send({"to": key[0], "id": key[1], **part}, list(files))
+            if not gone.is_set():
+                self.send({"to": key[0], "id": key[1], **part}, list(files))
 
         try:
-            if "lines" in message:
-                stream = self.explorer.stream(message["lines"], gone.is_set)
-                with closing(cast(Any, stream)) as items:
-                    for item in items:
-                        say({"item": item})
-                say({"done": True})
-            else:
-                reply = self.explorer.handle(message.get("ask"), gone.is_set)
-                say({"done": True}, reply.to_bytes())
+            for part in self._parts(message, gone.is_set):
+                say(*part)
         except ClientDisconnected:
             pass
         except Exception as error:  # noqa: BLE001 - nothing above this could answer
-            with suppress(ClientDisconnected):
-                say(problem(error))
+            say(problem(error))
         finally:
-            with self._lock:
-                self._waiting.pop(key, None)
+            self._waiting.pop(key, None)
+
+    def _parts(self, message: Message, gone: Callable[[], bool]) -> Iterator[tuple[Any, ...]]:
+        """The answer to a request: messages, each with its bytes if it has any."""
+        if "lines" in message:
+            for item in self.explorer.stream(message["lines"], gone):
+                yield ({"item": item},)
+            yield ({"done": True},)
+        else:
+            yield {"done": True}, self.explorer.handle(message.get("ask"), gone).to_bytes()

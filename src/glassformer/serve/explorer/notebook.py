@@ -30,6 +30,8 @@ from glassformer.files import finite, replacing
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
+from glassformer.pages.images import encode_png
+from glassformer.pages.scene import Scene
 from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
@@ -44,7 +46,7 @@ from glassformer.serve.explorer.selection import (
     sides,
 )
 from glassformer.serve.explorer.snapshot import cell, snapshot
-from glassformer.serve.explorer.static_image import StaticImage, static_image
+from glassformer.serve.explorer.static_image import static_image
 from glassformer.serve.explorer.wire import text
 
 Edits = Sequence[Edit | Mapping[str, Any]]
@@ -74,8 +76,8 @@ def view(
     head or name, and the errors of `gf.look`.
     """
     run = replace(what, model=deepcopy(what.model)) if isinstance(what, Run) else load(what)
-    explorer = Explorer(run, ROOM)
-    return View(explorer, given, page, edits, height, selected, live)
+    chosen = {"page": page, "edits": edits, **selected}
+    return View(Explorer(run, ROOM), given, height, live, **chosen)
 
 
 class View:
@@ -84,17 +86,11 @@ class View:
     def __init__(
         self,
         explorer: Explorer,
-        given: Any,
-        page: str,
-        edits: Edits,
-        height: int,
-        selected: Mapping[str, Any],
+        given: Any = None,
+        height: int = HEIGHT,
         live: bool = True,
+        **selected: Any,
     ):
-        if type(height) is not int or not 100 <= height <= 10_000:
-            raise ConfigError(
-                f"height={height!r} is no height of a page; give 100 to 10000 pixels."
-            )
         self.explorer, self.height, self.live = explorer, height, live
         self._card = explorer.handle({"op": "model"}).header
         self._observers: list[Callable[[Selection], Any]] = []
@@ -106,7 +102,7 @@ class View:
         self._widget: Any = None
         first = self._card["examples"][0] if given is None else given
         self._selection = dict(DEFAULTS)
-        self.select(**{"page": page, "input": first, "edits": list(edits), **selected})
+        self.select(**{"input": first, **selected})
 
     @property
     def selection(self) -> Selection:
@@ -169,9 +165,9 @@ class View:
         writers = {
             ".csv": self._csv,
             ".html": lambda: snapshot(self.explorer, self._selection, self._seen()),
-            ".png": lambda: self._static_image().png(),
+            ".png": lambda: encode_png(self._static_image().image()),
             ".safetensors": self._tensors,
-            ".svg": lambda: self._static_image().svg().encode(),
+            ".svg": lambda: self._static_image().file(repr(self)).encode("utf-8", "replace"),
         }
         suffix = path.suffix.lower()
         if suffix not in writers:
@@ -190,12 +186,13 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The content of a cell; see the module."""
-        png, name = self._static_image().png(), f"{self._card['name']}: {self._selection['page']}"
+        name = f"{self._card['name']}: {self._selection['page']}"
+        still = encode_png(self._static_image().image())
         page = snapshot(self.explorer, self._selection, alone=True)
         bundle = {
             "text/plain": repr(self),
-            "text/html": cell(page.decode(), png, name, self.height),
-            "image/png": base64.b64encode(png).decode(),
+            "text/html": cell(page.decode(), still, name, self.height),
+            "image/png": base64.b64encode(still).decode(),
         }
         live = self._live() if self.live and in_kernel() else None
         return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
@@ -213,10 +210,8 @@ class View:
 
     def _select(self, s: Selection, view: str) -> None:
         """Select, and tell all views but the one that it comes from."""
-        before, self._selection = self._selection, s
-        select = {
-            name: value for name, value in s.items() if name not in before or before[name] != value
-        }
+        before, self._selection, no = self._selection, s, object()
+        select = {name: value for name, value in s.items() if before.get(name, no) != value}
         gone = [name for name in before if name not in s]
         if not (select or gone):
             return
@@ -244,15 +239,14 @@ class View:
     def _looked(self, s: Selection) -> Mapping[str, Any]:
         return self.explorer.handle(filled("look", s)).header
 
-    def _static_image(self) -> StaticImage:
+    def _static_image(self) -> Scene:
         s = self._selection
         return static_image(self.explorer.handle, s, self._card, self._looked(s))
 
     def _of_head(self, kind: str) -> Any:
         """The pattern or the scores of the selected head."""
-        s, look = self._selection, self.look()
-        read = look.pattern if kind == "pattern" else look.scores
-        return read(s["layer"], s["head"], side=s["side"], site=s["site"])
+        s = self._selection
+        return getattr(self.look(), kind)(s["layer"], s["head"], side=s["side"], site=s["site"])
 
     def _tensors(self) -> bytes:
         tensors = {kind: self._of_head(kind).contiguous() for kind in ("pattern", "scores")}
@@ -316,11 +310,8 @@ class View:
     def _seen(self) -> list[dict[str, Any]]:
         """The requests of the page about the present input, or about the model."""
         own = self._selection["input"]
-        return [
-            one
-            for one in self._asked.values()
-            if one.get("look", {"input": own}).get("input") == own
-        ]
+        same = {"input": own}
+        return [one for one in self._asked.values() if one.get("look", same).get("input") == own]
 
 
 def in_kernel() -> bool:

@@ -1,7 +1,7 @@
 """Explanations: the ops `lens`, `ledger`, `project`, `attribute`, `compare`, and the streams
 `effects`, `sweep`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import asdict
 from typing import Any
 
@@ -25,27 +25,14 @@ FROZEN = (
     "shares add up to the logit. A share is not the effect of removing a part: the norms would "
     "change."
 )
-MOST_CELLS = 1 << 17
-"""Cells of a lens in one answer."""
 
 
-def lens(
-    context: OpContext,
-    look: Look,
-    k: int,
-    layers: list[int] | None,
-    positions: list[int] | None,
-    target: int | None,
-) -> Reply:
-    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names."""
-    rows = look.model.config.n_layers + 1 if layers is None else len(layers)
-    count = 1 if look.logits.dim() == 1 else len(positions or look.elements)
-    if rows * count * k > MOST_CELLS:
-        raise ConfigError(
-            f"A lens of {rows} layers and {count:,} positions is too large for one answer; "
-            f"name at most {MOST_CELLS // k // max(1, rows):,} positions."
-        )
-    found = lenses.lens(look, k, layers=layers, positions=positions, target=target)
+def lens(context: OpContext, look: Look, k: int, **chosen: Any) -> Reply:
+    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names.
+
+    `chosen`: layers, positions, and a target whose probability is given too; see `lens`.
+    """
+    found = lenses.lens(look, k, **chosen)
     labels = {i: name_of(look, i) for i in found.ids.unique().tolist()}
     arrays = {"ids": found.ids, "p": found.probabilities}
     if found.of_target is not None:
@@ -59,18 +46,15 @@ def ledger(
 ) -> Reply:
     """A logit as the sum of the contributions of all parts, and the check of the sum."""
     found = ledgers.ledger(look, target, position=position, against=against)
-    header = {
+    header = {name: getattr(found, name) for name in ("bias", "total", "logit", "gap")}
+    others = {
         "entries": [asdict(entry) for entry in found.entries],
-        "bias": found.bias,
-        "total": found.total,
-        "logit": found.logit,
-        "gap": found.gap,
         "position": found.target.position,
         "target": outcome(look, target),
         "against": None if against is None else outcome(look, against),
         "note": FROZEN,
     }
-    return Reply(header)
+    return Reply(header | others)
 
 
 def project(context: OpContext, look: Look, side: str) -> Reply:
@@ -91,41 +75,37 @@ def principal(
     The largest number of each direction is positive, so that the same vectors always give the same
     coordinates.
     """
-    rows = vectors.flatten(0, 1).cpu().double()
+    rows = torch.nn.functional.pad(vectors.flatten(0, 1).cpu().double(), (0, n))  # D may be less
     rows = rows - rows.mean(0)
     # D x D numbers, for any length of the sequence
     values, directions = torch.linalg.eigh(rows.mT @ rows)
     values, directions = values.flip(0).clamp(min=0), directions.flip(1)[:, :n]
     signs = directions.gather(0, directions.abs().argmax(0, keepdim=True)).sign()
-    missing = (0, n - directions.shape[1])
-    found = torch.nn.functional.pad(rows @ (directions * signs), missing)
     share = values[:n] / values.sum().clamp(min=torch.finfo(rows.dtype).tiny)
-    return found.unflatten(0, vectors.shape[:2]), torch.nn.functional.pad(share, missing)
+    return (rows @ (directions * signs)).unflatten(0, vectors.shape[:2]), share
 
 
 def attribute(
     context: OpContext,
     look: Look,
     target: int,
-    position: int,
-    against: int | None,
     method: str,
     baseline: str | int,
     faithfulness: bool,
     steps: int,
     seed: int,
+    **place: Any,
 ) -> Reply:
     """Attribute an outcome to each element; `faithfulness`: add the deletion and insertion curves.
 
-    `logit` is the target's value, with which scores in logits are to be compared.
+    `logit` is the target's value, with which scores in logits are to be compared. `place`: position
+    and against.
     """
     own = attribution.METHODS.get(method, (None, ()))[1]
     options: dict[str, Any] = {"check": context.check}
     if "baseline" in own:
         options["baseline"] = baseline
-    found = attribution.attribute(
-        look, method, target, position=position, against=against, **options
-    )
+    found = attribution.attribute(look, method, target, **place, **options)
     arrays = {"scores": found.scores}
     if found.source_scores is not None:
         arrays["source"] = found.source_scores
@@ -133,27 +113,17 @@ def attribute(
     header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
     if faithfulness:
         curves = measured(look, found, steps, seed, **options)
-        names = ("shares", "deletion", "insertion", "random_deletion", "random_insertion")
-        arrays |= {name: getattr(curves, name) for name in names}
-        arrays["random"] = curves.random_deletion.mean(0)
+        arrays |= vars(curves) | {"random": curves.random_deletion.mean(0)}
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
 
 
 def compare(
-    context: OpContext,
-    a: Look,
-    b: Look,
-    side: str,
-    site: str,
-    layer: int,
-    head: int,
-    k: int,
-    number: int,
+    context: OpContext, a: Look, b: Look, layer: int, head: int, k: int, number: int, **where: Any
 ) -> Reply:
     """Two looks: aligned elements, one head's patterns there, metrics of all heads, outcomes."""
     found = comparing.compare(a, b)
-    queries, keys = found.sides(side, site)
+    queries, keys = found.sides(**where)
     if max(len(queries), len(keys)) > LARGEST:
         raise ConfigError(
             f"{len(queries):,} aligned elements are too many for one image; compare up to "
@@ -161,15 +131,12 @@ def compare(
         )
     arrays = {}
     for name, look in (("a", a), ("b", b)):
-        pattern = look.pattern(layer, head, side=side, site=site)
         rows, columns = ([getattr(pair, name) for pair in some] for some in (queries, keys))
-        arrays[f"pattern_{name}"] = pattern[rows][:, columns]
-        arrays[f"metrics_{name}"] = thumbnails(context, look, side, site, 4).arrays["metrics"]
+        arrays[f"pattern_{name}"] = look.pattern(layer, head, **where)[rows][:, columns]
+        arrays[f"metrics_{name}"] = thumbnails(context, look, 4, **where).arrays["metrics"]
     header: dict[str, Any] = {
-        "alignment": alignment(found.pairs, len(a.elements), len(b.elements)),
-        "source_alignment": alignment(
-            found.source_pairs, len(a.source_elements), len(b.source_elements)
-        ),
+        "alignment": alignment(found.pairs, a.elements, b.elements),
+        "source_alignment": alignment(found.source_pairs, a.source_elements, b.source_elements),
         "queries": [[pair.a, pair.b] for pair in queries],
         "keys": [[pair.a, pair.b] for pair in keys],
         "metrics": METRIC_LIST,
@@ -182,11 +149,11 @@ def compare(
     return Reply(header, arrays)
 
 
-def alignment(pairs: Any, n: int, m: int) -> list[list[int | None]]:
+def alignment(pairs: Any, first: Sized, second: Sized) -> list[list[int | None]]:
     """All elements of both sequences in order: [i, j], [i, None] or [None, j]."""
     found: list[list[int | None]] = []
     i = j = 0
-    for a, b in [*((pair.a, pair.b) for pair in pairs), (n, m)]:
+    for a, b in [*((pair.a, pair.b) for pair in pairs), (len(first), len(second))]:
         found += [[at, None] for at in range(i, a)] + [[None, at] for at in range(j, b)] + [[a, b]]
         i, j = a + 1, b + 1
     return found[:-1]
@@ -209,8 +176,7 @@ def sweep(
     kind: str,
     by: str,
     source: Look | None,
-    side: str,
-    site: str,
+    **where: Any,
 ) -> Iterator[dict[str, Any]]:
     """Replace one place after the other and rerun: {row, column, value, change} of the logit."""
     if kind == "patch" and source is None:
@@ -219,8 +185,8 @@ def sweep(
     wanted = Target.of(look, target, position, against)
     before = float(wanted.value(rerun(look, wanted)[0])[0])
     length = look.positions().length + len(look.source_elements)
-    for layer in range(look.model.config.depth(side or look.answering)):
-        place, _ = look.attention(layer, side=side, site=site)
+    for layer in range(len(look.stack(where["side"]).blocks)):
+        place, _ = look.attention(layer, **where)
         point = f"{place}.z" if by == "layer_head" else f"{place.rpartition('.')[0]}.resid_post"
         shape, other = look[point].shape, source and source[point]
         if other and other.shape != shape:
@@ -243,24 +209,14 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
 
     def changed(x: Tensor) -> Tensor:
         new, rows, places = x.clone(), torch.arange(len(some), device=x.device), some.to(x.device)
+        other = x.mean(dim, keepdim=True) if kind == "mean" else x.new_zeros(())
         if source is not None:
-            new[rows, places] = source[some].to(x)
-        elif kind == "mean":
-            new[rows, places] = x.mean(dim, keepdim=True).expand_as(x)[rows, places]
-        else:
-            new[rows, places] = 0
+            other = source.to(x)
+        new[rows, places] = other.expand_as(x)[rows, places]
         return new
 
     return changed
 
 
-OPS = {
-    "lens": lens,
-    "ledger": ledger,
-    "project": project,
-    "attribute": attribute,
-    "compare": compare,
-    "effects": effects,
-    "sweep": sweep,
-}
-"""The functions of ops, by the names that requests have."""
+OPS = lens, ledger, project, attribute, compare, effects, sweep
+"""Functions of ops, with the names that requests have."""

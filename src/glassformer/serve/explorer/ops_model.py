@@ -150,17 +150,10 @@ def raw(context: OpContext, look: Look, point: str) -> Reply:
     return Reply({"point": point, "axes": list(named.axes)}, {"values": named.tensor})
 
 
-def all_points(context: OpContext, look: Look) -> Reply:
+def points_(context: OpContext, look: Look) -> Reply:
     """Every point of the model for this input: name, kind, axes, shape, layer, side, site."""
     return Reply({"points": [asdict(point) for point in look.points()]})
 
 
-OPS = {
-    "model": model,
-    "look": look,
-    "points": all_points,
-    "picture": picture,
-    "curves": curves,
-    "raw": raw,
-}
-"""The functions of ops, by the names that requests have."""
+OPS = model, look, points_, picture, curves, raw
+"""Functions of ops, with the names that requests have."""

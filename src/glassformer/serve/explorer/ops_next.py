@@ -28,7 +28,7 @@ BARS = 50
 STAGES = {"before": "model", "tempered": "temperature", "top_k": "top_k", "top_p": "top_p"}
 
 
-def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
+def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
     """The most likely outcomes at a position: of the model, and after each transform in turn."""
     if look.model.config.multi_label or not context.capabilities & OUTCOMES.keys():
         raise ConfigError(
@@ -71,13 +71,9 @@ def generate(
     if limits is not None:  # an image ends with its last pixel
         colours, pixels = limits
         ends, new_tokens = (), min(new_tokens, pixels)
-    if beams and limits is not None:
+    if beams and (limits is not None or look.edits or given):
         raise ConfigError(
-            "An image is drawn pixel by pixel, never by a beam search; leave out beams."
-        )
-    if beams and (look.edits or given):
-        raise ConfigError(
-            "A beam search continues the unedited look; leave out edits and given tokens."
+            "A beam search continues an unedited text; leave out beams, or edits and given tokens."
         )
     if not new_tokens:
         return iter(())
@@ -187,5 +183,5 @@ def _searched(look: Look, searches: Iterator[Any]) -> Iterator[dict[str, Any]]:
     yield {"best": [one | {"labels": [name_of(look, i) for i in one["ids"]]} for one in plain]}
 
 
-OPS = {"next": next_token, "generate": generate}
-"""The functions of ops, by the names that requests have."""
+OPS = next_, generate
+"""Functions of ops, with the names that requests have."""

@@ -9,14 +9,12 @@ answers by the page's requests, and a policy that forbids the network.
 """
 
 import base64
-import hashlib
 import html
 import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -62,45 +60,26 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
     ".json": "application/json",
 }
 """Media type of each kind of file that is served, by suffix."""
 
 
-class Files:
-    """The served files, found in a table: no path is ever joined from an address."""
+def find_file(path: str, folder: Path = STATIC) -> tuple[bytes, str]:
+    """Content and media type of a served file, "": there is none; `/` is the page itself.
 
-    def __init__(self, folder: Path = STATIC):
-        self.folder = folder
-        self._files: dict[str, Path] = {}
-
-    def find(self, path: str) -> tuple[bytes, str, str] | None:
-        """Present content, ETag and media type of a file; None: there is no such file.
-
-        `/` is the page itself.
-        """
-        path = "/index.html" if path == "/" else path
-        if path not in self._files:  # a file may be new
-            self._files = {
-                f"/{file.relative_to(self.folder).as_posix()}": file
-                for file in (*self.folder.rglob("*"), self.folder / CONTENTS)
-                if file.suffix in KINDS
-            }
-        try:
-            file = self._files[path]
-            own = path == f"/{CONTENTS}"
-            content = contents(PAGES).encode() if own else file.read_bytes()
-        except (KeyError, OSError):
-            return None
-        return content, f'"{hashlib.sha256(content).hexdigest()[:20]}"', KINDS[file.suffix]
+    Files are found in a table: no path is ever joined from an address.
+    """
+    if path == f"/{CONTENTS}":
+        return contents(PAGES).encode(), KINDS[".js"]
+    files = {f"/{file.relative_to(folder).as_posix()}": file for file in folder.rglob("*.*")}
+    file = files.get("/index.html" if path == "/" else path, folder)
+    kind = KINDS.get(file.suffix, "")
+    return file.read_bytes() if kind else b"", kind
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
-    """One ES module with `entry` and all that it imports; it exports the default of `entry`.
-
-    ConfigError: a missing file, or files that import each other in a circle.
-    """
+    """One ES module with `entry` and all that it imports; it exports the default of `entry`."""
     return f"{_loader(entry, static)}export default page.default;\n"
 
 
@@ -115,26 +94,22 @@ def _loader(entry: str, static: Path, pages: Iterable[str] = ()) -> str:
 
 
 def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dict[str, str]:
-    """The sources of `entry` and all that it imports, each after its imports; errors of `linked`.
+    """The sources of `entry` and all that it imports, each after its imports.
 
     `pages`: those that are linked; none: all.
     """
     sources: dict[str, str] = {}
-    graph: dict[str, list[str]] = {}
-    waiting = [entry]
-    while waiting:
-        name = waiting.pop()
-        if name not in sources:
-            own = name == CONTENTS
-            sources[name] = contents(pages or PAGES) if own else _source(static / name)
-            graph[name] = imports(name, sources[name])
-            waiting += graph[name]
-    try:
-        return {name: sources[name] for name in TopologicalSorter(graph).static_order()}
-    except CycleError as error:
-        raise ConfigError(
-            f"{' imports '.join(reversed(error.args[1]))}; modules in a circle cannot be linked."
-        ) from None
+
+    def visit(name: str) -> None:
+        own = name == CONTENTS
+        source = contents(pages or PAGES) if own else (static / name).read_text(encoding="utf-8")
+        for module in imports(name, source):
+            if module not in sources:
+                visit(module)
+        sources[name] = source
+
+    visit(entry)
+    return sources
 
 
 def imports(name: str, source: str) -> list[str]:
@@ -162,13 +137,6 @@ def contents(pages: Iterable[str]) -> str:
     return "\n".join([*lines, f"export const pages = described({{{', '.join(named)}}});\n"])
 
 
-def _source(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError:
-        raise ConfigError(f"{file} cannot be read, and the page needs it; restore it.") from None
-
-
 def inside_html(value: Any) -> str:
     """A value as JSON for a script element: nothing in it ends the script."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
@@ -190,18 +158,15 @@ def document(
     answers: dict[str, Any] = {}
     for question in questions:
         try:
-            request = json.loads(question)
-        except (ValueError, RecursionError):
+            op = (request := json.loads(question))["op"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise ConfigError(
                 "request.questions must be requests as JSON texts; send them as they were asked."
             ) from None
-        op = request.get("op") if isinstance(request, dict) else None
-        if not isinstance(op, str) or op == "document":
-            continue
         with suppress(GlassformerError):
             if op in STREAMS:
                 answers[question] = [*stream(request), {"done": True}]
-            else:
+            elif op != "document":
                 answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
     page = saved(finite(state), answers, title, pages).encode("utf-8", "replace")
     return Reply({"title": title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)})
@@ -213,7 +178,7 @@ def saved(
     title: str,
     pages: Iterable[str] = (),
 ) -> str:
-    """The HTML file; `pages`: those that it has, none: all. Errors of `linked`.
+    """The HTML file; `pages`: those that it has, none: all.
 
     A single page is laid out for a cell of a notebook.
     """
@@ -236,6 +201,8 @@ def _page(title: str, held: str, module: str, room: str) -> str:
         room=f'class="{room}" ' if room else "",
         policy=POLICY,
         title=html.escape(title),
-        style="\n".join(_source(STATIC / name).replace("</", "<\\/") for name in styles),
+        style="\n".join(
+            (STATIC / name).read_text(encoding="utf-8").replace("</", "<\\/") for name in styles
+        ),
         script=f'{held}<script type="module">{module}</script>',
     )

@@ -23,8 +23,8 @@ PAGES: dict[str, dict[str, Any]] = {page["id"]: page for page in SCHEMA["pages"]
 STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
 DEFAULTS: Mapping[str, Any] = {name: field["default"] for name, field in SCHEMA["state"].items()}
 """The state of a page without any selection."""
-MOST_EDITS, LONGEST = 1000, 400
-"""Edits of a look; characters of an error that repeats the input."""
+MOST_EDITS = 1000
+"""Edits of a look."""
 Whole = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 TYPES: dict[str, Any] = {
     "integer": Whole,
@@ -60,11 +60,7 @@ class Request(Record):
         for name, field in cls.model_fields.items():
             if field.is_required() and name not in values:
                 raise ConfigError(f"{cls.section}.{name} is missing; give it: {field.description}.")
-        try:
-            return super().parse(dict(values))
-        except ConfigError as error:  # it repeats the value, which may be a whole book
-            said = str(error)
-            raise ConfigError(said if len(said) <= LONGEST else f"{said[:LONGEST]}...") from None
+        return super().parse(dict(values))
 
 
 class LookRequest(Request):

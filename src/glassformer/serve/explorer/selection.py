@@ -1,15 +1,11 @@
-"""The selection of the explorer's pages in Python: its checks, and the first questions of a page.
+"""The selection of the explorer's pages in Python: its checks, and the first requests of a page.
 
     {"page": "head", "input": "the cat sat", "edits": [], "layer": 3, "head": 5, "query": 2, ...}
 
-Fields, defaults and pages are those of the schema. Values of a page's first questions are plain,
-`$name` for a value of `_context`, or `*name` for one question for each value of a list. Arguments
-that a question leaves out come from the selection if it has a field of that name.
+Fields, defaults and pages are those of the schema.
 """
 
-import re
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import Any
 
 from glassformer.errors import ConfigError, suggest
@@ -24,8 +20,6 @@ from glassformer.serve.explorer.schema import (
 )
 
 Selection = dict[str, Any]
-WORD = re.compile(r"[^\W\d_]{3}").search
-"""Three letters."""
 
 
 def look_of(s: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,19 +60,17 @@ def check(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> N
         raise ConfigError(
             f"This model has no attention side={s['side']!r}, site={s['site']!r}; it has {there}."
         )
-    queries, keys = sides(s, looked)
+    queries, keys = map(len, sides(s, looked))
     elements = len(looked["elements"])
-    counts = {**own, "queries": len(queries), "keys": len(keys), "elements": elements}
-    for name, field in SCHEMA["state"].items():
-        if "below" not in field:
-            continue
-        value, none, most = s[name], field.get("nullable", False), counts[field["below"]]
-        least = -elements if field["minimum"] == "elements" else field["minimum"]
-        if (value is None and none) or (type(value) is int and least <= value < most):
+    ends = {"layer": own["layers"], "head": own["heads"], "query": queries, "key": keys}
+    for name, end in (ends | {"position": elements}).items():
+        value, least = s[name], -elements if name == "position" else 0
+        none = DEFAULTS[name] is None
+        if (value is None and none) or (type(value) is int and least <= value < end):
             continue
         raise ConfigError(
             f"There is no {name} {brief(value)} here; give {least} to "
-            f"{most - 1}{', or None' if none else ''}."
+            f"{end - 1}{', or None' if none else ''}."
         )
 
 
@@ -96,74 +88,66 @@ def sides(s: Selection, looked: Mapping[str, Any]) -> tuple[list[Any], list[Any]
 
 
 def opened(s: Selection, looked: Mapping[str, Any]) -> Selection:
-    """The selection with what its page chooses itself: a query, or a position and an outcome."""
-    (queries, _), outcome = sides(s, looked), looked["outcome"]
-    found, chooses = dict(s), PAGES[s["page"]].get("chooses", ())
+    """Return the selection with the query, or the position and outcome, that its page needs."""
+    (queries, _), outcome, found = sides(s, looked), looked["outcome"], dict(s)
+    chooses = PAGES[s["page"]].get("chooses", ())
     if "query" in chooses and s["query"] is None:
         found["query"] = 0 if queries[0]["kind"] == "class" else len(queries) - 1
     if "target" in chooses and outcome["rows"]:
-        at = telling(looked) if s["position"] == -1 else s["position"] % len(looked["elements"])
-        found["position"] = -1 if outcome["kind"] == "class" else at
+        last = informative(looked) if s["position"] == -1 else s["position"]
+        at = -1 if outcome["kind"] == "class" else last % len(looked["elements"])
+        found["position"] = at
         if s["target"] is None:
-            found["target"] = outcome["rows"][found["position"]]["top"][0]["id"]
+            found["target"] = outcome["rows"][at]["top"][0]["id"]
     return found
 
 
-def telling(looked: Mapping[str, Any]) -> int:
-    """The position of a mask; for tags, of the last word of three letters; otherwise the last
-    (`telling` of pages/aimed.js)."""
-    elements = looked["elements"]
+def informative(looked: Mapping[str, Any]) -> int:
+    """Position of a mask; of tags, of the last word of three letters; otherwise the last."""
+    elements, tags = looked["elements"], looked["outcome"]["kind"] == "tags"
+    masks, words = [], []
     for i, one in enumerate(elements):
         if one["kind"] == "special" and "mask" in one["label"].lower():
-            return i
-    last = len(elements) - 1
-    if looked["outcome"]["kind"] != "tags":
-        return last
-    words = [i for i, one in enumerate(elements) if one["kind"] == "token" and WORD(one["label"])]
-    return max(words, default=last)
+            masks.append(i)
+        if one["kind"] == "token" and sum(map(str.isalpha, one["label"])) > 2:
+            words.append(i)
+    return masks[0] if masks else words[-1] if tags and words else len(elements) - 1
 
 
 def questions(
     s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The first requests of the selected page for an `opened` selection."""
-    yield {"op": "model"}
-    yield filled("look", s)
-    context = _context(s, card, looked)
-    for question in PAGES[s["page"]]["questions"]:
-        own = {name: value for name, value in question.items() if name != "op"}
-        lists = [
-            context[value[1:]]
-            if value[:1] == "*"
-            else [context[value[1:]] if value[:1] == "$" else value]
-            for value in own.values()
-        ]
-        for values in product(*lists):
-            yield filled(question["op"], s, **dict(zip(own, values, strict=True)))
+    """Yield the first requests of the selected page for an `opened` selection."""
+    look, own, (queries, keys) = look_of(s), _attention(s, card), sides(s, looked)
+    place, positions, limits = card["config"]["position"], SCHEMA["positions"], SCHEMA["limits"]
+    site = "cross" if s["site"] == "cross" else "attention"
+    raws = [f"{own['stack']}.blocks.{layer}.{site}.pattern" for layer in range(own["layers"])]
+    count, window, k = len(looked["elements"]), limits["window"], limits["outcomes"]
+    begin = max(0, min(count - window, s["position"] - window // 2))
+    some = None if s["position"] < 0 else [*range(begin, min(count, begin + window))]
+    begins = "pair" in card["capabilities"] and s.get("begin", True)
+    given = {
+        "lens": {"k": min(k, len(card["classes"]) or k), "positions": some, "target": s["target"]},
+        "next": {"position": 0 if begins else -1},
+    }
+    for op in ("model", "look", *PAGES[s["page"]]["asks"]):
+        if "target" not in arguments(op) or looked["outcome"]["rows"]:
+            yield filled(op, s, **given.get(op, {}))
+    match s["page"]:
+        case "tokens" if place in positions["biased"]:
+            last = len(queries) - 1 if s["query"] is None else s["query"]
+            for head in range(min(limits["bias_heads"], own["heads"])):
+                yield filled("step", s, head=head, query=last)
+        case "tokens" if place in positions["added"]:
+            yield filled("points", s)
+            yield filled("raw", s, point="embed.positions")
+        case "head":
+            yield filled("look", s, look={**look, "edits": []})
+            if own["heads"] * len(queries) * len(keys) <= limits["exact"]:
+                yield filled("raw", s, point=raws[s["layer"]])
+        case "image":
+            for point in raws:
+                yield filled("raw", s, point=point)
     elements = [*looked["source_elements"], *looked["elements"]]
     for part in range(sum(one["row"] == one["column"] == 0 for one in elements)):  # first patches
         yield filled("picture", s, part=part)
-
-
-def _context(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that first questions name."""
-    look, own, (queries, keys) = look_of(s), _attention(s, card), sides(s, looked)
-    limits, positions, place = SCHEMA["limits"], SCHEMA["positions"], card["config"]["position"]
-    count, outcomes, window = len(looked["elements"]), limits["outcomes"], limits["window"]
-    begin = max(0, min(count - window, s["position"] - window // 2))
-    site = "cross" if s["site"] == "cross" else "attention"
-    patterns = [f"{own['stack']}.blocks.{layer}.{site}.pattern" for layer in range(own["layers"])]
-    small = own["heads"] * len(queries) * len(keys) <= limits["exact"]
-    heads = range(min(limits["bias_heads"], own["heads"]))
-    return {
-        "unedited": {**look, "edits": []},
-        "pattern": patterns[s["layer"] : s["layer"] + 1] if small else [],
-        "patterns": patterns,
-        "targets": [s["target"]] if looked["outcome"]["rows"] else [],
-        "window": None if s["position"] < 0 else [*range(begin, min(count, begin + window))],
-        "k": min(outcomes, len(card["classes"]) or outcomes),
-        "begin": 0 if "pair" in card["capabilities"] and s.get("begin", True) else -1,
-        "biased": heads if place in positions["biased"] else [],
-        "added": [look] if place in positions["added"] else [],
-        "last": len(queries) - 1 if s["query"] is None else s["query"],
-    }

@@ -10,80 +10,56 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-Answer = TypeVar("Answer")
 DEEPEST = 8
-"""Requests that may stand still at once, each within a step of the one before."""
+"""Requests that may wait inside each other, each within a step of the one before."""
 
 
 class Worker:
     """A thread with its tasks."""
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._depth, self._closed = 0, False
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._depth, self._open = 0, True
         self._thread = threading.Thread(target=self._work, name="explorer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
-        """The coming result of `work`."""
-        future: Future[Answer] = Future()
-        if self._closed:
-            future.cancel()
-        else:
-            self._tasks.put((future, lambda: work(*arguments)))
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        """Return the coming result of `work`."""
+        future = Future[Any]()
+        self._tasks.put((future, partial(work, *arguments)))
         return future
 
     def between(self) -> None:
         """Do what others wait for now; called by a task between two of its steps."""
-        if threading.current_thread() is not self._thread or self._depth >= DEEPEST:
-            return
-        for _ in range(self._tasks.qsize()):
-            try:
-                task = self._tasks.get_nowait()
-            except Empty:  # taken within another task
-                return
-            if task is None:
-                self._tasks.put(None)
-                return
-            self._do(*task)
+        if threading.current_thread() is self._thread and self._depth < DEEPEST:
+            for _ in range(self._tasks.qsize()):
+                with suppress(Empty):  # taken within another task
+                    self._do(*self._tasks.get_nowait())
 
     def close(self, seconds: float) -> None:
-        """End after the present task, which is waited for so long; the others are cancelled."""
-        self._closed = True
-        with suppress(Empty):
-            while True:
-                if (task := self._tasks.get_nowait()) is not None:
-                    task[0].cancel()
-        self._tasks.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join(seconds)
+        """End after all tasks that are not cancelled, and wait for at most so long."""
+        self.submit(setattr, self, "_open", False)
+        self._thread.join(seconds)
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            self._do(*task)
-            del task  # or its answer would be kept until the next one comes
-        self._closed = True
-        with suppress(Empty):  # what came at the same moment
-            while True:
-                if (late := self._tasks.get_nowait()) is not None:
-                    late[0].cancel()
+        while self._open:
+            self._do(*self._tasks.get())
 
     def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         self._depth += 1
         try:
-            # tapes and modes of the task that stands still are not those of this one
+            # tapes and modes of the task that waits are not those of this one
             with torch.inference_mode(False), torch.enable_grad():
-                result = Context().run(work)
+                future.set_result(Context().run(work))
         except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             future.set_exception(error)
-        else:
-            future.set_result(result)
         finally:
             self._depth -= 1
