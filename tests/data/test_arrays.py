@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.data.arrays import ArraySplit, arrays_of, stamp_of, store_arrays
+from glassformer.data.arrays import ArraySplit, stamp_of, store_arrays
 from glassformer.errors import DataError
 
 SHAPE = (3, 2)
@@ -27,8 +27,8 @@ def built(
     folder: Path, train=(1, 2, 3), skip=False, request=None, calls=None, test=(9,)
 ) -> dict[str, ArraySplit]:
     splits = {"train": [item(v, calls) for v in train], "test": [item(v, calls) for v in test]}
-    store = store_arrays(folder, request or {"of": "x"}, splits, SHAPE, "uint8", skip)
-    return {name: arrays_of(store, name) for name in splits}
+    request = {"skip": skip, **(request or {"of": "x"})}
+    return store_arrays(folder, request, splits, lambda read: read(), SHAPE, "uint8")
 
 
 def test_what_was_decoded_is_there_once(tmp_path):

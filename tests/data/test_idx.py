@@ -147,22 +147,11 @@ def header(text: str) -> bytes:
         (read_npy, b"PNG", r"is not a whole .npy file"),
         (
             read_npy,
-            header("{'descr': '|u1', 'fortran_order': False, 'shape': (-1, -4)}") + b"1234",
-            r"is empty",
-        ),
-        (
-            read_npy,
             header("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4L)}") + b"1234",
-            r"2 x 4 numbers",
+            r"is not a whole .npy file",
         ),
         (read_npy, header("(" * 9000) + b"1", r"is not a whole .npy file"),
-        (
-            read_npy,
-            header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,)}"),
-            r"holds \|V0",
-        ),
-        (read_npy, objects(), r"holds Python objects"),
-        (read_npy, npy(np.zeros(2, [("a", "u1")])), r"holds \[\('a'"),
+        (read_npy, objects(), r"is not a whole .npy file of numbers"),
     ],
 )
 def test_one_sentence_for_what_is_no_array(tmp_path, read, raw, sentence):

@@ -13,7 +13,7 @@ from glassformer.batch import IGNORE
 from glassformer.data.collate import encoder_decoder, micro_batches
 from glassformer.data.example import Example
 from glassformer.data.order import spread
-from glassformer.data.pair_split import PairSplit
+from glassformer.data.pairs import PairSplit
 from glassformer.data.store import Ragged
 from glassformer.errors import DataError
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.pair_split import KIND, PairText, pairs_of, store_pairs
-from glassformer.data.pairs import pairs
+from glassformer.data.pairs import KIND, PairText, pairs, pairs_of, store_pairs
 from glassformer.data.store import Store
 from glassformer.errors import DataError
 from small_runs import data_config

@@ -129,7 +129,7 @@ def test_images_in_cells_are_read_one_row_group_at_a_time(tmp_path, struct):
     assert found[3].where == f"{path}/image/3"
     assert found[3].file == path
     parquet._group_cells.cache_clear()
-    assert [content(one.held) for one in reversed(found)][-1] == png(shades[0])
+    assert [content(one.source) for one in reversed(found)][-1] == png(shades[0])
     assert parquet._group_cells.cache_info().misses == 4
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.formats.headers import NAMES, looks_like_header
+from glassformer.data.formats.delimited import NAMES, looks_like_header
 from glassformer.data.labelled import labelled
 from glassformer.data.pairs import pairs
 from glassformer.errors import DataError

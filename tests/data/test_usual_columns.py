@@ -86,7 +86,7 @@ def test_a_setting_of_the_user_stays_and_nothing_is_guessed(tmp_path):
 
 
 def test_every_usual_column_is_a_known_header():
-    from glassformer.data.formats.headers import looks_like_header
+    from glassformer.data.formats.delimited import looks_like_header
 
     for row in (row for rows in USUAL.values() for row in rows):
         assert looks_like_header(row)

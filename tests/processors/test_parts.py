@@ -19,7 +19,7 @@ from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_tokenizer import PartsTokenizer
-from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

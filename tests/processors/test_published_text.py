@@ -22,8 +22,8 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.text import TextProcessor
+from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor

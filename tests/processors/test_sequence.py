@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.text import Tokenizer

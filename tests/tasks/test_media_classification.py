@@ -610,7 +610,7 @@ MODELS = {
     ),
     "none": (
         {},
-        "The recipe has no section processor.image, which says how images are cut; add it",
+        "The recipe has no section processor.image, which says how its input is cut; add it",
     ),
     "pieces": (
         {"processor.image": {"patch": 4}, "augment": {"piece_dropout": 0.1}},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from glassformer.data.pair_split import KIND, pairs_of
+from glassformer.data.pairs import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.files import LOCK

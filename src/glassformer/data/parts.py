@@ -8,16 +8,15 @@ tables with templates.
 Files in listed parts are relative to the row's file, those of templates to data.root.
 """
 
-import difflib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.data.formats.archives import check_inside, members
+from glassformer.data.formats.archives import check_inside, has_member, members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.delimited import is_default
 from glassformer.data.formats.lines import checked_text, found
@@ -30,7 +29,7 @@ from glassformer.data.formats.records import (
     records,
     written,
 )
-from glassformer.data.sources import Source, resolve, slashed
+from glassformer.data.sources import Source, beside, near, resolve, slashed
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -72,18 +71,18 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     for split, (row, where, source) in in_splits(
         config, lambda split: _rows(config, split, templates[split])
     ):
-        beside = posixpath.dirname(source.path)
+        home = posixpath.dirname(source.path)
         if chosen := templates[split]:
             setting = _setting(config, split)
             filled_in = ((kind, filled(value, row, where, setting)) for kind, value in chosen)
             parts = files.placed(filled_in, root, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
-            parts = files.placed(parts_of(listed, where), beside, where)
+            parts = files.placed(parts_of(listed, where), home, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
         image, tags = _target_image(row, config, where), _tags(row, config, where)
         if image is not None:
-            image = files.path("image", image, root if config.target_image else beside, where)
+            image = files.path("image", image, root if config.target_image else home, where)
         if target is None and image is None and not labels and not tags:
             raise DataError(
                 f"{where} has neither a target nor a class nor tags; set data.target to a template "
@@ -164,11 +163,10 @@ def parts_of(listed: Any, where: str) -> Parts:
 
 
 class _Files:
-    """Resolves file names in rows; each folder or archive is listed once."""
+    """Resolves file names in rows."""
 
     def __init__(self, config: DataConfig):
         self._look = config.bad_files == "stop"
-        self._names: dict[str, set[str]] = {}
         self._archives: dict[str, str | None] = {}
 
     def placed(self, parts: Iterable[tuple[str, str]], folder: str, where: str) -> Parts:
@@ -194,26 +192,22 @@ class _Files:
         path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), home)))
         if archive is not None:
             check_inside(path, archive, where, name)
-        if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
-            close = difflib.get_close_matches(own, beside, n=2)
-            remedy = suggest(own, close) if close else "check the parts, data.root and the row"
-            raise DataError(f"{where} names the {kind} file {path}, which is not there; {remedy}")
+        if self._look:
+            _check_there(kind, path, where)
         return path
 
-    def _beside(self, path: str) -> set[str]:
-        """Names of the files in a file's folder."""
-        folder = posixpath.dirname(path)
-        if folder not in self._names:
-            self._names[folder] = set()
-            archive = source_at(path).archive
-            if archive is None:
-                with suppress(OSError), os.scandir(folder) as entries:
-                    self._names[folder] = {entry.name for entry in entries if entry.is_file()}
-            else:
-                for member in members(archive):
-                    inside, name = posixpath.split(f"{archive}/{member}")
-                    self._names.setdefault(inside, set()).add(name)
-        return self._names[folder]
+
+def _check_there(kind: str, path: str, where: str) -> None:
+    source = source_at(path)
+    if source.archive is None:
+        there, name = os.path.isfile(path), posixpath.basename(path)
+    else:
+        there, name = has_member(source.archive, source.member), source.member
+    if not there:
+        names = beside(Path(path)) if source.archive is None else members(source.archive)
+        raise DataError(
+            f"{where} names the {kind} file {path}, which is not there; {near(name, names)}"
+        )
 
 
 def _target(row: Any, config: DataConfig, where: str) -> str | None:

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.formats.labelled_files import COLUMNS, labelled_files
+from glassformer.data.formats.labelled_files import COLUMNS, LabelledFile, labelled_files
 from glassformer.data.formats.records import check_used, named_class
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
@@ -36,23 +36,17 @@ IMAGES, LABELS = ("images", "x", "data"), ("labels", "label", "y", "targets")
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(LabelledFile):
     """An image, decoded on request, and its distinct classes."""
 
-    where: str
-    labels: tuple[str, ...]
-    split: SplitName
-    file: str
-    """The file on disk that holds it."""
-    held: Source | np.ndarray = field(repr=False, compare=False)
-    """A file, or a view of an array."""
-    levels: int = 1
+    array: np.ndarray | None = field(default=None, repr=False, compare=False)
+    """The pixels of an image that lies in an array; None: it is a file."""
 
     def pixels(self, values: Range = SIXTEEN_BITS) -> np.ndarray:
         """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; see `decode`."""
-        if isinstance(self.held, np.ndarray):
-            return np.array(self.held, order="C")
-        return decode(content(self.held), self.where, values)
+        if self.array is not None:
+            return np.array(self.array, order="C")
+        return decode(content(self.source), self.where, values)
 
 
 def pictures(config: DataConfig) -> list[Picture]:
@@ -63,10 +57,7 @@ def pictures(config: DataConfig) -> list[Picture]:
     each image.
     """
     if not _in_arrays(config):
-        return [
-            Picture(file.where, file.labels, file.split, file.file, file.source, file.levels)
-            for file in labelled_files(config, SUFFIXES, "image")
-        ]
+        return labelled_files(config, SUFFIXES, "image", Picture)
     check_used(config, (*COLUMNS, "label_pattern"), used=False, path=config.train.path)
     rows = {
         split: list(_arrays(config, split))
@@ -74,10 +65,8 @@ def pictures(config: DataConfig) -> list[Picture]:
         if split == "train" or of.path
     }
     return [
-        Picture(where, (label,), split, path, pixels)
-        for split, (where, label, path, pixels) in in_splits(
-            config, lambda split: iter(rows[split])
-        )
+        Picture(source, (label,), split, array=pixels)
+        for split, (source, label, pixels) in in_splits(config, lambda split: iter(rows[split]))
     ]
 
 
@@ -88,8 +77,8 @@ def value_range(images: Iterable[Picture]) -> Range | None:
     """
     found = list[Range]()
     for image in images:
-        source = image.held
-        if not isinstance(source, Source):
+        source = image.source
+        if image.array is not None:
             continue
         if source.row is None and not image.where.lower().endswith(WIDE_SUFFIXES):
             continue
@@ -208,8 +197,8 @@ def _is_array(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith((".npy", ".npz", ".idx", "ubyte"))
 
 
-def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, str, np.ndarray]]:
-    """Origin, class, file and pixels (a view) of each image of a split."""
+def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[Source, str, np.ndarray]]:
+    """Origin, class and pixels (a view) of each image of a split."""
     of = config.splits[split]
     path = _single(of.path, config, f"{split}.path")
     if of.labels is not None:
@@ -236,7 +225,7 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, st
         )
     names = {label: named_class(str(label), config, label_path) for label in set(labels.tolist())}
     for i, (label, pixels) in enumerate(zip(labels.tolist(), stack, strict=True), 1):
-        yield f"{path}, image {i}", names[label], path, pixels
+        yield Source(f"{path}, image {i}", path), names[label], pixels
 
 
 def _single(named: str | list[str] | None, config: DataConfig, setting: str) -> str:

@@ -23,8 +23,7 @@ class Recording(LabelledFile):
 def recordings(config: DataConfig) -> list[Recording]:
     """Every audio file of every split, in a fixed order, unopened; errors as of
     `labelled_files`."""
-    files = labelled_files(config, SUFFIXES, "audio file")
-    return [Recording(file.source, file.labels, file.split, file.levels) for file in files]
+    return labelled_files(config, SUFFIXES, "audio file", Recording)
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:

@@ -1,25 +1,24 @@
 """Running text in shards: some bytes of some files, encoded apart from the others.
 
 A shard is a function of its `Job` and the tokenizer: a start that was killed keeps those that are
-whole, and other machines may make them. Its tokens are those that its text has in the whole: a file
-is cut only where `cuts` says so, or between lines of JSON. The threads of the tokenizers library
-encode a portion of a shard while the one before is written. This module does not load torch.
+whole. Its tokens are those that its text has in the whole: a file is cut only where `cuts` says so,
+or between lines of JSON. The threads of the tokenizers library encode a portion of a shard while
+the one before is written. This module does not load torch.
 
     jobs ──count──> characters before each ──encode──> a store for each ──join──> the store
 """
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from glassformer import headway
 from glassformer.cuts import portions
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.documents import documents
@@ -37,7 +36,6 @@ LOOK, WINDOW = 4, 1 << 16
 """Bytes of the longest character, and bytes that are searched for a place to cut at once."""
 BYTEWISE = ("utf-8", "ascii", "iso8859-1", "cp1252")
 """Encodings in which the bytes of a space and a newline are nothing else."""
-Work = Literal["count", "encode"]
 
 
 class Encoder(Protocol):
@@ -90,29 +88,6 @@ class Job:
         """Bytes of its files."""
         ends = zip(self.sources, self.stamps, strict=True)
         return sum(int(of["size"] if s["end"] is None else s["end"]) - s["begin"] for s, of in ends)
-
-
-Each = Callable[[Work, Sequence[Job]], Iterator[tuple[int, int]]]
-"""Does this work on all jobs, in any order; gives the number of each that is done, and its
-result."""
-
-
-def done(work: Work, job: Job, tokenizer: Encoder) -> int:
-    """The result of a job: the characters of its text; `encode` also makes its store, unless it is
-    there."""
-    return count(job) if work == "count" else encode(job, tokenizer)
-
-
-def in_this_process(tokenizer: Encoder) -> Each:
-    """One job after the other."""
-
-    def each(work: Work, jobs: Sequence[Job]) -> Iterator[tuple[int, int]]:
-        for number, job in enumerate(jobs):
-            with headway.following(lambda what: None):
-                result = done(work, job, tokenizer)
-            yield number, result
-
-    return each
 
 
 def made_by(tokenizer: Encoder) -> dict[str, Any]:

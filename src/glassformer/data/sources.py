@@ -8,7 +8,7 @@ import os
 import select
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
@@ -29,24 +29,11 @@ FORMATS = {
     **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu", ".parquet": "parquet"},
 }
 """Formats by suffix; every other file is text."""
-TEXT_SUFFIXES = FORMATS.keys() | {
-    *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".srt"),
-    *(
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".py",
-        ".pyi",
-        ".c",
-        ".h",
-        ".cc",
-        ".cpp",
-        ".hpp",
-        ".cs",
-        ".java",
-    ),
-    *(".js", ".ts", ".go", ".rs", ".rb", ".jl", ".lua", ".sh", ".sql"),
-}
+_TEXTS = """
+.txt .text .md .rst .org .tex .html .xml .srt .yaml .yml .toml .py .pyi .c .h .cc .cpp .hpp .cs
+.java .js .ts .go .rs .rb .jl .lua .sh .sql
+"""
+TEXT_SUFFIXES = FORMATS.keys() | {*_TEXTS.split()}
 """Suffixes that are read in a folder, each also with .gz."""
 
 
@@ -211,7 +198,8 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
         elif glob.has_magic(name):
             yield from _matching(path)
         else:
-            raise DataError(f"there is no file or folder {path}; {_near(path)}")
+            rest = near(path.name, beside(path))
+            raise DataError(f"there is no file or folder {path}; {rest}")
 
 
 def _in_folder(folder: Path) -> Iterator[Source]:
@@ -316,13 +304,10 @@ def _in_archive(archive: str, inside: str) -> Iterator[Source]:
         return
     found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
     if not found:
-        close = difflib.get_close_matches(inside, names, n=2)
-        rest = (
-            suggest(inside, close)
-            if close
-            else f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+        begins = f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+        raise DataError(
+            f"nothing in {archive} is named or matches {inside}; {near(inside, names, begins)}"
         )
-        raise DataError(f"nothing in {archive} is named or matches {inside}; {rest}")
     yield from found
 
 
@@ -357,7 +342,15 @@ def _matching(pattern: Path) -> Iterator[Source]:
         yield from _in_archive(path, "") if path.lower().endswith(".zip") else [Source(path)]
 
 
-def _near(path: Path) -> str:
-    siblings = os.listdir(path.parent) if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, siblings, n=2)
-    return suggest(path.name, close) if close else "check the path, which is relative to data.root"
+def beside(path: Path) -> list[str]:
+    """Names in the folder of a path."""
+    return os.listdir(path.parent) if path.parent.is_dir() else []
+
+
+CHECK = "check the path, which is relative to data.root"
+
+
+def near(name: str, names: Sequence[str], otherwise: str = CHECK) -> str:
+    """Advice for a file that is not there: the names that are like it, if there are any."""
+    close = difflib.get_close_matches(name, names, n=2)
+    return suggest(name, close) if close else otherwise

@@ -10,7 +10,6 @@ A folder is complete or absent: it is filled beside its place, then renamed into
 """
 
 import json
-import math
 import os
 import re
 import shutil
@@ -33,9 +32,8 @@ from glassformer.manifest import NAME as MANIFEST
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
 FORMER = 3
-"""The version of stores whose manifest holds both; of those, only sizes are compared."""
+"""The version of stores whose manifest holds both, without hashes to compare."""
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
-_TYPES = ("uint8", "uint16", "uint32", "int32", "float32")
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, kind: str, hashed: bool = True) -> Self:
-        """An existing store; without `hashed`, for a few examples, only sizes are compared.
+        """An existing store; without `hashed`, for a few examples, columns are not compared.
 
         DataError: none of this kind, or damaged.
         """
@@ -258,41 +256,20 @@ def request_of(
 def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
     """Return what a store says of itself if its files are as they were written, or None.
 
-    Without `hashed`, the sizes of columns are compared, not their SHA-256.
+    Without `hashed`, the files of columns are not compared: a damaged one is an error when it is
+    read.
     """
     try:
         former = not (folder / ABOUT).exists()
         about = read_json(folder / (MANIFEST if former else ABOUT), LARGEST)
         if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
             return None
-        sizes = dict(
-            size
-            for split, of in about["splits"].items()
-            for column, entry in of["columns"].items()
-            for size in _sizes(f"{split}.{column}", entry)
-        )
-        right = all(
-            _FILE.fullmatch(name) and (folder / name).stat().st_size == size
-            for name, size in sizes.items()
-        )
-        names = {ABOUT, *sizes}
-        only = names if hashed else [ABOUT]
-        if not right or not (former or difference(folder, names, only, alone=True) is None):
+        only = None if hashed else [ABOUT]
+        if not (former or difference(folder, [ABOUT], only, alone=True) is None):
             return None
         return about if about["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _sizes(path: str, column: dict[str, Any]) -> list[tuple[str, int]]:
-    """The files of a column and their sizes; ValueError: its entry contradicts itself."""
-    rows, size, shape = column["rows"], column["size"], column["shape"]
-    if column["type"] is None:
-        return [(f"{path}.jsonl", size)]
-    if column["type"] not in _TYPES or (shape is not None and rows * math.prod(shape) != size):
-        raise ValueError(path)
-    values = (f"{path}.values", size * np.dtype(column["type"]).itemsize)
-    return [values] if shape is not None else [values, (f"{path}.ends", rows * 8)]
 
 
 def _build(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.data.formats.column_lines import Block
-from glassformer.data.formats.parquet import arrow
+from glassformer.data.formats.parquet import arrow, batches, opened_table
 from glassformer.data.sources import FORMATS
 from glassformer.data.tables import (
     COLUMN_FILES,
@@ -26,7 +26,6 @@ from glassformer.data.tables import (
     Row,
     block_columns,
     chunks,
-    content_of,
 )
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import finite, writing
@@ -131,8 +130,8 @@ class PredictedRows:
 
     def objects(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Each row with its predictions as an object, and its origin."""
-        for row, values in self:
-            own = dict(content_of(row))
+        for row, values in zip(self.table.rows(whole=True), self.predictions, strict=True):
+            own = dict(row.content)
             for (column, name), value in zip(self.columns.items(), values, strict=True):
                 if name in own and column != self.per_word:
                     raise DataError(
@@ -184,17 +183,14 @@ def write_objects(rows: PredictedRows, path: Path) -> None:
         out.writelines(json_bytes(one, where) for one, where in rows.objects())
 
 
-def write_cells(rows: PredictedRows, path: Path) -> None:
-    """Write CSV; a list or an object is JSON in its cell, and null an empty cell."""
+def write_cells(rows: PredictedRows, path: Path, tabbed: bool = False) -> None:
+    """Write CSV or TSV; a list or an object is JSON in its cell, and null an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as out:
-        out_rows = csv.writer(out, lineterminator="\n")
-        out_rows.writerows(cells for cells, _ in _cells(rows))
-
-
-def write_tabbed_cells(rows: PredictedRows, path: Path) -> None:
-    """Write TSV; values as in CSV."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
+        table = csv.writer(out, lineterminator="\n")
         for cells, where in _cells(rows):
+            if not tabbed:
+                table.writerow(cells)
+                continue
             if wrong := next((one for one in cells if re.search(r"[\t\n\r]", one)), None):
                 raise DataError(
                     f"{where} has a tab or a line break in {wrong!r:.40}, which TSV cannot hold; "
@@ -226,12 +222,12 @@ def write_sentences(rows: PredictedRows, path: Path) -> None:
     source, config = rows.table.source, rows.table.config
     with path.open("wb") as out:
         for row, values in rows:
-            assert isinstance(row.content, Block)
-            _, place = block_columns(row.content, source, config)
+            assert row.block is not None
+            _, place = block_columns(row.block, source, config)
             own = dict(zip(rows.columns, values, strict=True))
             tags = own.pop(rows.per_word) if rows.per_word else None
             comments = [f"{name} = {cell(value, row.where)}" for name, value in own.items()]
-            out.write(row.content.with_tags(place, tags, comments, config.encoding))
+            out.write(row.block.with_tags(place, tags, comments, config.encoding))
 
 
 def write_parquet(rows: PredictedRows, path: Path) -> None:
@@ -260,17 +256,17 @@ def _arrow_tables(rows: PredictedRows) -> Iterator[Any]:
         for chunk in chunks(rows.objects(), GROUP):
             yield _with_vectors(tables.Table.from_pylist([own for own, _ in chunk]))
         return
-    for chunk in chunks(rows, GROUP):
-        made = tables.Table.from_batches([row.content for row, _ in chunk]).combine_chunks()
-        for column, *values in zip(
-            rows.columns.values(), *(values for _, values in chunk), strict=True
-        ):
-            at = made.column_names.index(column) if column in made.column_names else None
-            new = tables.array(values)
-            made = (
-                made.append_column(column, new) if at is None else made.set_column(at, column, new)
-            )
-        yield _with_vectors(made)
+    predictions = iter(rows.predictions)
+    with opened_table(rows.table.source) as file:
+        for batch in batches(file, rows=GROUP):
+            made = tables.Table.from_batches([batch])
+            own = zip(*islice(predictions, batch.num_rows), strict=True)
+            for column, values in zip(rows.columns.values(), own, strict=True):
+                at, new = made.schema.get_field_index(column), tables.array(values)
+                made = (
+                    made.append_column(column, new) if at < 0 else made.set_column(at, column, new)
+                )
+            yield _with_vectors(made)
 
 
 def _with_vectors(table: Any) -> Any:
@@ -299,7 +295,7 @@ WRITERS: dict[str, Callable[[PredictedRows, Path], None]] = {
     "text": write_lines,
     "jsonl": write_objects,
     "csv": write_cells,
-    "tsv": write_tabbed_cells,
+    "tsv": partial(write_cells, tabbed=True),
     "conllu": write_sentences,
     "conll": write_sentences,
     "parquet": write_parquet,
@@ -328,9 +324,7 @@ def json_bytes(value: Any, where: str) -> bytes:
         if isinstance(one, np.ndarray):
             # nine digits distinguish neighbouring float32
             return [float(f"{number:.9g}") for number in one.tolist()]
-        raise DataError(
-            f"{where} holds {type(one).__name__} that only Parquet can hold; write .parquet"
-        )
+        raise DataError(f"{where} holds {one!r:.60}, which only Parquet can hold; write .parquet")
 
     line = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, default=other)
     try:

@@ -3,11 +3,11 @@
 lines           {"text": ...} of each line
 CSV, TSV        cells by the names of the first row, or by number
 JSONL           objects
-Parquet         rows as pyarrow has them
+Parquet         objects
 CoNLL-U, CoNLL  sentences with their comments and every column
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -17,7 +17,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import Block, blocks, columns_of
 from glassformer.data.formats.delimited import cells_of, column_place, is_number
 from glassformer.data.formats.lines import found, lines, objects
-from glassformer.data.formats.parquet import batches, class_names, named, opened_table
+from glassformer.data.formats.parquet import check_names, parquet_rows
 from glassformer.data.sources import Source
 from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
@@ -28,12 +28,13 @@ COLUMN_FILES = ("conllu", "conll")
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the values of its input columns, its origin, and its content."""
+    """A row: the values of its input columns, its origin, and its content as an object."""
 
     values: list[Any]
     where: str
-    content: Any
-    """An object, a `Block`, or a pyarrow.RecordBatch of one row."""
+    content: dict[str, Any]
+    block: Block | None = None
+    """Its sentence in a column file."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,18 @@ class InputTable:
             own = tuple(usual)
         return replace(self, fields=own)
 
-    def rows(self) -> Iterator[Row]:
-        """All rows in order. DataError: a format without rows, or one that does not fit it."""
+    def rows(self, whole: bool = False) -> Iterator[Row]:
+        """All rows in order; of Parquet only the columns of inputs, unless they are read `whole`.
+
+        DataError: a format without rows, or one that does not fit it.
+        """
         match self.kind:
             case "csv" | "tsv":
                 return self._cells()
             case "jsonl":
-                return self._objects()
+                return self._objects(objects(self.source, self.config, _unique))
             case "parquet":
-                return self._records()
+                return self._objects(parquet_rows(self.source, None if whole else self.fields))
             case "conllu" | "conll":
                 return self._sentences()
             case "text":
@@ -113,7 +117,7 @@ class InputTable:
             where = f"{self.source.path}, line {line}"
             if not names:
                 names = [cell.strip() for cell in cells] if self.headed else list(self.columns)
-                _check_names(names, where)
+                check_names(names, where)
                 for field in () if self.headed else self.fields:
                     column_place(field, len(names), where, "text_field")
                 if self.headed:
@@ -126,34 +130,17 @@ class InputTable:
             row = dict(zip(names, cells, strict=True))
             yield Row([row[field] for field in self.fields], where, row)
 
-    def _objects(self) -> Iterator[Row]:
-        for row, where in objects(self.source, self.config, _unique):
+    def _objects(self, read: Iterator[tuple[Any, str]]) -> Iterator[Row]:
+        for row, where in read:
             values = [found(row, field, where, "text_field") for field in self.fields]
             yield Row(values, where, row)
-
-    def _records(self) -> Iterator[Row]:
-        number = 0
-        with opened_table(self.source) as file:
-            classes = class_names(file.schema_arrow)
-            names = {*self.fields, *(field.partition(".")[0] for field in self.fields)}
-            read = names & {*file.schema_arrow.names}
-            for batch in batches(file):
-                values = {
-                    name: named(batch.column(name).to_pylist(), classes.get(name), "")
-                    for name in read
-                }
-                for i in range(batch.num_rows):
-                    number += 1
-                    where = f"{self.source.path}, row {number}"
-                    row = {name: column[i] for name, column in values.items()}
-                    own = [found(row, field, where, "text_field") for field in self.fields]
-                    yield Row(own, where, batch.slice(i, 1))
 
     def _sentences(self) -> Iterator[Row]:
         for block in blocks(self.source, self.config):
             words, _ = block_columns(block, self.source, self.config)
             value = block.words(words) if "word_field" in self.settings else block.text(words)
-            yield Row([value], block.where, block)
+            name = "words" if "word_field" in self.settings else "text"
+            yield Row([value], block.where, {name: value}, block)
 
 
 def chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -171,27 +158,6 @@ def block_columns(block: Block, source: Source, config: DataConfig) -> tuple[int
     if len(first.cells) == 1:
         return 0, 1
     return columns_of(first, source, config)
-
-
-def content_of(row: Row) -> dict[str, Any]:
-    """The columns of a row as plain values."""
-    if isinstance(row.content, dict):
-        return row.content
-    if isinstance(row.content, Block):
-        value = row.values[0]
-        return {"words" if isinstance(value, list) else "text": value}
-    try:
-        return row.content.to_pylist()[0]
-    except (ValueError, OverflowError) as problem:  # nanoseconds, years beyond 9999
-        raise DataError(
-            f"{row.where} has a value that only Parquet can hold ({str(problem)[:80]}); write "
-            ".parquet"
-        ) from None
-
-
-def _check_names(names: Sequence[str], where: str) -> None:
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"{where} has two columns {twice!r}; rename one of them")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -19,13 +18,11 @@ from glassformer.data.shards import (
     KIND,
     SHARD_KIND,
     SIZE,
-    Each,
     Encoder,
     Job,
-    Work,
     count,
     dtype_of,
-    in_this_process,
+    encode,
     join,
     made_by,
     planned,
@@ -35,8 +32,6 @@ from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import borders
 from glassformer.data.store import MANIFEST, Store, Writer, check_split, place_of, request_of
 from glassformer.errors import DataError, counted
-
-DOING = {"count": "reading text", "encode": "encoding text"}
 
 
 @dataclass(frozen=True)
@@ -62,13 +57,12 @@ def store_tokens(
     folder: str | os.PathLike[str],
     tokenizer: Encoder,
     config: DataConfig,
-    each: Each | None = None,
     size: int = SIZE,
 ) -> Store:
     """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
-    A text of more than `size` bytes is encoded in shards of about as many, which `each` makes
-    (None: one after the other); they stay in a folder beside the store until it is whole.
+    A text of more than `size` bytes is encoded in shards of about as many, one after
+    the other; they stay in a folder beside the store until it is whole.
     `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
@@ -82,15 +76,12 @@ def store_tokens(
     work = place.with_name(f".{place.name}.shards")
 
     def write(writer: Writer) -> None:
-        jobs = planned(work, config, sources, tokenizer, size)
+        jobs = _with_borders(planned(work, config, sources, tokenizer, size), config)
         if len(jobs) == len(sources):  # one for each split
-            jobs = _with_borders(jobs, config, lambda train: list(map(count, train)))
             read = [write_shard(writer, job, tokenizer, alone=True) for job in jobs]
         else:
             work.mkdir(parents=True, exist_ok=True)
-            made = partial(_results, each or in_this_process(tokenizer))
-            jobs = _with_borders(jobs, config, partial(made, "count"))
-            read = made("encode", jobs)
+            read = _encode(jobs, tokenizer)
             shards = (Store.open(Path(job.place), SHARD_KIND, hashed=False) for job in jobs)
             join(writer, shards, made_by(tokenizer)["eos"], dtype_of(tokenizer.vocab_size))
         for name, of in sources.items():
@@ -102,28 +93,26 @@ def store_tokens(
     return store
 
 
-def _with_borders(
-    jobs: list[Job], config: DataConfig, counted: Callable[[list[Job]], list[int]]
-) -> list[Job]:
+def _with_borders(jobs: list[Job], config: DataConfig) -> list[Job]:
     """The jobs with the borders of the splits that are held out of train, if any are."""
     validation, test = config.held_out
     if not validation and not test:
         return jobs
     train = [job for job in jobs if job.split == "train"]
-    characters = counted(train)
-    total = sum(characters)
-    ends = [0, *borders(total, validation, test), total]
-    starts = [end - n for end, n in zip(accumulate(characters), characters, strict=True)]
-    cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=True)]
+    starts = [*accumulate(map(count, train), initial=0)]
+    ends = [0, *borders(starts[-1], validation, test), starts[-1]]
+    cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=False)]
     return cut + jobs[len(train) :]
 
 
-def _results(each: Each, work: Work, jobs: Sequence[Job]) -> list[int]:
-    """The results of all jobs, in their order; how far they have come is told."""
-    kept = [work == "encode" and (Path(job.place) / MANIFEST).is_file() for job in jobs]
-    pace, results = headway.Pace(DOING[work], sum(job.size for job in jobs)), [0] * len(jobs)
-    for number, results[number] in each(work, jobs):
-        pace.add(jobs[number].size, kept[number])
+def _encode(jobs: Sequence[Job], tokenizer: Encoder) -> list[int]:
+    """Make the store of each shard, and report how far this has come; the characters of each."""
+    pace, results = headway.Pace("encoding text", sum(job.size for job in jobs)), list[int]()
+    for job in jobs:
+        kept = (Path(job.place) / MANIFEST).is_file()
+        with headway.following(lambda what: None):
+            results.append(encode(job, tokenizer))
+        pace.add(job.size, kept)
     return results
 
 

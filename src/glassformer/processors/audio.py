@@ -7,18 +7,18 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.recordings import Recording, recordings, sound
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio, write_wav
 from glassformer.media.patches import unpatchify
 from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.inputs import Records, by_split
-from glassformer.processors.media import MediaProcessor, skips
+from glassformer.processors.inputs import Records
+from glassformer.processors.media import MediaProcessor, section_of, skips
 from glassformer.processors.processor import ModelFacts
 
 
@@ -27,6 +27,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
     medium, capabilities = "audio", frozenset({"audio"})
+    record, records = Recording, staticmethod(recordings)
     suffixes = (*SUFFIXES, *TABLES)
     kind = AudioReader
     stored_fields = frozenset({"rate", "seconds", "position", "resampler"})
@@ -42,32 +43,12 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         change = self.how.audio or SoundAugmentConfig()
         return SoundAugmentation(change, self.reader.config.rate, self.how.seed)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """See `MediaProcessor`: without `resampler` where there is none, as stores were before."""
-        return {name: of for name, of in super().settings.items() if of is not None}
-
-    @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Recording]]:
-        """See `Processor`."""
-        return by_split(recordings(data))
-
     @classmethod
     def fit(
         cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
     ) -> Self:
         """See `Processor`."""
-        if config.audio is None:
-            raise ConfigError(
-                "The recipe has no section processor.audio, which says how audio is cut; add it "
-                "(audio: {} takes all defaults)."
-            )
-        return cls(AudioReader(config.audio), facts, skips(data))
-
-    @classmethod
-    def record_at(cls, path: str, split: SplitName) -> Recording:
-        """See `MediaProcessor`."""
-        return Recording(source_at(path), (), split)
+        return cls(AudioReader(section_of(config.audio, cls.name)), facts, skips(data))
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""

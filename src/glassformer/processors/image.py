@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.arrays import hinting
+from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.pictures import (
@@ -23,12 +24,12 @@ from glassformer.data.pictures import (
     pictures,
     value_range,
 )
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.inputs import Records, by_split, split_of
-from glassformer.processors.media import MediaProcessor, hinting, skips
+from glassformer.processors.inputs import Records, split_of
+from glassformer.processors.media import MediaProcessor, section_of, skips
 from glassformer.processors.processor import ModelFacts
 
 
@@ -37,16 +38,11 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
     medium, capabilities = "image", frozenset({"image"})
+    record, records = Picture, staticmethod(pictures)
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
     suffixes = (*SUFFIXES, *TABLES)
     accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp,image/tiff"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """See `MediaProcessor`: without `value_range` where there is none, as stores were."""
-        none = {"value_range"} if self.reader.config.value_range is None else set[str]()
-        return {name: of for name, of in super().settings.items() if name not in none}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,31 +58,15 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return self.how.image or AugmentConfig()
 
     @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Picture]]:
-        """See `Processor`."""
-        return by_split(pictures(data))
-
-    @classmethod
     def fit(
         cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
     ) -> Self:
         """See `Processor`: the first training image tells the size."""
-        if config.image is None:
-            raise ConfigError(
-                "The recipe has no section processor.image, which says how images are cut; add it "
-                "(image: {} takes all defaults)."
-            )
         train = split_of(records, "train")
-        sized = _sized(config.image, train, skips(data))
+        sized = _sized(section_of(config.image, cls.name), train, skips(data))
         if sized.value_range is None:
             sized = sized.model_copy(update={"value_range": value_range(train)})
         return cls(ImageReader(sized), facts, skips(data))
-
-    @classmethod
-    def record_at(cls, path: str, split: SplitName) -> Picture:
-        """See `MediaProcessor`."""
-        source = source_at(path)
-        return Picture(path, (), split, source.file, source)
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""

@@ -7,9 +7,8 @@ audio    float32 [N, T]      ── augmented ──> spectrograms ── masked
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -21,9 +20,12 @@ from glassformer.batch import Batch
 from glassformer.data.arrays import KIND, ArraySplit, arrays_of, stamp_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
+from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.labelled_files import LabelledFile
 from glassformer.data.order import ShuffledOrder
+from glassformer.data.sources import Source
 from glassformer.data.store import Store
-from glassformer.errors import CheckpointError, DataError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -34,6 +36,7 @@ from glassformer.processors.processor import EncodedInput, ModelFacts, Processor
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
+LATER = ("value_range", "resampler")
 EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
 
@@ -78,6 +81,7 @@ class MediaInputs(Inputs):
 
 
 ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
+Section = TypeVar("Section")
 
 
 class MediaProcessor(Processor, Generic[ReaderKind]):
@@ -85,6 +89,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
     columns = ("file_field", "label_field")
+    record: ClassVar[type[LabelledFile]]
     kind: ClassVar[Any]
     """The class of the reader."""
     array: ClassVar[str]
@@ -123,10 +128,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return cls(reader, facts, skips(data))
 
     @classmethod
-    @abstractmethod
     def record_at(cls, path: str, split: SplitName) -> Any:
         """The record of a file without classes."""
-        ...
+        return cls.record(source_at(path), (), split)
 
     @property
     @abstractmethod
@@ -192,23 +196,27 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
         request = request_of(chosen, self.settings, self.skip)
-        form = self.shape, self.dtype, lambda: self.clipped
-        stored = decoded(folder / self.array, request, chosen, self.decode, *form)
-        found = {}
+        form = self.decode, self.shape, self.dtype, lambda: self.clipped
+        stored = store_arrays(folder / self.array, request, chosen, *form)
+        found = dict[str, MediaInputs]()
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
-            found[name] = MediaInputs(self, kept, rows)
-        for name, own in found.items():
-            if own.skipped and not own.records:
+            if rows.skipped and not kept:
                 part = "training" if name == "train" else name
-                raise DataError(f"no {part} {self.noun} could be read, the first: {own.skipped[0]}")
-        self._learn(found)
+                raise DataError(
+                    f"no {part} {self.noun} could be read, the first: {rows.skipped[0]}"
+                )
+            found[name] = MediaInputs(self, kept, rows)
+        if "train" in found:  # whose mean and deviation the reader has
+            self.reader = self.reader.resolved(found["train"].array)
         return found
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Values of the configuration that the stored arrays depend on."""
-        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        """Values of the configuration that the stored arrays depend on; some only where they are
+        set, as in stores from before there were such fields."""
+        values = self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        return {name: of for name, of in values.items() if of is not None or name not in LATER}
 
     def holds(self, records: Records, folder: Path) -> bool:
         """Whether a run folder holds the decoded files of these records, unchanged since."""
@@ -222,11 +230,6 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`."""
         records = self.read(data)
         return self.open(records, folder) if self.holds(records, folder) else None
-
-    def _learn(self, inputs: Mapping[str, Inputs]) -> None:
-        """Set the mean and deviation of the reader from the training rows."""
-        if isinstance(train := inputs.get("train"), MediaInputs):
-            self.reader = self.reader.resolved(train.array)
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`."""
@@ -283,16 +286,13 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         }
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """See `Processor`: the name of a file, or its bytes, alone or as `datasets` has them."""
+        """See `Processor`: the name of a file, or its bytes in a table."""
         (value,) = values
-        held = value.get("bytes") if isinstance(value, dict) else value
-        if held is None and value is not None:
-            raise DataError(
-                f"{where} only names a file, whose bytes are not there; write them into the table"
-            )
-        if held is not None and not isinstance(held, str | bytes):
-            raise DataError(f"{where} has {held!r:.40} where a file is read; give its name")
-        return held or None
+        if isinstance(value, Source):
+            return content(value)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{where} has {value!r:.40} where a file is read; give its name")
+        return value or None
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""
@@ -320,6 +320,16 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
 
 
+def section_of(config: Section | None, kind: str) -> Section:
+    """The section of a recipe for this kind of input; ConfigError: there is none."""
+    if config is None:
+        raise ConfigError(
+            f"The recipe has no section processor.{kind}, which says how its input is cut; add it "
+            f"({kind}: {{}} takes all defaults)."
+        )
+    return config
+
+
 def skips(data: DataConfig) -> bool:
     """Whether unreadable files are left out."""
     return data.bad_files == "skip"
@@ -334,32 +344,3 @@ def request_of(records: Records, settings: Mapping[str, Any], skip: bool) -> dic
         "settings": settings,
         "skip": skip,
     }
-
-
-def decoded(
-    place: Path,
-    request: dict[str, Any],
-    records: Records,
-    decode: Callable[[Any], np.ndarray],
-    shape: Sequence[int],
-    dtype: str,
-    clipped: Callable[[], int] = int,
-) -> dict[str, ArraySplit]:
-    """The decoded files of each split, stored in a folder; DataError: one cannot be read."""
-    items = {name: [partial(decode, record) for record in of] for name, of in records.items()}
-    with hinting(request["skip"] or "train" not in records):  # an evaluation has no recipe
-        store = store_arrays(place, request, items, shape, dtype, request["skip"], clipped)
-    return {name: arrays_of(store, name) for name in records}
-
-
-@contextmanager
-def hinting(skip: bool) -> Iterator[None]:
-    """Add to a DataError that unreadable files can be left out."""
-    try:
-        yield
-    except DataError as problem:
-        if skip:
-            raise
-        raise DataError(
-            f"{problem}, or set data.bad_files=skip to go on without such files"
-        ) from None

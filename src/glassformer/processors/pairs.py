@@ -18,8 +18,7 @@ from glassformer.batch import Batch
 from glassformer.data.collate import padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.data.pair_split import KIND, SIDES, PairSplit, pairs_of, store_pairs
-from glassformer.data.pairs import training_texts
+from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs, training_texts
 from glassformer.data.store import Store, place_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig

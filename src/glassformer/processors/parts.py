@@ -20,7 +20,7 @@ from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element, next_word, token_elements, words_of
-from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, by_split, split_of
+from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
@@ -54,6 +54,7 @@ class PartsProcessor(TokenProcessor):
     """Parts in their order, each encoded by its own processor."""
 
     name, noun, unit = "parts", "row", "element"
+    records = staticmethod(mixed)
 
     def __init__(
         self,
@@ -68,11 +69,6 @@ class PartsProcessor(TokenProcessor):
         self.summary = "reads images, audio and text in one sequence" if readers else ""
         self.parts = PartsTokenizer(tokenizer)
         self.prefix = tokenizer.word_space if facts.per_word else ""
-
-    @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
-        """See `Processor`."""
-        return by_split(mixed(data))
 
     @classmethod
     def fit(
@@ -207,9 +203,10 @@ class PartsProcessor(TokenProcessor):
             (kind, value if kind == TEXT else np.broadcast_to(np.float32(0), shapes[kind]))
             for kind, value in row.parts
         ]
-        return self.parts.example(
-            parts, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
-        )
+        return self._sequence(parts)
+
+    def _sequence(self, parts: Sequence[tuple[str, str | np.ndarray]]) -> Example:
+        return self.parts.example(parts, self.facts.per_word, self.facts.tag_piece)
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -273,9 +270,7 @@ class PartsProcessor(TokenProcessor):
             (kind, thing if kind == TEXT else self.readers[kind].given_patches(thing))
             for kind, thing in parts
         ]
-        return self.parts.example(
-            read, per_word=self.facts.per_word, tag_piece=self.facts.tag_piece
-        )
+        return self._sequence(read)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""

@@ -7,7 +7,7 @@ A processor is fitted on records, or loaded from a run folder. It never knows wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element
-from glassformer.processors.inputs import Inputs, Order, Sizes, by_length
+from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",
@@ -131,15 +131,16 @@ class Processor(ABC):
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128
     """Rows of a batch outside training."""
+    records: ClassVar[Callable[[DataConfig], Iterable[Any]]]
+    """Reads the records of all splits."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
 
     @classmethod
-    @abstractmethod
     def read(cls, data: DataConfig) -> Any:
         """The records of every split; of data that are not kept in memory, their settings."""
-        ...
+        return by_split(cls.records(data))
 
     @classmethod
     @abstractmethod

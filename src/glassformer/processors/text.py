@@ -1,6 +1,6 @@
 """The processor of texts and of pairs of texts: sequences between <bos> and <eos>."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from glassformer.data.labelled import Labelled, labelled
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.elements import next_word, words_of
-from glassformer.processors.inputs import by_split
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
@@ -24,7 +23,7 @@ from glassformer.processors.processor import (
     check_length,
     row_number,
 )
-from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.tokenized import PackedProcessor
 from glassformer.processors.word_tokenizer import WHOLE
 
@@ -36,22 +35,15 @@ class TextProcessor(PackedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
+    records = staticmethod(labelled)
     columns = ("text_field", "pair_field", "label_field")
-
-    @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Labelled]]:
-        """See `Processor`."""
-        return by_split(labelled(data))
 
     @staticmethod
     def read_texts(record: Labelled) -> Sequence[str]:
         """See `Processor`."""
         return [side for side in (record.text, record.pair) if side]
 
-    @staticmethod
-    def texts(record: Labelled) -> Iterator[str]:
-        """See `PackedProcessor`."""
-        return iter(TextProcessor.read_texts(record))
+    texts = read_texts
 
     @staticmethod
     def given(record: Labelled) -> Text:

@@ -2,7 +2,7 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -155,9 +155,9 @@ class TokenProcessor(Processor):
             self.template.save(folder)
 
     @staticmethod
-    def texts(record: Any) -> Iterator[str]:
+    def texts(record: Any) -> Iterable[str]:
         """The texts of a record that a tokenizer may learn from."""
-        return iter([record])
+        return [record]
 
     @staticmethod
     def given(record: Any) -> Any:

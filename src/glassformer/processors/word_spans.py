@@ -9,8 +9,9 @@ A word is a maximal run of characters that are not space, or a match of another 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -83,7 +84,8 @@ def token_words(
     parts = [tokenizer.token_bytes(int(index)) for index in tokenizer.encode(whole)]
     if b"".join(parts) == utf8(whole):
         return _by_bytes(text, spans, prefix, [len(part) for part in parts])
-    owners = _by_spans(text, spans, prefix, tokenizer.encode_spans(whole)[1])
+    # tokens that do not spell the text, as those of lower-case words and of SentencePiece
+    owners = _owners(text, spans, prefix, tokenizer.encode_spans(whole)[1].tolist(), len)
     # the library gives a space that it puts before a text the place of the first character
     return [None if part.isspace() else word for part, word in zip(parts, owners, strict=True)]
 
@@ -92,22 +94,22 @@ def _by_bytes(
     text: str, spans: list[tuple[int, int]], prefix: str, lengths: list[int]
 ) -> list[int | None]:
     """The word of each token, given how many bytes each has."""
-    owner: list[int | None] = [None] * len(prefix.encode())
-    for piece, number in _pieces(text, spans):
-        owner += [number] * len(piece.encode())
-    ends = np.cumsum(lengths).tolist()
-    return [_most(owner[end - size : end]) for end, size in zip(ends, lengths, strict=True)]
+    places = pairwise(accumulate(lengths, initial=0))
+    return _owners(text, spans, prefix, places, lambda piece: len(piece.encode()))
 
 
-def _by_spans(
-    text: str, spans: list[tuple[int, int]], prefix: str, tokens: np.ndarray
+def _owners(
+    text: str,
+    spans: list[tuple[int, int]],
+    prefix: str,
+    places: Iterable[tuple[int, int]],
+    size: Callable[[str], int],
 ) -> list[int | None]:
-    """The word of each token where tokens do not spell the text, as those of lower-case words and
-    of SentencePiece: by the characters that each came from."""
-    owner: list[int | None] = [None] * len(prefix)
+    """The word of each token, given the places that each came from in units of `size`."""
+    owner: list[int | None] = [None] * size(prefix)
     for piece, number in _pieces(text, spans):
-        owner += [number] * len(piece)
-    return [_most(owner[begin:end]) for begin, end in tokens.tolist()]
+        owner += [number] * size(piece)
+    return [_most(owner[begin:end]) for begin, end in places]
 
 
 def _most(touched: list[int | None]) -> int | None:

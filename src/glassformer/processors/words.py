@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.errors import ConfigError, DataError
-from glassformer.processors.inputs import by_split
 from glassformer.processors.processor import (
     EncodedInput,
     Window,
@@ -25,17 +23,13 @@ class WordsProcessor(PackedProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
     name, noun = "words", "sentence"
+    records = staticmethod(tagged)
     columns = ("word_field", "tag_field")
 
     @property
     def prefix(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `TokenProcessor`: words are encoded as behind another one."""
         return self.tokenizer.word_space
-
-    @classmethod
-    def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:
-        """See `Processor`."""
-        return by_split(tagged(data))
 
     @staticmethod
     def texts(record: Tagged) -> Iterator[str]:

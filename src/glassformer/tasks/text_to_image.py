@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.arrays import ArraySplit
+from glassformer.data.arrays import ArraySplit, store_arrays
 from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
@@ -27,7 +27,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records
-from glassformer.processors.media import decoded, request_of, skips
+from glassformer.processors.media import request_of, skips
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, ids_of
@@ -153,7 +153,7 @@ class TextToImage(GenerativeTask):
 
         settings = config.model_dump(mode="json", exclude={"colours"})
         request, shape = request_of(files, settings, skips(recipe.data)), (*config.dims, 3)
-        stored = decoded(folder / ARRAY, request, files, pixels, shape, "uint8")
+        stored = store_arrays(folder / ARRAY, request, files, pixels, shape, "uint8")
         found = {}
         for split, array in stored.items():
             paths = [image.where for image in files[split]]

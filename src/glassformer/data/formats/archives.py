@@ -40,6 +40,12 @@ def members(archive: str) -> list[str]:
     return names
 
 
+def has_member(archive: str, name: str) -> bool:
+    """Whether an archive has a file of this name."""
+    with _opened(archive) as file:
+        return name in file.NameToInfo
+
+
 def check_inside(path: str, archive: str, where: str, name: str) -> None:
     """Raise DataError for a file that a table in an archive names outside of it: who packed it must
     not choose what is read here."""

@@ -63,9 +63,39 @@ class ColumnLine:
 
 def column_lines(source: Source, config: DataConfig) -> Iterator[ColumnLine]:
     """Every line of a file; DataError: ragged columns, an id that is none."""
-    if source.format(config) == "conllu":
-        return _conllu(source, config)
-    return _conll(source, config)
+    universal = source.format(config) == "conllu"
+    n, first = (len(COLUMNS), "") if universal else _width(source, config)
+    begins = True
+    for text, where, raw in ended_lines(source, config):
+        line = text.rstrip("\r\n")
+        cells = _cells(line)
+        comment = begins and (len(cells) != n or _COMMENT.match(line))
+        if _ends(line, cells):
+            begins = True
+            yield ColumnLine(text, where, raw, ends=True)
+        elif line.startswith("#") and (universal or comment):
+            yield ColumnLine(text, where, raw)
+        elif len(cells) != n:
+            rest = f" where {first} has {n}; mend it"
+            if universal:
+                rest = (
+                    f", not the {n} of CoNLL-U with a tab between; mend this line, or set "
+                    "data.format=conll for other columns"
+                )
+            raise DataError(f"{where} has {counted(len(cells), 'column')}{rest}")
+        else:
+            begins = False
+            word = not universal or _is_word(line[: cells[0][1]], where)
+            yield ColumnLine(text, where, raw, cells if word else ())
+
+
+def _is_word(number: str, where: str) -> bool:
+    """Whether a line of CoNLL-U with this id is a word; DataError: it is no id."""
+    if not number.isdecimal() and not _SKIPPED.fullmatch(number):
+        raise DataError(
+            f"{where} has the id {number!r}, not a number as in CoNLL-U; mend this line"
+        )
+    return number.isdecimal()
 
 
 def columns_of(line: ColumnLine, source: Source, config: DataConfig) -> tuple[int, int]:
@@ -107,50 +137,6 @@ def _universal(field: str, setting: str) -> int:
     raise ConfigError(
         f"CoNLL-U has no column {field!r}; {suggest(field, COLUMNS)} (set data.{setting})"
     )
-
-
-def _conllu(source: Source, config: DataConfig) -> Iterator[ColumnLine]:
-    for text, where, raw in ended_lines(source, config):
-        line = text.rstrip("\r\n")
-        if not line.strip() or line.startswith("#"):
-            yield ColumnLine(text, where, raw, ends=not line.strip())
-            continue
-        cells = _cells(line)
-        if len(cells) != len(COLUMNS):
-            raise DataError(
-                f"{where} has {counted(len(cells), 'column')}, not the {len(COLUMNS)} of "
-                f"CoNLL-U with a tab between; mend this line, or set data.format=conll for "
-                f"other columns"
-            )
-        number = line[: cells[0][1]]
-        if number.isdecimal():
-            yield ColumnLine(text, where, raw, cells)
-        elif _SKIPPED.fullmatch(number):
-            yield ColumnLine(text, where, raw)
-        else:
-            raise DataError(
-                f"{where} has the id {number!r}, not a number as in CoNLL-U; mend this line"
-            )
-
-
-def _conll(source: Source, config: DataConfig) -> Iterator[ColumnLine]:
-    n, first = _width(source, config)
-    begins = True
-    for text, where, raw in ended_lines(source, config):
-        line = text.rstrip("\r\n")
-        cells = _cells(line)
-        if _ends(line, cells):
-            begins = True
-            yield ColumnLine(text, where, raw, ends=True)
-        elif begins and line.startswith("#") and (len(cells) != n or _COMMENT.match(line)):
-            yield ColumnLine(text, where, raw)
-        elif len(cells) != n:
-            raise DataError(
-                f"{where} has {counted(len(cells), 'column')} where {first} has {n}; mend it"
-            )
-        else:
-            begins = False
-            yield ColumnLine(text, where, raw, cells)
 
 
 def _cells(line: str) -> Cells:

@@ -14,29 +14,17 @@ def fields_of(pattern: str, name: str) -> dict[str, str] | None:
     `{label}_{index}.jpg` finds the label `basset_hound` in `basset_hound_12.jpg`. ConfigError: see
     `template`.
     """
-    literals, fields = template(pattern)
+    backwards, fields = template(pattern)
     rest = "/".join(name.split("/")[-pattern.count("/") - 1 :])
-    if not rest.endswith(literals[-1]):
-        return None
-    rest = rest.removesuffix(literals[-1])
-    found: dict[str, str] = {}
-    # from the right, each literal as far right as it goes: never a reason to try again, however
-    # long the name
-    for literal, field in zip(literals[-2:0:-1], fields[:0:-1], strict=True):
-        at = rest.rfind(literal, 0, len(rest) - 1)
-        if at < 0:
-            return None
-        found[field] = rest[at + len(literal) :]
-        rest = rest[:at]
-    if not rest.startswith(literals[0]) or len(rest) == len(literals[0]):
-        return None
-    found[fields[0]] = rest.removeprefix(literals[0])
-    return {field: found[field] for field in fields}
+    found = backwards.fullmatch(rest[::-1])
+    return found and dict(zip(fields, (one[::-1] for one in found.groups()[::-1]), strict=True))
 
 
 @lru_cache
-def template(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Literals before, between and after the fields, and the names of the fields.
+def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """An expression for names that are read backwards, and the names of the fields.
+
+    Each literal is as far right as it goes, and never moved again: this takes linear time.
 
     ConfigError: no field, a repeated field, two fields without a literal between them, a stray
     brace.
@@ -52,7 +40,9 @@ def template(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     elif not all(literals[1:-1]):
         problem = "has two fields with nothing between them"
     else:
-        return literals, fields
+        first, *between, last = (re.escape(literal[::-1]) for literal in literals)
+        steps = "".join(f"(?>(.+?){literal})" for literal in between[::-1])
+        return re.compile(f"{last}{steps}(.+){first}", re.DOTALL), fields
     raise ConfigError(
         f"data.label_pattern {pattern!r} {problem}; write it like "
         f"{{label}}_{{speaker}}_{{index}}.wav"

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside, members
@@ -67,7 +67,12 @@ class LabelledFile:
         return self.source.file
 
 
-def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
+File = TypeVar("File", bound=LabelledFile)
+
+
+def labelled_files(
+    config: DataConfig, suffixes: Collection[str], noun: str, kind: type[File] = LabelledFile
+) -> list[File]:
     """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
     The class comes from `label_pattern`, the first folder that tells files apart, or a table's
@@ -80,7 +85,7 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     """
     _check(config)
     files = {
-        split: list(_files(config, split, suffixes, noun))
+        split: list(_files(config, split, suffixes, noun, kind))
         for split, of in config.splits.items()
         if split == "train" or of.path is not None
     }
@@ -106,8 +111,8 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
 
 
 def _files(
-    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
-) -> Iterator[tuple[LabelledFile, str]]:
+    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str, kind: type[File]
+) -> Iterator[tuple[File, str]]:
     """The files of a split, and the folder around that of the class of each."""
     named, some = config.splits[split].path, False
     if not named:
@@ -120,7 +125,7 @@ def _files(
         fields = _fields(row.source, config)
         classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
         own = _told_split(fields, config) if split == "train" else split
-        yield LabelledFile(row.source, tuple(classes), own, row.levels), row.around
+        yield kind(row.source, tuple(classes), own, row.levels), row.around
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(

@@ -6,9 +6,11 @@
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from glassformer import headway
@@ -78,10 +80,14 @@ def opened_table(source: Source) -> Iterator[Any]:
         yield file
 
 
-def _check(file: Any, source: Source, size: int) -> None:
-    names = file.schema_arrow.names
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError for two columns of one name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"{source.path} has two columns {twice!r}; rename one of them")
+        raise DataError(f"{where} has two columns {twice!r}; rename one of them")
+
+
+def _check(file: Any, source: Source, size: int) -> None:
+    check_names(file.schema_arrow.names, source.path)
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(LARGEST_UNASKED, LARGEST_RATIO * size):
@@ -102,11 +108,11 @@ def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(inside) if arrow().types.is_struct(kind) else ()
 
 
-def batches(file: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """The rows of an open table, `BATCH` at a time, one row group after another: an iterator over
+def batches(file: Any, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[Any]:
+    """The rows of an open table, some at a time, one row group after another: an iterator over
     all groups keeps the pages of those before."""
     for group in range(file.metadata.num_row_groups):
-        yield from file.iter_batches(BATCH, [group], columns, use_threads=False)
+        yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
 def parquet_rows(
@@ -131,7 +137,7 @@ def parquet_rows(
             columns = {
                 name: _references(batch.column(name), source, name, number)
                 if name in held
-                else named(batch.column(name).to_pylist(), classes.get(name), source.path)
+                else named(_plain(batch.column(name), source, name), classes.get(name), source.path)
                 for name in names
             }
             for i in range(batch.num_rows):
@@ -139,6 +145,16 @@ def parquet_rows(
                 row = {name: values[i] for name, values in columns.items()}
                 yield row, f"{source.path}, row {number}"
             headway.report(f"reading {source.path}: {number:,} of {total:,} rows")
+
+
+def _plain(column: Any, source: Source, name: str) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError) as problem:  # nanoseconds, years beyond 9999
+        raise DataError(
+            f"{source.path} has values in {name!r} that only Parquet can hold "
+            f"({str(problem)[:80]}); write .parquet, or cast the column"
+        ) from None
 
 
 def holds_files(kind: Any) -> bool:
@@ -171,24 +187,21 @@ def cell_bytes(source: Source) -> bytes:
     """The content of a cell that `parquet_rows` refers to; DataError: the file changed since."""
     name, at = source.member.rpartition("/")[0], source.row or 0
     stamp = str(Source(source.file).stamp())
-    for begin, end, group in _groups(source.file, stamp):
-        if begin <= at < end:
-            values = _group_cells(source.file, stamp, name, group)
-            if (value := values[at - begin]) is not None:
-                return value
+    begins = _begins(source.file, stamp)
+    group = bisect_right(begins, at) - 1
+    if group < len(begins) - 1:
+        values = _group_cells(source.file, stamp, name, group)
+        if (value := values[at - begins[group]]) is not None:
+            return value
     raise DataError(f"{source.path} is not there any more; the file changed while it was read")
 
 
 @lru_cache(maxsize=64)
-def _groups(path: str, stamp: str) -> list[tuple[int, int, int]]:
-    """First row, last row + 1 and number of each row group."""
+def _begins(path: str, stamp: str) -> list[int]:
+    """The first row of each row group, and the number of rows."""
     with opened_table(Source(path)) as file:
-        found, begin = [], 0
-        for group in range(file.metadata.num_row_groups):
-            end = begin + file.metadata.row_group(group).num_rows
-            found.append((begin, end, group))
-            begin = end
-        return found
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        return [*accumulate((group.num_rows for group in groups), initial=0)]
 
 
 @lru_cache(maxsize=1)
@@ -196,12 +209,8 @@ def _group_cells(path: str, stamp: str, name: str, group: int) -> list[bytes | N
     """The bytes of a column in one row group: cells are asked for in their order."""
     with opened_table(Source(path)) as file:
         column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
-        return file_cells(column.to_pylist())
-
-
-def file_cells(values: list[Any]) -> list[bytes | None]:
-    """The content of each cell of a column that `holds_files`."""
-    return [value.get(BYTES) if isinstance(value, dict) else value for value in values]
+        values = column.to_pylist()
+        return [value.get(BYTES) if isinstance(value, dict) else value for value in values]
 
 
 def class_names(schema: Any) -> dict[str, tuple[str, ...]]:
