@@ -11,34 +11,25 @@ glassformer train lm data.train.path=TEXT data.store=STORE processor.tokenizer.p
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dask.distributed import Client, as_completed
+from dask.distributed import Client
 
 from glassformer.data.config import DataConfig
-from glassformer.data.shards import Job, Work, done
+from glassformer.data.shards import Job
 from glassformer.data.tokens import store_tokens
 from glassformer.tokenizers.text import Tokenizer
-
-
-def make(work: Work, job: Job, tokenizer: str) -> int:
-    """A shard, by a worker."""
-    return done(work, job, Tokenizer.load(tokenizer))
 
 
 def main(text: Path, store: Path, tokenizer: Path, scheduler: str | None = None) -> None:
     with Client(scheduler) as client:
 
-        def each(work: Work, jobs: Sequence[Job]) -> Iterator[tuple[int, int]]:
-            path = str(tokenizer.absolute())
-            futures = [client.submit(make, work, job, path, pure=False) for job in jobs]
-            numbers = {future.key: number for number, future in enumerate(futures)}
-            for future in as_completed(futures):
-                yield numbers[future.key], future.result()
+        def each(function: Callable[[Job], int], jobs: Sequence[Job]) -> list[int]:
+            return client.gather(client.map(function, jobs, pure=False))
 
         data = DataConfig.parse({"train": {"path": str(text.absolute())}})
-        made = store_tokens(store.absolute(), Tokenizer.load(tokenizer), data, each)
+        made = store_tokens(store.absolute(), Tokenizer.load(tokenizer), data, each=each)
     for split, counts in made.counts.items():
         print(f"{split}: {counts['tokens']:,} tokens of {counts['documents']:,} documents")
 

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+import pickle
 import re
 import runpy
 import sys
@@ -138,14 +139,12 @@ def test_a_cluster_encodes_what_a_training_then_reads(module, tmp_path, monkeypa
     @contextmanager
     def client(scheduler: str | None) -> Iterator[Any]:
         assert scheduler == "tcp://there"
-        keys = iter("abcdefgh")
         yield SimpleNamespace(
-            submit=lambda call, *arguments, pure: SimpleNamespace(
-                key=next(keys), result=lambda: call(*arguments)
-            )
+            map=lambda call, jobs, pure: [pickle.dumps((call, job)) for job in jobs],
+            gather=lambda tasks: [call(job) for call, job in map(pickle.loads, tasks)],
         )
 
-    distributed = SimpleNamespace(Client=client, as_completed=lambda futures: futures[::-1])
+    distributed = SimpleNamespace(Client=client)
     Tokenizer(byte_definition()).save(tmp_path / "tokenizer.json")
     packages = {"dask": SimpleNamespace(), "dask.distributed": distributed}
     example = module("dask_tokens", **packages)

@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,9 @@ from glassformer.data.splits import borders
 from glassformer.data.store import MANIFEST, Store, Writer, check_split, place_of, request_of
 from glassformer.errors import DataError, counted
 
+Each = Callable[[Callable[[Job], int], Sequence[Job]], Iterable[int]]
+"""Calls a function for each job, and gives the results in their order."""
+
 
 @dataclass(frozen=True)
 class TokenSplit:
@@ -58,11 +62,12 @@ def store_tokens(
     tokenizer: Encoder,
     config: DataConfig,
     size: int = SIZE,
+    each: Each = map,
 ) -> Store:
     """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
-    A text of more than `size` bytes is encoded in shards of about as many, one after
-    the other; they stay in a folder beside the store until it is whole.
+    A text of more than `size` bytes is encoded in shards of about as many, one after the other, or
+    as `each` calls a function for all; they stay in a folder beside the store until it is whole.
     `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
@@ -76,12 +81,12 @@ def store_tokens(
     work = place.with_name(f".{place.name}.shards")
 
     def write(writer: Writer) -> None:
-        jobs = _with_borders(planned(work, config, sources, tokenizer, size), config)
+        jobs = _with_borders(planned(work, config, sources, tokenizer, size), config, each)
         if len(jobs) == len(sources):  # one for each split
             read = [write_shard(writer, job, tokenizer, alone=True) for job in jobs]
         else:
             work.mkdir(parents=True, exist_ok=True)
-            read = _encode(jobs, tokenizer)
+            read = _encode(jobs, tokenizer, each)
             shards = (Store.open(Path(job.place), SHARD_KIND, hashed=False) for job in jobs)
             join(writer, shards, made_by(tokenizer)["eos"], dtype_of(tokenizer.vocab_size))
         for name, of in sources.items():
@@ -93,27 +98,31 @@ def store_tokens(
     return store
 
 
-def _with_borders(jobs: list[Job], config: DataConfig) -> list[Job]:
+def _with_borders(jobs: list[Job], config: DataConfig, each: Each) -> list[Job]:
     """The jobs with the borders of the splits that are held out of train, if any are."""
     validation, test = config.held_out
     if not validation and not test:
         return jobs
     train = [job for job in jobs if job.split == "train"]
-    starts = [*accumulate(map(count, train), initial=0)]
+    starts = [*accumulate(each(count, train), initial=0)]
     ends = [0, *borders(starts[-1], validation, test), starts[-1]]
     cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=False)]
     return cut + jobs[len(train) :]
 
 
-def _encode(jobs: Sequence[Job], tokenizer: Encoder) -> list[int]:
+def _encode(jobs: Sequence[Job], tokenizer: Encoder, each: Each) -> list[int]:
     """Make the store of each shard, and report how far this has come; the characters of each."""
     pace, results = headway.Pace("encoding text", sum(job.size for job in jobs)), list[int]()
-    for job in jobs:
-        kept = (Path(job.place) / MANIFEST).is_file()
-        with headway.following(lambda what: None):
-            results.append(encode(job, tokenizer))
-        pace.add(job.size, kept)
+    kept = [(Path(job.place) / MANIFEST).is_file() for job in jobs]
+    for result in each(partial(_encode_shard, tokenizer), jobs):
+        pace.add(jobs[len(results)].size, kept[len(results)])
+        results.append(result)
     return results
+
+
+def _encode_shard(tokenizer: Encoder, job: Job) -> int:
+    with headway.following(lambda what: None):
+        return encode(job, tokenizer)
 
 
 def tokens_of(

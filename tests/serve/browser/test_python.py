@@ -102,7 +102,8 @@ def compared(op, page, value, names, reply) -> None:  # noqa: C901
             top = {one["id"]: one["p"] for one in header["outcome"]["rows"][-1]["top"]}
             np.testing.assert_allclose([value[i] for i in top], [*top.values()], **CLOSE)
         case "thumbnails":
-            np.testing.assert_allclose(value, arrays["metrics"], **CLOSE, equal_nan=True)
+            metrics = np.stack([*value.values()], -1)
+            np.testing.assert_allclose(metrics, arrays["metrics"], **CLOSE, equal_nan=True)
         case "row":
             weights = arrays["weights"] if page == "image" else arrays["weights"][0]
             np.testing.assert_allclose(value, weights, **CLOSE)
