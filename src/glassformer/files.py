@@ -282,7 +282,7 @@ def _take(file: IO[bytes]) -> None:
 
 
 def _take_within(file: IO[bytes], patience: float) -> None:
-    """Take a lock; BlockingIOError: another process has held it for so many seconds."""
+    """Take a lock; BlockingIOError: another process holds it after this many seconds."""
     end = time.monotonic() + patience
     while True:
         try:

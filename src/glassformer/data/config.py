@@ -105,7 +105,7 @@ class DataConfig(Record):
     label_columns: tuple[str, ...] = Field(
         default=(), json_schema_extra={"inputs": ["text", "image", "audio"]}
     )
-    """Columns of 0 and 1, each named as its class, in place of label_field."""
+    """Columns of 0 and 1, each named as its class, instead of label_field."""
     label_separator: str | None = Field(
         default=None,
         min_length=1,

@@ -305,7 +305,7 @@ WRITERS: dict[str, Callable[[PredictedRows, Path], None]] = {
 
 
 def cell(value: Any, where: str) -> str:
-    """A value as the text of a cell or comment: JSON, but a text as it is and null as nothing."""
+    """A value as the text of a cell or comment: a text itself, null as nothing, others as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -329,5 +329,5 @@ def json_bytes(value: Any, where: str) -> bytes:
     line = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, default=other)
     try:
         return f"{line}\n".encode()
-    except UnicodeEncodeError:  # an unpaired surrogate, which only an escape can stand for
+    except UnicodeEncodeError:  # an unpaired surrogate, which only an escape can express
         return f"{json.dumps(finite(value), allow_nan=False, default=other)}\n".encode()

@@ -16,7 +16,7 @@ class FinetuneConfig(Record):
     section = "train.finetune"
 
     method: Literal["full", "lora", "frozen"] = "full"
-    """full: every weight; lora: adapters and the head; frozen: the head alone."""
+    """full: every weight; lora: adapters and the head; frozen: only the head."""
     rank: int = Field(default=8, ge=1, le=1 << 16)
     """lora: rows of A, columns of B, of each adapter."""
     alpha: float = Field(default=16.0, gt=0)

@@ -55,24 +55,24 @@ class GenerateConfig(Record):
     no_repeat_ngram_size: int = Field(default=0, ge=0)
     """No n tokens in a row occur twice, the prompt's included; 0: they may."""
     min_new_tokens: int = Field(default=0, ge=0)
-    """No end symbol before so many new tokens."""
+    """No end symbol before this many new tokens."""
     min_length: int = Field(default=0, ge=0)
-    """No end symbol before so many tokens, the prompt's (of an encoder-decoder the symbol that
+    """No end symbol before this many tokens, the prompt's (of an encoder-decoder the symbol that
     begins its target) included."""
     eos_token_id: Ids = ()
     """Ids of the symbols that end a text; none: the tokenizer's own."""
     bad_words_ids: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = ()
-    """Sequences of ids that never occur; one of an end symbol alone is ignored."""
+    """Sequences of ids that never occur; one of only an end symbol is ignored."""
     suppress_tokens: Ids = ()
     """Ids that are never chosen."""
     begin_suppress_tokens: Ids = ()
-    """Ids that are never the first new token (behind a forced one)."""
+    """Ids that are never the first new token (after a forced one)."""
     forced_bos_token_id: Id | None = None
-    """The second token of every row; behind a longer prompt it has no effect."""
+    """The second token of every row; after a longer prompt it has no effect."""
     forced_eos_token_id: Ids = ()
     """Ids of which one is the last token of a text that reached its limit."""
     seed: int = Field(default=0, ge=0)
-    """The same seed and prompt give the same text, alone or in a batch."""
+    """The same seed and prompt give the same text, by itself or in a batch."""
     stop: tuple[str, ...] = ()
     """End before any of these strings."""
     overflow: Literal["refuse", "window"] = "refuse"

@@ -42,7 +42,7 @@ PLACES: Any = {axis: (Annotated[Any, BeforeValidator(index_of)], None) for axis 
 
 
 class _Form(Record, strict=True):
-    """What every edit is given, beside the names of axes."""
+    """Arguments of every edit, beside the names of axes."""
 
     point: Annotated[str, Field(min_length=1)]
     """A point, or a pattern of names."""

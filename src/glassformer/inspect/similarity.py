@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 NUMBERS = 1 << 23
-"""Similarities that stand in memory at once."""
+"""Similarities in memory at the same time."""
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

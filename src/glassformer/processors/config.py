@@ -28,9 +28,9 @@ class VectorConfig(Record):
     normalize: bool = True
     """Scale vectors to length 1."""
     prompts: dict[str, str] = Field(default={})
-    """Texts to stand before a text, by their names."""
+    """Texts that are put before a text, by their names."""
     prompt: str | None = None
-    """The name of the prompt where no other is asked for."""
+    """The name of the prompt where no other is requested."""
 
     @model_validator(mode="after")
     def _prompt_is_known(self) -> Self:

@@ -96,7 +96,7 @@ class SaveConfig(Record):
     """Also keep older checkpoints, the fewer the older: one or two for each doubling of their
     age."""
     background: bool = False
-    """Write checkpoints while training goes on, from a copy in memory."""
+    """Write checkpoints while training continues, from a copy in memory."""
     average_checkpoints: int = Field(default=1, ge=1)
     """Checkpoints whose mean weights are tried as the final model; 1: none."""
 

@@ -36,7 +36,7 @@ MOST_DISTINCT = 0.8
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf(inity)?)(e[+-]?\d+)?", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d+")
 SEPARATORS = ";,|"
-"""Marks that usually stand between several classes in a cell."""
+"""Usual separators of several classes in a cell."""
 
 
 class Classification(LabelTask):

@@ -66,7 +66,7 @@ class Hardware(Record):
     inter_latency: float = Field(default=8e-6, ge=0)
     """Seconds of a turn of a ring between machines."""
     overlap: float = Field(default=0.8, ge=0, le=1)
-    """Share of computing behind which parameters and gradients can travel."""
+    """Share of computing during which parameters and gradients can travel."""
     gpu_hours_per_failure: float = Field(default=GPU_HOURS_PER_FAILURE, gt=0)
     """Hours of one GPU between failures."""
     restart: float = Field(default=300.0, ge=0)
