@@ -22,7 +22,7 @@ from glassformer.media.patches import patchify
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.look import array, pair, reference_logits
+from glassformer.verify.production import array, pair, reference_logits
 from glassformer.verify.row import Gap, Row, claims, rows_of
 from glassformer.verify.rows_model import model_gaps
 
@@ -105,9 +105,11 @@ def scores() -> Iterator[Gap]:
     x, place = draw(6, 16), Positions.arange(6)
     allow, expected = allowed(Causal(), place, place), ref.simple_attention(array(x / 4))
     one = x[None, None] / 4
-    for form in (attending.attend_reference, attending.attend):
-        z = form(one, one, one, allow, None, 1.0)[0]
-        yield Gap("simplified", "", z, expected, form)
+    for claim, form in (
+        ("simplified", attending.attend_reference),
+        ("simplified.fused", attending.attend),
+    ):
+        yield Gap(claim, "", form(one, one, one, allow, None, 1.0)[0], expected)
     p, (w_q, w_k) = positions.sinusoidal(place.position[0], 16, dtype=x.dtype), draw(2, 16, 4)
     q, k = (x + p) @ w_q, (x + p) @ w_k
     got = attending.attention_scores(q[None, None], k[None, None], Allowed(), None, 1.0)[0]

@@ -1,5 +1,5 @@
-"""One float64 forward pass of a model on a batch: every tapped tensor, and the input and output of
-each module, beside a reference with the same weights."""
+"""One float64 forward pass of a model on a batch: the value of each step by its name, beside a
+reference with the same weights."""
 
 import copy
 from dataclasses import fields, is_dataclass, replace
@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array
-from glassformer.verify.reference_model import Patches, ReferenceModel, Sample, Source
+from glassformer.verify.reference_model import Patches, ReferenceModel, Sample
 
 
 def array(tensor: Tensor) -> Array:
@@ -60,53 +60,44 @@ def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:
     ]
 
 
-class Look:
-    """A float64 copy of a model, run twice on a batch: with attention written out, all points kept
-    and the first argument and result of each module, and fused."""
+class Production:
+    """A float64 copy of a model, run twice on a batch: with attention written out, and fused.
+
+    `values`: all points of the first pass, norms and positions, by the names of the reference's
+    steps.
+    """
 
     def __init__(self, model: Transformer, batch: Batch):
-        self.calls: dict[str, tuple[Tensor, Tensor]] = {}
         # The derivatives need gradients, also under a caller's inference mode.
         with torch.inference_mode(False), torch.enable_grad():
             self.model, self.reference = pair(model)
             self.model.requires_grad_(True)
             self.batch = replace(_plain(batch.to("cpu")), at=None)
-            for path, module in self.model.named_modules():
-                module.register_forward_hook(partial(self._record, path))
             tape, light = Tape(self.model, keep=("*",)), Tape(self.model, keep=("*.z",))
+            self.values, self.fused_z = tape.kept, light.kept
+            norms = {path: one for path, one in self.model.named_modules() if path.endswith("norm")}
+            keep = lambda path, _, given, result: self.values.update(
+                {path: result, f"{path}.input": given[0]}
+            )
+            hooks = [one.register_forward_hook(partial(keep, path)) for path, one in norms.items()]
             with recording(tape):
-                self.logits = self.model(self.batch, all_positions=True).logits
+                self.values["logits"] = self.model(self.batch, all_positions=True).logits
+            for hook in hooks:
+                hook.remove()
             with torch.no_grad(), recording(light):
                 self.fused = self.model(self.batch, all_positions=True)
-        self.kept, self.fused_z = tape.kept, light.kept
         stacks = {"encoder": self.model.encoder, "decoder": self.model.decoder}
         self.sides = [side for side, stack in stacks.items() if stack]
-        self.blocks = [
-            f"{side}.blocks.{layer}"
-            for side in self.sides
-            for layer in range(model.config.depth(side))
-        ]
-        self.rows = range(len(self.batch.elements))
-
-    def _record(self, path: str, module: nn.Module, given: tuple[Any, ...], result: Any) -> None:
-        """Keep the first call of each module that takes a tensor (the model takes the batch)."""
-        if isinstance(given[0], Tensor):
-            self.calls.setdefault(path, (given[0], result))
+        for side in self.sides:
+            own = self.model.source_embed if side == "encoder" else None
+            if (position := (own or self.model.embed).position) is not None:
+                vectors = position(self.model.positions(self.given(side)))
+                self.values[f"{side}.positions"] = vectors.expand(len(self.batch.elements), -1, -1)
 
     def given(self, side: str) -> Batch:
         """The part of the batch that goes into that side."""
         source = self.batch.source
         return self.batch if source is None or side == "decoder" else source
-
-    def sample(self, name: str, row: int) -> Sample:
-        """Row `row` of the side in which that module is, with the stream's positions."""
-        return self.reference.positions(sample_of(self.given(name.split(".")[0]), row))
-
-    def source(self, name: str, row: int) -> Source | None:
-        """Source of row `row` of the cross-attention of that module's side; None: it has none."""
-        if name.startswith("encoder") or self.model.encoder is None:
-            return None
-        return array(self.kept["encoder.out"][row]), self.sample("encoder", row)
 
 
 def _plain(value: Any) -> Any:
