@@ -278,43 +278,6 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
     assert (float(found.scores.max()) > 1e-3) == (len(edits) != 1)
 
 
-@pytest.mark.parametrize("method", [*METHODS, "faithfulness"])
-def test_whoever_waits_no_more_ends_the_work_between_passes(seen, method, monkeypatch):
-    """Of work in several passes, none follows once the check has raised."""
-    for place in ("flow", "interpolation"):
-        monkeypatch.setattr(
-            f"glassformer.inspect.{place}.in_portions",
-            lambda rows, *sizes: torch.arange(rows).split(2),
-        )
-    scores = attribute(seen, "rollout", 4)
-
-    def work(check) -> object:
-        return (
-            faithfulness(seen, scores, check=check)
-            if method == "faithfulness"
-            else attribute(seen, method, 4, check=check)
-        )
-
-    class Ended(Exception):
-        pass
-
-    calls = []
-    work(lambda: calls.append("pass"))
-    several = {"gradient_x_input": 1, "integrated_gradients": 5, "occlusion": 3}
-    assert len(calls) >= several.get(method, 6)
-    for allowed in {0, 1, len(calls) // 2, len(calls) - 1} & {*range(len(calls))}:
-        made = []
-
-        def check(allowed: int = allowed, made: list[int] = made) -> None:
-            made.append(allowed)
-            if len(made) > allowed:
-                raise Ended
-
-        with pytest.raises(Ended):
-            work(check)
-        assert len(made) == allowed + 1
-
-
 def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):
     found = both(attribute(seen, "value_zeroing", 4, position=3))
     crossed = bool(seen.source_elements)

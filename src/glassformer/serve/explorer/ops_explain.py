@@ -101,18 +101,17 @@ def attribute(
     `logit` is the target's value, with which scores in logits are to be compared. `place`: position
     and against.
     """
-    own = attribution.METHODS.get(method, (None, ()))[1]
-    options: dict[str, Any] = {"check": context.check}
-    if "baseline" in own:
-        options["baseline"] = baseline
-    found = attribution.attribute(look, method, target, **place, **options)
+    known = attribution.options_of(method)
+    options: dict[str, Any] = {"baseline": baseline} if "baseline" in known else {}
+    with context.checking(look.model):
+        found = attribution.attribute(look, method, target, **place, **options)
+        curves = measured(look, found, steps, seed, **options) if faithfulness else None
     arrays = {"scores": found.scores}
     if found.source_scores is not None:
         arrays["source"] = found.source_scores
     header: dict[str, Any] = {"logit": found.value}
     header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
-    if faithfulness:
-        curves = measured(look, found, steps, seed, **options)
+    if curves is not None:
         arrays |= vars(curves) | {"random": curves.random_deletion.mean(0)}
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
