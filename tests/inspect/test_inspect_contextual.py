@@ -16,7 +16,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.embed import embed
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
-from glassformer.inspect.similarity import unit
+from glassformer.inspect.vectors import unit
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader

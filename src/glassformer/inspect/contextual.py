@@ -17,7 +17,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.inspect.similarity import cosine, unit
+from glassformer.inspect.vectors import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
 from glassformer.processors.text_reader import TextReader
