@@ -24,14 +24,6 @@ LEFT_OUT = (
     *("idlelib", "lib2to3", "turtledemo", "ensurepip", "pydoc_data"),
     *("site-packages", "dist-packages"),
 )
-    "idlelib",
-    "lib2to3",
-    "turtledemo",
-    "site-packages",
-    "dist-packages",
-    "ensurepip",
-    "pydoc_data",
-]
 # A triple-quoted string at the top of a file or right after a line that ends in a colon. Python's
 # own parser finds the same strings in ten times the time (10 s for the whole library).
 _DOCSTRING = re.compile(
