@@ -278,38 +278,6 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
     assert (float(found.scores.max()) > 1e-3) == (len(edits) != 1)
 
 
-def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):
-    found = both(attribute(seen, "value_zeroing", 4, position=3))
-    crossed = bool(seen.source_elements)
-
-    def moved(side: str, name: str, layer: int, keys: int) -> np.ndarray:
-        point = f"{side}.blocks.{layer}"
-        as_it_is = seen[f"{point}.resid_post"].tensor.numpy()
-        c = np.zeros((len(as_it_is), keys))
-        for j in range(keys):
-            other = seen.edited([Zero(f"{point}.{name}.v", key=j)])[
-                f"{point}.resid_post"
-            ].tensor.numpy()
-            for i, (x, y) in enumerate(zip(as_it_is, other, strict=True)):
-                c[i, j] = 1 - (x @ y) / np.linalg.norm(x) / np.linalg.norm(y)
-        return c
-
-    steps = []
-    if crossed:
-        for layer in range(1):
-            c = moved("encoder", "attention", layer, 3)
-            steps.append(joint(c / c.sum(1, keepdims=True), None, True))
-    for layer in range(2):
-        own = moved("decoder", "attention", layer, 5)
-        cross = moved("decoder", "cross", layer, 3) if crossed else np.zeros((5, 3))
-        total = own.sum(1, keepdims=True) + cross.sum(1, keepdims=True)
-        steps.append(joint(own / total, cross / total, False))
-    row = multiplied(steps, np.eye(8))[6]
-    np.testing.assert_allclose(
-        found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-5, atol=1e-7
-    )
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("pool", ["first", "mean", "last"])
 def test_classes_of_patches(method, pool):

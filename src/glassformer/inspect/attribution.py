@@ -1,8 +1,8 @@
-"""Attribution of an answer: a score for every element of the input, by one of six methods.
+"""Attribution of an answer: a score for every element of the input, by one of five methods.
 
     gradient_x_input, integrated_gradients, occlusion    change of the target (a logit, or A instead
                                                          of B) with each element
-    rollout, gradient_attention, value_zeroing           share of each element that the layers pass
+    rollout, gradient_attention                          share of each element that the layers pass
                                                          on to the answer
 
 Methods disagree; `faithfulness` measures them.
@@ -18,7 +18,7 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
+from glassformer.inspect.flow import gradient_attention, rollout
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Attribution, Target
@@ -39,7 +39,7 @@ def attribute(
     """Attribute outcome `target` at `position` (minus outcome `against`) by a method of `METHODS`.
 
     Options: `baseline` (zero, mean, or a token's id) of the first three; `tolerance` and `most` of
-    integrated gradients. Rollout and value zeroing do not depend on the outcome.
+    integrated gradients. Rollout does not depend on the outcome.
     ConfigError: no such method, option, outcome or position.
     """
     if method not in METHODS:
@@ -138,5 +138,4 @@ METHODS: dict[str, Callable[..., Attribution]] = {
     "occlusion": occlusion,
     "rollout": rollout,
     "gradient_attention": gradient_attention,
-    "value_zeroing": value_zeroing,
 }
