@@ -2,15 +2,14 @@
 reference with the same weights."""
 
 import copy
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.batch import Batch
-from glassformer.layers.tap import Tape, recording
+from glassformer.inspect.look import run
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array
 from glassformer.verify.reference_model import Patches, ReferenceModel, Sample
@@ -68,26 +67,24 @@ class Production:
     """
 
     def __init__(self, model: Transformer, batch: Batch):
-        # The derivatives need gradients, also under a caller's inference mode.
-        with torch.inference_mode(False), torch.enable_grad():
+        with torch.inference_mode(False):  # derivatives need gradients, whatever the caller has
             self.model, self.reference = pair(model)
-            self.model.requires_grad_(True)
-            self.batch = replace(_plain(batch.to("cpu")), at=None)
-            tape, light = Tape(self.model, keep=("*",)), Tape(self.model, keep=("*.z",))
-            self.values, self.fused_z = tape.kept, light.kept
+            batch, x = copy.deepcopy(batch.to("cpu")), batch.elements.cpu().clone()
+            x = x.double() if x.is_floating_point() else x
+            self.batch = replace(batch, elements=x, at=None)
             norms = {path: one for path, one in self.model.named_modules() if path.endswith("norm")}
-            keep = lambda path, _, given, result: self.values.update(
+            found: dict[str, Tensor] = {}
+            keep = lambda path, _, given, result: found.update(
                 {path: result, f"{path}.input": given[0]}
             )
             hooks = [one.register_forward_hook(partial(keep, path)) for path, one in norms.items()]
-            with recording(tape):
-                self.values["logits"] = self.model(self.batch, all_positions=True).logits
+            output, tape = run(self.model, self.batch, ["*"], gradients=True)
             for hook in hooks:
                 hook.remove()
-            with torch.no_grad(), recording(light):
-                self.fused = self.model(self.batch, all_positions=True)
-        stacks = {"encoder": self.model.encoder, "decoder": self.model.decoder}
-        self.sides = [side for side, stack in stacks.items() if stack]
+            self.fused, light = run(self.model, self.batch, ["*.z"])
+        self.values = {**tape.kept, **found, "logits": output.logits}
+        self.fused_z = light.kept
+        self.sides = [side for side in ("encoder", "decoder") if getattr(self.model, side)]
         for side in self.sides:
             own = self.model.source_embed if side == "encoder" else None
             if (position := (own or self.model.embed).position) is not None:
@@ -98,14 +95,3 @@ class Production:
         """The part of the batch that goes into that side."""
         source = self.batch.source
         return self.batch if source is None or side == "decoder" else source
-
-
-def _plain(value: Any) -> Any:
-    """The batch in float64 and in new memory: tensors made in inference mode have no gradients."""
-    if isinstance(value, Tensor):
-        return value.clone().double() if value.is_floating_point() else value.clone()
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    return replace(value, **{one.name: _plain(getattr(value, one.name)) for one in fields(value)})
