@@ -18,8 +18,6 @@ class Shown:
 
     values: dict[str, Any]
     lines: list[str]
-    ask: tuple[str, Callable[[str], Any]] | None = None
-    """A prompt for a person at the terminal, and the function that answers."""
 
 
 def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
