@@ -6,7 +6,6 @@ code gives gaps, each a claim with numbers of production and of the reference.
 """
 
 import csv
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -18,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from glassformer.errors import counted
+from glassformer.files import finite
 
 TOLERANCES = {
     # Whole numbers, or values that are copied and not computed.
@@ -165,8 +165,4 @@ def summary(rows: Iterable[Row]) -> str:
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values; an error that is not finite is None (JSON has no
     infinity)."""
-    values = [asdict(row) | {"passed": row.passed} for row in rows]
-    for value in values:
-        if not math.isfinite(value["max_abs_error"]):
-            value["max_abs_error"] = None
-    return values
+    return finite([asdict(row) | {"passed": row.passed} for row in rows])

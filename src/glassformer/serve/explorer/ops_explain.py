@@ -59,9 +59,8 @@ def ledger(
 
 def project(context: OpContext, look: Look, side: str) -> Reply:
     """The residual stream of all layers in its three principal directions."""
-    layers, name = len(look.stack(side).blocks), f"{side or look.answering}.blocks"
-    names = [f"{name}.0.resid_pre", *(f"{name}.{i}.resid_post" for i in range(layers))]
-    points, explained = principal(torch.stack([look[point].tensor for point in names]))
+    layers = range(len(look.stack(side).blocks) + 1)
+    points, explained = principal(torch.stack([look.stream(layer, side) for layer in layers]))
     note = "One basis for all layers; what the three directions leave out is not shown."
     return Reply({"note": note}, {"points": points, "explained": explained})
 
