@@ -63,7 +63,7 @@ def gradient_x_input(look: Look, target: Target, *, baseline: Baseline = "zero")
     """s_j = (e_j - b) · ∂f/∂e_j, the gradient by each element. Source: Shrikumar et al. 2017."""
     path = Interpolation(look, target, baseline)
     _, slopes = path.slopes(torch.ones(1, path.count))
-    return Attribution("gradient_x_input", target, *path.split(slopes[0].float()))
+    return path.attribution("gradient_x_input", slopes[0])
 
 
 class _Interval(NamedTuple):
@@ -121,7 +121,7 @@ def integrated_gradients(
     scores = torch.stack([one.scores for one in parts]).sum(0)
     missed = abs(float(scores.sum()) - change)
     gap = missed / abs(change) if change else missed
-    found = Attribution("integrated_gradients", target, *path.split(scores.float()))
+    found = path.attribution("integrated_gradients", scores)
     return replace(found, change=change, gap=gap, steps=steps)
 
 
@@ -129,7 +129,7 @@ def occlusion(look: Look, target: Target, *, baseline: Baseline = "zero") -> Att
     """s_j = f(e) - f(e with element j at the baseline). Source: Zeiler & Fergus 2014."""
     path = Interpolation(look, target, baseline)
     values = path.values(torch.cat([torch.ones(1, path.count), 1 - torch.eye(path.count)]))
-    return Attribution("occlusion", target, *path.split((values[0] - values[1:]).float()))
+    return path.attribution("occlusion", values[0] - values[1:])
 
 
 METHODS: dict[str, Callable[..., Attribution]] = {

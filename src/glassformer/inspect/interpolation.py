@@ -16,7 +16,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import LEAF, Look, Replaced, run
 from glassformer.inspect.points import check_number
-from glassformer.inspect.target import LEARNING, Target, in_portions, rerun
+from glassformer.inspect.target import LEARNING, Attribution, Target, in_portions, rerun
 from glassformer.layers.embed import Embedding, TokenEmbedding
 
 Baseline = str | int
@@ -69,11 +69,10 @@ class Interpolation:
         values, slopes = map(torch.cat, zip(*found, strict=True))
         return values, slopes
 
-    def split(
-        self, scores: Float[Tensor, "_"]
-    ) -> tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]:
-        """The scores of the answering stack's elements, and of the source's."""
-        return scores[: self.own], scores[self.own :] if len(self._ends) == 2 else None
+    def attribution(self, method: str, scores: Float[Tensor, "_"]) -> Attribution:
+        """Scores of the answering stack's elements, then of the source's, as an attribution."""
+        own, source = scores.float().tensor_split([self.own])
+        return Attribution(method, self.target, own, source if len(self._ends) == 2 else None)
 
 
 def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:

@@ -107,7 +107,7 @@ class ReferenceModel:
         own = self.config.source_vocab_size or self.config.own_source_positions
         return "source_embed" if side == "encoder" and own else "embed"
 
-    def position_vectors(self, position: Array, table: str = "embed") -> Array | None:
+    def position_vectors(self, position: Array, table: str) -> Array | None:
         """Position vectors; None for kinds that act elsewhere (equation 8)."""
         c, d = self.config, self.config.d_model
         if c.position_combination == "concatenate":
@@ -127,7 +127,7 @@ class ReferenceModel:
         assert self.config.grid is not None
         return self.config.grid[1]
 
-    def elements(self, sample: Sample, table: str = "embed") -> Array:
+    def elements(self, sample: Sample, table: str) -> Array:
         """Rows of E (times √d in the 2017 model), or patches times W_emb after learned tokens."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
@@ -168,7 +168,7 @@ class ReferenceModel:
         table = self.weights.get(f"{name}.position.weight")
         return x if table is None else x + table[part.index]
 
-    def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
+    def embed(self, sample: Sample, positions: Array | None, table: str) -> Array:
         """Elements + positions (or [elements; positions]) + token types, normalized if the model
         does so."""
         c, x = self.config, self.elements(sample, table)
@@ -265,14 +265,7 @@ class ReferenceModel:
         hidden, mask = source[0], self.source_mask(sample, source[1])
         return self.sublayer(cross, x, lambda y: self.attention(cross, y, hidden, mask))
 
-    def features(self, sample: Sample, source: Sample | None = None) -> Array:
-        """The stream before the head, T x d."""
-        if source is None:
-            return self._run(self.config.architecture, sample, None)
-        encoded = self._run("encoder", source, None), self.positions(source)
-        return self._run("decoder", sample, encoded)
-
-    def _run(self, side: str, sample: Sample, source: Source | None) -> Array:
+    def _run(self, side: str, sample: Sample, source: Source | None = None) -> Array:
         """Embedding, all blocks of a side, and the final norm of a pre-norm model."""
         c, at, table = self.config, self.positions(sample), self.table(side)
         p = self.position_vectors(at.position, table)
@@ -323,4 +316,7 @@ class ReferenceModel:
 
     def logits(self, sample: Sample, source: Sample | None = None) -> Array:
         """The whole forward pass."""
-        return self.report("logits", self.head(self.features(sample, source), sample))
+        side, encoded = self.config.architecture, None
+        if source is not None:
+            side, encoded = "decoder", (self._run("encoder", source), self.positions(source))
+        return self.report("logits", self.head(self._run(side, sample, encoded), sample))

@@ -85,19 +85,14 @@ def batch_for(config: ModelConfig) -> Batch:
     return Batch(IDS, place, targets, kinds, source)
 
 
-def case_gaps(name: str, fields: Mapping[str, Any]) -> Iterator[Gap]:
-    """The gaps of a small model with these fields; the whole forward pass is those of the case."""
-    config = ModelConfig.parse(TINY | dict(fields))
-    for gap in model_gaps(make_model(config), batch_for(config)):
-        yield gap._replace(place=": ".join(filter(None, (field_text(fields), gap.place))))
-        if gap.claim == "whole":
-            yield gap._replace(claim=name, place=field_text(fields))
-
-
 def choices() -> Iterator[Gap]:
-    """Every choice."""
+    """Every choice of fields: the gaps of a small model, whose forward pass is that of the case."""
     for name, fields in cases().items():
-        yield from case_gaps(name, fields)
+        config = ModelConfig.parse(TINY | fields)
+        for gap in model_gaps(make_model(config), batch_for(config)):
+            yield gap._replace(place=": ".join(filter(None, (field_text(fields), gap.place))))
+            if gap.claim == "whole":
+                yield gap._replace(claim=name, place=field_text(fields))
 
 
 def scores() -> Iterator[Gap]:
