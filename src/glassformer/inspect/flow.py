@@ -63,7 +63,7 @@ def _follow(
     """Multiply the layers from the answer backwards: the row of R at the beginning and at the end,
     and the source's part.
 
-    A branch is `kept` times what stands in the stream and `share` times what is read.
+    A branch is `kept` times the stream and `share` times the values that it reads.
     """
     side, config, crossed = look.answering, look.model.config, bool(look.source_elements)
 

@@ -67,7 +67,7 @@ class Production:
     """
 
     def __init__(self, model: Transformer, batch: Batch):
-        with torch.inference_mode(False):  # derivatives need gradients, whatever the caller has
+        with torch.inference_mode(False):  # which a caller may have on, and has no derivatives
             self.model, self.reference = pair(model)
             batch, x = copy.deepcopy(batch.to("cpu")), batch.elements.cpu().clone()
             x = x.double() if x.is_floating_point() else x
