@@ -692,7 +692,7 @@ def test_whoever_has_gone_is_not_computed_for(lm):
 @pytest.mark.parametrize(
     "more",
     [
-        {"method": "value_zeroing"},
+        {"method": "occlusion"},
         {"method": "rollout", "faithfulness": True},
         {"method": "integrated_gradients"},
     ],

@@ -458,7 +458,7 @@ ARGUMENTS = st.fixed_dictionaries(
         "positions": JSON | st.lists(st.integers(-9, 9), max_size=2),
         "point": st.sampled_from(["decoder.blocks.0.attention.z", "head.logits", "*"]) | JSON,
         "method": st.sampled_from(
-            ["rollout", "occlusion", "value_zeroing", "gradient_x_input", "gradient_attention"]
+            ["rollout", "occlusion", "gradient_x_input", "gradient_attention"]
         )
         | JSON,
         "kind": st.sampled_from(["patch", "zero", "mean"]),

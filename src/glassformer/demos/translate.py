@@ -92,8 +92,7 @@ def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
 
 
 def show(run: Run) -> Shown:
-    """Exact matches on held-out days beside a rule, an alignment, then a
-    prompt for other dates."""
+    """Exact matches on held-out days beside a rule, and an alignment."""
     scores = run.evaluate("test")
     train, test = train_and_test(run, pairs)
     rule = rule_for_dates([(row.source, row.target) for row in train])
@@ -116,5 +115,4 @@ def show(run: Run) -> Shown:
             *(f"  {source:28} -> {output}" for source, output in examples.items()),
             f"\nwhat each part of the output attends to: {page} (open it in a browser)",
         ],
-        ("type a date in any language", run.translate),
     )

@@ -8,7 +8,7 @@
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ class Inspection:
             arrays["attention.values"] = _array(patterns)
         if asked.hidden:
             told["hidden"] = {"layers": self.hidden}
-            arrays["hidden.values"] = _array([*_streams(seen, self.hidden)])
+            arrays["hidden.values"] = _array([seen.stream(layer) for layer in self.hidden])
         if asked.logit_lens:
             positions = list(range(len(prompt) - 1, len(ids)))[: len(new)]
             told["logit_lens"] = {"layers": self.lens, "positions": positions}
@@ -111,12 +111,6 @@ def _patterns(seen: Look, layers: Sequence[int], heads: Sequence[int]) -> Steps[
         found.append(torch.stack([seen.pattern(layer, head) for head in heads]))
         yield
     return found
-
-
-def _streams(seen: Look, layers: Sequence[int]) -> Iterator[Tensor]:
-    for layer in layers:
-        name = f"{layer - 1}.resid_post" if layer else "0.resid_pre"
-        yield seen[f"{seen.answering}.blocks.{name}"].tensor
 
 
 def _lens(

@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
@@ -16,6 +17,8 @@ from typing import Any
 
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
+from glassformer.layers.block import Block
+from glassformer.models.transformer import Transformer
 from glassformer.run import Run
 from glassformer.run.checkpoints import seal
 from glassformer.serve.explorer.inputs import RunInputs
@@ -117,6 +120,17 @@ class OpContext:
         """Raise `ClientDisconnected` if nobody waits for the answer."""
         if self.gone():
             raise ClientDisconnected
+
+    @contextmanager
+    def checking(self, model: Transformer) -> Iterator[None]:
+        """Check before each block of the model in the body."""
+        blocks = [one for one in model.modules() if isinstance(one, Block)]
+        hooks = [one.register_forward_pre_hook(lambda *_: self.check()) for one in blocks]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
 
 def _checkpoints(value: Any) -> Iterator[int]:

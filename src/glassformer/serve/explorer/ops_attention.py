@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.headmetrics import METRICS, key_tables, row_entropy
+from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import chosen
 from glassformer.layers.attention import AttentionContext
@@ -38,18 +38,17 @@ METRIC_LIST = [{"name": name, "definition": sentence} for name, sentence in METR
 @torch.no_grad()
 def thumbnails(context: OpContext, look: Look, size: int, **where: Any) -> Reply:
     """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
-    queries, keys = map(len, look.sequences(**where))
+    both = look.sequences(**where)
+    shares = metric_shares(*both, within=where["site"] == "self").to(look.logits.device)
+    queries, keys = map(len, both)
     cell = [math.ceil(queries / size), math.ceil(keys / size)]
-    shares = _metric_shares(look, **where)
     pixels, metrics = [], []
     for layer in range(len(look.stack(where["side"]).blocks)):
         context.check()
         shrunk, sums = [], []
         for part, weights in portions(look, layer, cell[0], **where):
             shrunk.append(_shrunk(weights, cell, keys))
-            bits = _entropy(weights) @ shares[0, part, 0]
-            own = shares[1:, part, : weights.shape[2]].flatten(1)
-            sums.append(torch.cat([bits[:, None], weights.flatten(1) @ own.mT], 1))
+            sums.append(measure(weights, shares[:, part]))
         pixels.append(torch.cat(shrunk, 1))
         metrics.append(torch.stack(sums).sum(0))
     found = torch.stack(pixels)
@@ -164,11 +163,6 @@ def portions(
         yield part, scores.softmax(-1).nan_to_num_(0)  # a row without any key
 
 
-def _entropy(weights: Float[Tensor, "H Q S"]) -> Float[Tensor, "H Q"]:
-    """Entropy of each row in bits, in a third of the time of `row_entropy`."""
-    return weights.clamp_min(1e-30).log2_().mul_(weights).sum(-1).neg_()
-
-
 def _allowed(look: Look, **where: Any) -> Tensor:
     """Whether a query may attend to a key: True or False, [T, S]."""
     allow, (queries, keys) = look.context(**where).allow, look.sequences(**where)
@@ -184,25 +178,6 @@ def _shrunk(weights: Float[Tensor, "H Q S"], cell: list[int], keys: int) -> Floa
     _, rows, columns = weights.shape
     padded = F.pad(weights, (0, keys + -keys % cell[1] - columns, 0, -rows % cell[0]))
     return padded.unflatten(1, (-1, cell[0])).amax(2).unflatten(2, (-1, cell[1])).amax(3)
-
-
-def _metric_shares(look: Look, **where: Any) -> Float[Tensor, "M T S"]:
-    """The share of each weight in each metric; of an entropy in the first. NaN: not defined here.
-
-    The first query is not counted, since it may see only itself.
-    """
-    queries, keys = look.sequences(**where)
-    counted = torch.ones(len(queries), 1)
-    counted[0] = len(queries) == 1
-    tables = key_tables(queries, keys, within=where["site"] == "self")
-    tables["entropy"] = torch.ones(len(queries), len(keys))
-    shares = torch.full((len(METRICS), len(queries), len(keys)), torch.nan)
-    for own, name in zip(shares, METRICS, strict=True):
-        if name in tables:
-            partial = name in ("induction", "repeated")
-            rows = counted * tables[name].any(1, keepdim=True) if partial else counted
-            own.copy_(tables[name] * (rows / rows.sum()))
-    return shares.to(look.logits.device)
 
 
 OPS = thumbnails, head, row, step

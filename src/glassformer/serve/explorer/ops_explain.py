@@ -59,9 +59,8 @@ def ledger(
 
 def project(context: OpContext, look: Look, side: str) -> Reply:
     """The residual stream of all layers in its three principal directions."""
-    layers, name = len(look.stack(side).blocks), f"{side or look.answering}.blocks"
-    names = [f"{name}.0.resid_pre", *(f"{name}.{i}.resid_post" for i in range(layers))]
-    points, explained = principal(torch.stack([look[point].tensor for point in names]))
+    layers = range(len(look.stack(side).blocks) + 1)
+    points, explained = principal(torch.stack([look.stream(layer, side) for layer in layers]))
     note = "One basis for all layers; what the three directions leave out is not shown."
     return Reply({"note": note}, {"points": points, "explained": explained})
 
@@ -101,18 +100,17 @@ def attribute(
     `logit` is the target's value, with which scores in logits are to be compared. `place`: position
     and against.
     """
-    own = attribution.METHODS.get(method, (None, ()))[1]
-    options: dict[str, Any] = {"check": context.check}
-    if "baseline" in own:
-        options["baseline"] = baseline
-    found = attribution.attribute(look, method, target, **place, **options)
+    known = attribution.options_of(method)
+    options: dict[str, Any] = {"baseline": baseline} if "baseline" in known else {}
+    with context.checking(look.model):
+        found = attribution.attribute(look, method, target, **place, **options)
+        curves = measured(look, found, steps, seed, **options) if faithfulness else None
     arrays = {"scores": found.scores}
     if found.source_scores is not None:
         arrays["source"] = found.source_scores
     header: dict[str, Any] = {"logit": found.value}
     header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
-    if faithfulness:
-        curves = measured(look, found, steps, seed, **options)
+    if curves is not None:
         arrays |= vars(curves) | {"random": curves.random_deletion.mean(0)}
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
