@@ -105,7 +105,7 @@ class Tokenizer:
 
     def framed(self, frame: Frame) -> Self:
         """The same tokenizer, whose definition says what stands around a text."""
-        own = template_of(frame, self._spelling) if frame.size + frame.pair_size else None
+        own = template_of(frame, self._spelling) if frame.symbols else None
         return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
 
     def symbol(self, index: int) -> str:
