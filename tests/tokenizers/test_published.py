@@ -66,7 +66,7 @@ def theirs(folders) -> dict[str, transformers.PreTrainedTokenizerBase]:
 
 def plain(text: str, tokenizer: Tokenizer) -> bool:
     """Whether no special symbol is in a text: here such are characters, there they are symbols."""
-    return not any(symbol in text for symbol in tokenizer._read_symbols())
+    return not any(symbol in text for symbol in map(tokenizer.symbol, tokenizer._special_ids))
 
 
 def framed(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -198,7 +198,7 @@ def test_marian_has_the_pieces_of_a_side_and_the_ids_of_both(tmp_path):
         unknown = own.specials["unk"]
         for text in (text for text in FIXTURE["texts"] if "<" not in text):
             ids = own.encode(text).tolist()
-            pieces = ["<unk>" if i == unknown else own._known(i) for i in ids]
+            pieces = ["<unk>" if i == unknown else own.symbol(i) for i in ids]
             assert tokenizer.encode(text).tolist() == [vocab[piece] for piece in pieces]
     text = tokenizer.encode(">>de<< the cat").tolist()
     assert text[0] == vocab[">>de<<"]

@@ -213,16 +213,6 @@ def test_unpaired_surrogate_and_foreign_ids_are_one_sentence(kind):
             TOKENIZERS[kind].decode([index])
 
 
-@pytest.mark.parametrize("kind", ["byte", "character"])
-def test_simple_kinds_do_without_the_library(kind, monkeypatch, tmp_path):
-    TOKENIZERS[kind].save(tmp_path / "tokenizer.json")
-    monkeypatch.setattr(
-        "glassformer.tokenizers.library.built", lambda *_: pytest.fail("the library was used")
-    )
-    loaded = Tokenizer.load(tmp_path)
-    assert loaded.decode(loaded.encode("the theatre")) == "the theatre"
-
-
 def test_a_wordpiece_tokenizer_of_others_is_left_to_the_library(tmp_path):
     vocab = {
         t: i

@@ -88,7 +88,6 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
                     f"{name} gives the added token {symbol[:40]!r} the id {index}, which is not "
                     f"the next one, or that of another token; restore the files"
                 )
-    tokenizer.check()
     return tokenizer
 
 

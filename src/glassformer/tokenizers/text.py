@@ -21,7 +21,6 @@ from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
-    ROLES,
     Kind,
     checked,
     kind_of,
@@ -55,13 +54,18 @@ class Tokenizer:
         """`roles`: symbols by role (see `specials`), where their names do not say it."""
         self._definition = checked(definition, name)
         self._name = name
+        self._library = library.built(self._definition, name)
         with library.guarded(f"read the tokenizer {name}"):
             self.kind: Kind = kind_of(self._definition)
             """byte, character, word, bpe; `library` for any other tokenizer.json."""
-            self._spelling = self._read_spelling()
-            symbols = self._read_symbols()
+            vocab = self._library.get_vocab(with_added_tokens=True)
+            added = self._library.get_added_tokens_decoder()
+        self._spelling = {index: token for token, index in vocab.items()}
+        symbols = {token.content: index for index, token in added.items() if token.special}
         self.vocab_size = max(self._spelling, default=-1) + 1
         """One more than the largest id: the size that an embedding needs."""
+        if self.vocab_size > LARGEST_ID:
+            raise DataError(f"{name} has a token id beyond {LARGEST_ID}; restore the file")
         self._spelling |= (gaps := names_of_gaps(self._spelling))
         given = self._ids_of(roles or {})
         self.specials = ids_by_role(symbols, given)
@@ -83,14 +87,7 @@ class Tokenizer:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
         `roles_beside`; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
-        tokenizer = cls(read_definition(file), str(file), roles_beside(file))
-        tokenizer.check()
-        return tokenizer
-
-    def check(self) -> None:
-        """Raise DataError where the first text would: the definition is damaged."""
-        if self.kind not in ("byte", "character"):  # which work without importing the library
-            _ = self._library
+        return cls(read_definition(file), str(file), roles_beside(file))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
@@ -108,10 +105,6 @@ class Tokenizer:
         own = template_of(frame, self._spelling) if frame.symbols else None
         return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
 
-    def symbol(self, index: int) -> str:
-        """The name of a special symbol."""
-        return self._known(index)
-
     def with_symbols(self, symbols: Sequence[str]) -> Self:
         """This tokenizer with further special symbols, their ids after all others; ConfigError: an
         empty one, or one that it has already."""
@@ -128,7 +121,7 @@ class Tokenizer:
             known.add(symbol)
             added.append(symbol_entry(index, symbol))
         # all roles, since a new symbol may have the name of one
-        roles = {role: self._known(self.specials[role]) for role in NAMED if role in self.specials}
+        roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
         made = type(self)(self._definition | {"added_tokens": added}, self._name, roles)
         if [made._spelling.get(index) for index in range(self.vocab_size, made.vocab_size)] != [
             *symbols
@@ -189,8 +182,11 @@ class Tokenizer:
         for text in texts:
             lookup.utf8(text)
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        exact = lambda text, ids: self.encode_spans(text)[0] if self._has_symbols(ids) else ids
-        return [*map(exact, texts, found)]
+        reads = [np.isin(ids, self._unwritten).any() for ids in found]  # symbols, as some do
+        return [
+            self.encode_spans(text)[0] if read else ids
+            for text, ids, read in zip(texts, found, reads, strict=True)
+        ]
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
@@ -211,7 +207,7 @@ class Tokenizer:
         for at in np.flatnonzero(which).tolist():
             begin, end = spans[at].tolist()  # may hold spaces around the symbol
             first, last = places[bisect_left(begins, begin)]
-            which[at] = last > end or text[first:last] != self._known(int(ids[at]))
+            which[at] = last > end or text[first:last] != self.symbol(int(ids[at]))
         return self._spelled(ids, spans, which)
 
     def _spelled(
@@ -228,18 +224,6 @@ class Tokenizer:
         kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self.specials.get("unk")))
         return whole[kept[: len(whole)]], places[kept[: len(whole)]]
 
-    def _has_symbols(self, ids: np.ndarray) -> bool:
-        """Whether a text became special symbols, as only foreign tokenizers make of it."""
-        foreign = self.kind == "library" or self._among_pieces
-        return foreign and bool(np.isin(ids, self._unwritten).any())
-
-    @cached_property
-    def _among_pieces(self) -> bool:
-        """Whether the model has special symbols among its own pieces, where a text can reach
-        them."""
-        vocab = self._definition["model"]["vocab"]
-        return any(self._known(index) in vocab for index in self._unwritten.tolist())
-
     @cached_property
     def _unwritten(self) -> np.ndarray:
         return np.array(sorted(filter(self.skipped, self._special_ids)), np.int32)
@@ -250,7 +234,7 @@ class Tokenizer:
         models have such names among their ordinary pieces."""
         found = {}
         for index in self._unwritten.tolist():
-            name, model = self._known(index), self._library.model
+            name, model = self.symbol(index), self._library.model
             with library.guarded("encode the text"):
                 found[index] = [
                     token.id
@@ -281,7 +265,7 @@ class Tokenizer:
         """Return the pairs that bpe merges to ordinary tokens, the best first, and the id of each
         spelling."""
         model = self._definition["model"]
-        special = {self._known(index) for index in self._special_ids}
+        special = {self.symbol(index) for index in self._special_ids}
         pairs = [tuple(pair) for pair in model["merges"] if "".join(pair) not in special]
         return pairs, model["vocab"]
 
@@ -297,7 +281,7 @@ class Tokenizer:
             beginning = self.beginning()
             shown = (beginning(self.shown_bytes(i, False)) for i in kept)
             return b"".join(shown).decode(errors="replace")
-        words = [self._known(i) for i in kept]
+        words = [self.symbol(i) for i in kept]
         if self.kind == "word":
             return spaced(words)
         with library.guarded("decode the tokens"):
@@ -314,7 +298,7 @@ class Tokenizer:
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
         """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
-            return b"" if skip_specials and self.skipped(index) else self._known(index).encode()
+            return b"" if skip_specials and self.skipped(index) else self.symbol(index).encode()
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:
@@ -323,7 +307,7 @@ class Tokenizer:
 
         Best effort for other decoders. DataError: an id out of the vocabulary.
         """
-        spelling = self._known(index)
+        spelling = self.symbol(index)
         if index in self._special_ids:
             return b""
         if self.kind in ("word", "character"):
@@ -333,14 +317,16 @@ class Tokenizer:
     def piece(self, index: int) -> str:
         r"""A printable form of a token: its text, with `\n` and so on for control characters and
         `\xe2` for bytes."""
-        spelling = self._known(index)
+        spelling = self.symbol(index)
         if index not in self._special_ids:
             spelling = self.token_bytes(index).decode("utf-8", "backslashreplace")
         return "".join(
             c if c.isprintable() else c.encode("unicode_escape").decode() for c in spelling
         )
 
-    def _known(self, index: int) -> str:
+    def symbol(self, index: int) -> str:
+        """The spelling of a token, or the name of a special symbol; DataError: an id out of the
+        vocabulary."""
         spelling = self._spelling.get(index)
         if spelling is None:
             raise DataError(
@@ -362,10 +348,6 @@ class Tokenizer:
             return spelling_of(self._definition)
 
     @cached_property
-    def _library(self) -> "Library":
-        return library.built(self._definition, self._name)
-
-    @cached_property
     def _symbol_library(self) -> "Library":
         return library.built(self._definition, self._name, symbols=True)
 
@@ -373,27 +355,6 @@ class Tokenizer:
     def _table(self) -> np.ndarray:
         ordinary = {token: i for i, token in self._spelling.items() if i not in self._special_ids}
         return lookup.character_table(ordinary, self.specials["unk"])
-
-    def _read_spelling(self) -> dict[int, str]:
-        if self.kind != "library":
-            vocab = self._definition["model"]["vocab"]
-            added = {token["id"]: token["content"] for token in self._added}
-            return {i: t for t, i in vocab.items()} | added
-        vocab = self._library.get_vocab(with_added_tokens=True)
-        if max(vocab.values(), default=0) >= LARGEST_ID:
-            raise DataError(f"{self._name} has a token id beyond {LARGEST_ID}; restore the file")
-        return {i: t for t, i in vocab.items()}
-
-    def _read_symbols(self) -> dict[str, int]:
-        if self.kind == "library":
-            added = self._library.get_added_tokens_decoder()
-            return {token.content: index for index, token in added.items() if token.special}
-        symbols = {token["content"]: token["id"] for token in self._added}
-        if self.kind in ("character", "word"):  # where a text can have unknown tokens
-            model = self._definition["model"]
-            unknown = model["unk_token"]
-            symbols[ROLES["unk"]] = symbols.pop(unknown, model["vocab"][unknown])
-        return symbols
 
     @property
     def _added(self) -> list[dict[str, Any]]:
