@@ -275,6 +275,6 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     sums = [part.sum((0, 1, 2), np.int64) for part in parts]
     squares = [np.square(part, dtype=np.uint16).sum((0, 1, 2), np.int64) for part in parts]
     # whole numbers until the divisions, however many
-    moments = list(zip(sum(sums).tolist(), sum(squares).tolist(), strict=True))
+    moments = list(zip(np.sum(sums, 0).tolist(), np.sum(squares, 0).tolist(), strict=True))
     deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
     return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)

@@ -10,6 +10,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_in, write_text, writing
-from glassformer.tokenizers import library, lookup
+from glassformer.tokenizers import library
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
@@ -175,12 +176,12 @@ class Tokenizer:
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode each text as `encode`, at the same time."""
+        raw = [*map(library.utf8, texts)]
         if self.kind == "byte":
-            return [*map(lookup.byte_ids, texts)]
+            return [np.frombuffer(one, np.uint8).astype(np.int32) for one in raw]
         if self.kind == "character":
-            return [lookup.character_ids(text, self._table) for text in texts]
-        for text in texts:
-            lookup.utf8(text)
+            vocab, unknown = self._definition["model"]["vocab"], repeat(self.specials["unk"])
+            return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
         reads = [np.isin(ids, self._unwritten).any() for ids in found]  # symbols, as some do
         return [
@@ -191,7 +192,7 @@ class Tokenizer:
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
         and end. Not of kinds byte and character, where they follow from the bytes."""
-        lookup.utf8(text)
+        library.utf8(text)
         ids, spans = library.encode_spans(self._library, text)
         return self._spelled(ids, spans, np.isin(ids, self._unwritten))
 
@@ -200,7 +201,7 @@ class Tokenizer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
         characters, in their order."""
-        lookup.utf8(text)
+        library.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
         which = np.isin(ids, self._unwritten)
         places, begins = [*written, (len(text), len(text) + 1)], [begin for begin, _ in written]
@@ -350,11 +351,6 @@ class Tokenizer:
     @cached_property
     def _symbol_library(self) -> "Library":
         return library.built(self._definition, self._name, symbols=True)
-
-    @cached_property
-    def _table(self) -> np.ndarray:
-        ordinary = {token: i for i, token in self._spelling.items() if i not in self._special_ids}
-        return lookup.character_table(ordinary, self.specials["unk"])
 
     @property
     def _added(self) -> list[dict[str, Any]]:
