@@ -141,20 +141,19 @@ def _convert(
         for name in (*names, *SETTINGS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, place / name)
+        options: dict[str, Any] = dict(zip(("vocab_file", "merges_file"), names, strict=False))
+        options = {key: str(place / name) for key, name in options.items()}
         if model is not None:
             (place / names[0]).write_bytes(to_plain(model))
+            if "add_bos_token" not in read_object(folder / "tokenizer_config.json"):
+                bos = model.trainer_spec.bos_piece
+                options["add_bos_token"] = any(piece.piece == bos for piece in model.pieces)
         made: Any = AutoTokenizer.from_pretrained(
             place,
             config=AutoConfig.for_model(family, tokenizer_class=config["tokenizer_class"]),
             local_files_only=True,
             trust_remote_code=False,
-            **dict(
-                zip(
-                    ("vocab_file", "merges_file"),
-                    (str(place / name) for name in names),
-                    strict=False,
-                )
-            ),
+            **options,
         )
     if not made.is_fast:
         raise DataError(
