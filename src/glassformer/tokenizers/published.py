@@ -21,7 +21,7 @@ from typing import Any
 
 from glassformer.errors import DataError
 from glassformer.files import read_bytes, scratch_folder
-from glassformer.tokenizers.definition import read_definition, symbol_entry
+from glassformer.tokenizers.definition import read_definition
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside
 from glassformer.tokenizers.sentencepiece import (
@@ -54,55 +54,23 @@ def published_tokenizer(folder: Path, model_type: str, side: str = "target") -> 
     ConfigError: a package that reads it is not installed.
     """
     name, file = f"the tokenizer of {folder}", folder / "tokenizer.json"
-    roles, settings = roles_beside(file), read_object(folder / "tokenizer_config.json")
-    about = read_object(folder / "config.json")
+    roles, about = roles_beside(file), read_object(folder / "config.json")
     with guarded(f"read {name}"):
-        added = _added_tokens(folder, settings, {*roles.values()})
         if file.is_file():
             definition = read_definition(file)
         else:
             config = {"model_type": model_type, "tokenizer_class": about.get("tokenizer_class")}
-            known = {*roles.values(), *(one["content"] for one in added)}
-            definition, own = _convert_files(folder, config, side, known)
+            definition, own = _convert_files(folder, config, side, roles)
             roles = own | roles
-        ids = _ids(definition)
-        if missing := [one for one in added if one["content"] not in ids]:
-            definition["added_tokens"] = [*(definition.get("added_tokens") or []), *missing]
-        symbols: dict[Any, str] = {index: symbol for symbol, index in ids.items()}
-        start = symbols.get(about.get("decoder_start_token_id"))
-        if start := start or roles.get(START):
-            roles = roles | {START: start}
         tokenizer = Tokenizer(definition, name, roles)
-        for one in added:
-            index, symbol = one["id"], one["content"]
-            if index >= tokenizer.vocab_size or tokenizer.symbol(index) != symbol:
-                raise DataError(
-                    f"{name} gives the added token {symbol[:40]!r} the id {index}, which is not "
-                    f"the next one, or that of another token; restore the files"
-                )
+        if (start := about.get("decoder_start_token_id")) is not None:
+            roles = roles | {START: tokenizer.symbol(start)}
+            tokenizer = Tokenizer(definition, name, roles)
     return tokenizer
 
 
-def _added_tokens(folder: Path, settings: Values, symbols: set[str]) -> list[dict[str, Any]]:
-    """Return the added tokens that the small files list, as a tokenizer.json has them."""
-    older = read_object(folder / "added_tokens.json").items()
-    found = [(i, {"content": name, "normalized": name not in symbols}) for name, i in older]
-    found += [(int(i), {**one}) for i, one in (settings.get("added_tokens_decoder") or {}).items()]
-    plain = symbol_entry(0, "") | {"special": False}
-    made = [{**plain, **one, "id": index} for index, one in found]
-    return [one | {"special": one["special"] or one["content"] in symbols} for one in made]
-
-
-def _ids(definition: Values) -> dict[str, int]:
-    """Return the id of every piece and added token."""
-    vocab, added = definition["model"]["vocab"], definition.get("added_tokens") or []
-    if isinstance(vocab, list):
-        vocab = {entry[0]: index for index, entry in enumerate(vocab)}
-    return vocab | {one["content"]: one["id"] for one in added}
-
-
 def _convert_files(
-    folder: Path, config: Values, side: str, known: set[str]
+    folder: Path, config: Values, side: str, roles: Values
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the definition that is made of other files, and the symbols of roles."""
 
@@ -111,7 +79,7 @@ def _convert_files(
 
     for names in CONVERTED:
         if has(*names):
-            return _convert(folder, names, config, known)
+            return _convert(folder, names, config, roles)
     if has("source.spm", "target.spm", "vocab.json"):
         return _marian(folder, side), {}
     if has("vocab.json") and config["model_type"] in GPT2:
@@ -125,17 +93,18 @@ def _convert_files(
 
 
 def _convert(
-    folder: Path, names: tuple[str, ...], config: Values, known: set[str]
+    folder: Path, names: tuple[str, ...], config: Values, roles: Values
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the definition that transformers makes of a vocabulary, and the symbols of roles.
-
-    `known`: the symbols that the folder names; those that only a class names are left out.
-    """
+    """Return the definition that transformers makes of a vocabulary, and the symbols of roles."""
     model = read_sentencepiece(folder / names[0]) if names[0] in MODELS else None
     try:
         from transformers import AutoConfig, AutoTokenizer
     except ImportError:
         raise missing_package(folder / names[0], "transformers") from None
+    settings = read_object(folder / "tokenizer_config.json")
+    added = (settings.get("added_tokens_decoder") or {}).values()
+    named = [*roles.values(), *(one["content"] for one in added)]
+    known = {*named, *read_object(folder / "added_tokens.json")}
     family = "gpt2" if config["model_type"] in GPT2 else config["model_type"]
     with scratch_folder() as place:
         for name in (*names, *SETTINGS):
@@ -145,7 +114,7 @@ def _convert(
         options = {key: str(place / name) for key, name in options.items()}
         if model is not None:
             (place / names[0]).write_bytes(to_plain(model))
-            if "add_bos_token" not in read_object(folder / "tokenizer_config.json"):
+            if "add_bos_token" not in settings:
                 bos = model.trainer_spec.bos_piece
                 options["add_bos_token"] = any(piece.piece == bos for piece in model.pieces)
         made: Any = AutoTokenizer.from_pretrained(
@@ -164,6 +133,7 @@ def _convert(
     if model is not None:
         set_model(library, model)
     definition, size = json.loads(library.to_str()), library.get_vocab_size(with_added_tokens=False)
+    # symbols that only the class names are no part of this vocabulary
     definition["added_tokens"] = [
         one for one in definition["added_tokens"] if one["id"] < size or one["content"] in known
     ]
