@@ -11,7 +11,7 @@ from typing import Literal, Self, final
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from pydantic import field_validator, model_validator
 
 from glassformer.axes import Float, Tensor
@@ -199,18 +199,13 @@ class ImageReader(Reader):
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
         if self.config.resize_to is not None:
             return self._centre(image, how)
-        across, down = width / image.width, height / image.height
         match self.config.resize:
             case "stretch":
                 return image.resize((width, height), how)
             case "crop":
-                scale = max(across, down)
-                left = max((image.width - width / scale) / 2, 0.0)  # not less by rounding
-                top = max((image.height - height / scale) / 2, 0.0)
-                box = left, top, image.width - left, image.height - top
-                return image.resize((width, height), how, box)
+                return ImageOps.fit(image, (width, height), how)
             case "pad":
-                scale = min(across, down)
+                scale = min(width / image.width, height / image.height)
                 size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
                 black = Image.new(image.mode, (width, height))
                 black.paste(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from glassformer.metrics.f1 import Counts, macro_f1, micro, table
+from glassformer.metrics.classes import Counts, macro_f1, micro, table
 
 TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
 """Tags that are certain; other notations are if all tags of a set can be read."""
