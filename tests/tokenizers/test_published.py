@@ -238,7 +238,7 @@ def test_roles_that_names_do_not_tell_survive_saving(ours, tmp_path):
     assert named["decoder_start_token"] == "</s>"
     kept = {path.name for path in (tmp_path / "gpt2").iterdir()}
     assert kept == {"tokenizer.json", "source_tokenizer.json"}  # the names tell its roles
-    bare = Tokenizer(ours["bart"]._definition)
+    bare = Tokenizer(ours["bart"].definition)
     assert bare.fingerprint != ours["bart"].fingerprint
     bare.save(tmp_path / "bart" / "tokenizer.json")  # the roles of another one do not stay
     assert Tokenizer.load(tmp_path / "bart").specials == bare.specials
@@ -332,7 +332,7 @@ def test_given_roles_win_and_bos_and_eos_begin_and_end_where_a_bert_has_no_other
     assert (qwen["eos"], qwen["pad"]) == (321, 320)  # by name, eos would be <|endoftext|>
     assert "unk" not in ours["gpt2"].specials  # its <|endoftext|> is left out of a text
     assert ours["gpt2"].decode([0]) == ""
-    own = Tokenizer(ours["gpt2"]._definition, roles={"eos": "!", "mask": "no such piece"})
+    own = Tokenizer(ours["gpt2"].definition, roles={"eos": "!", "mask": "no such piece"})
     assert own.specials["eos"] == ours["gpt2"].encode("!")[0]
     assert own.encode("!").tolist() == []
     assert "mask" not in own.specials

@@ -117,17 +117,13 @@ class AugmentConfig(Record):
                 f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one of "
                 f"them"
             )
-        if not self.policy and self.magnitude != self._default("magnitude"):
+        if not self.policy and self.magnitude != 0.5:
             raise ValueError(
                 "magnitude is that of the policy's operations; set policy to how many of them"
             )
-        if not self.mixes and self.mix_probability != self._default("mix_probability"):
+        if not self.mixes and self.mix_probability != 1:
             raise ValueError("mix_probability is that of mixup and cutmix; set one of them above 0")
         return self
-
-    @classmethod
-    def _default(cls, name: str) -> float:
-        return cls.model_fields[name].default
 
 
 class Augmentation:

@@ -16,8 +16,9 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from glassformer.errors import ConfigError, DataError, counted
+from glassformer.files import file_in, write_json
 from glassformer.media.image import ImageConfig, ImageReader
-from glassformer.media.reader import load_config, save_config
+from glassformer.media.reader import load_config
 from glassformer.random_stream import generator
 from glassformer.record import Record
 
@@ -114,7 +115,7 @@ class Palette:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
         values = {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()}
-        save_config(path, FILE, values)
+        write_json(file_in(path, FILE), values)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -53,11 +53,12 @@ class Tokenizer:
         roles: Mapping[str, str] | None = None,
     ) -> None:
         """`roles`: symbols by role (see `specials`), where their names do not say it."""
-        self._definition = checked(definition, name)
+        self.definition = checked(definition, name)
+        """The content of its `tokenizer.json`."""
         self._name = name
-        self._library = library.built(self._definition, name)
+        self._library = library.built(self.definition, name)
         with library.guarded(f"read the tokenizer {name}"):
-            self.kind: Kind = kind_of(self._definition)
+            self.kind: Kind = kind_of(self.definition)
             """byte, character, word, bpe; `library` for any other tokenizer.json."""
             vocab = self._library.get_vocab(with_added_tokens=True)
             added = self._library.get_added_tokens_decoder()
@@ -77,7 +78,7 @@ class Tokenizer:
         # what a decoder begins with may be an ordinary piece, which a text may hold
         named = (index for role, index in given.items() if role != START)
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
-        self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
+        self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
         self.bytewise = self._text.joined or self.kind == "character"
@@ -94,7 +95,7 @@ class Tokenizer:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
         one step; and `special_tokens_map.json`, if the roles cannot be told without it."""
         path = Path(path)
-        write_text(path, json.dumps(self._definition, ensure_ascii=False, indent=1))
+        write_text(path, json.dumps(self.definition, ensure_ascii=False, indent=1))
         if self._roles:
             write_text(roles_file(path), roles_json(self._roles))
         else:  # of an earlier tokenizer
@@ -104,7 +105,7 @@ class Tokenizer:
     def framed(self, frame: Frame) -> Self:
         """The same tokenizer, whose definition says what stands around a text."""
         own = template_of(frame, self._spelling) if frame.symbols else None
-        return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
+        return type(self)({**self.definition, "post_processor": own}, self._name, self._roles)
 
     def with_symbols(self, symbols: Sequence[str]) -> Self:
         """This tokenizer with further special symbols, their ids after all others; ConfigError: an
@@ -112,7 +113,7 @@ class Tokenizer:
         if not symbols:
             return self
         known = {*self._spelling.values()}
-        added = [*self._added]
+        added = [*(self.definition.get("added_tokens") or [])]
         for index, symbol in enumerate(symbols, self.vocab_size):
             if not symbol or symbol in known:
                 what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
@@ -123,7 +124,7 @@ class Tokenizer:
             added.append(symbol_entry(index, symbol))
         # all roles, since a new symbol may have the name of one
         roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
-        made = type(self)(self._definition | {"added_tokens": added}, self._name, roles)
+        made = type(self)(self.definition | {"added_tokens": added}, self._name, roles)
         if [made._spelling.get(index) for index in range(self.vocab_size, made.vocab_size)] != [
             *symbols
         ]:
@@ -133,15 +134,10 @@ class Tokenizer:
             )
         return made
 
-    @property
-    def definition(self) -> Mapping[str, Any]:
-        """The content of its `tokenizer.json`."""
-        return self._definition
-
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the definition and of given roles: equal exactly if two tokenizers are."""
-        whole = [self._definition, self._roles] if self._roles else self._definition
+        whole = [self.definition, self._roles] if self._roles else self.definition
         canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -149,8 +145,8 @@ class Tokenizer:
     def reversible(self) -> bool:
         """Whether decode(encode(text)) == text for every text (character: for every text of known
         characters)."""
-        plain = self._definition.get("normalizer") is None
-        prefixed = '"add_prefix_space": true' in json.dumps(self._definition.get("pre_tokenizer"))
+        plain = self.definition.get("normalizer") is None
+        prefixed = '"add_prefix_space": true' in json.dumps(self.definition.get("pre_tokenizer"))
         spelled = self._text.byte_level or self.kind == "character"
         return spelled and plain and not prefixed
 
@@ -180,7 +176,7 @@ class Tokenizer:
         if self.kind == "byte":
             return [np.frombuffer(one, np.uint8).astype(np.int32) for one in raw]
         if self.kind == "character":
-            vocab, unknown = self._definition["model"]["vocab"], repeat(self.specials["unk"])
+            vocab, unknown = self.definition["model"]["vocab"], repeat(self.specials["unk"])
             return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
         reads = [np.isin(ids, self._unwritten).any() for ids in found]  # symbols, as some do
@@ -265,7 +261,7 @@ class Tokenizer:
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
         """Return the pairs that bpe merges to ordinary tokens, the best first, and the id of each
         spelling."""
-        model = self._definition["model"]
+        model = self.definition["model"]
         special = {self.symbol(index) for index in self._special_ids}
         pairs = [tuple(pair) for pair in model["merges"] if "".join(pair) not in special]
         return pairs, model["vocab"]
@@ -346,12 +342,8 @@ class Tokenizer:
 
     def _read_decoder(self) -> Spelling:
         with library.guarded(f"read the decoder of {self._name}"):
-            return spelling_of(self._definition)
+            return spelling_of(self.definition)
 
     @cached_property
     def _symbol_library(self) -> "Library":
-        return library.built(self._definition, self._name, symbols=True)
-
-    @property
-    def _added(self) -> list[dict[str, Any]]:
-        return self._definition.get("added_tokens") or []
+        return library.built(self.definition, self._name, symbols=True)
