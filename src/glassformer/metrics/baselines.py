@@ -144,7 +144,7 @@ def class_baselines(
     sizes = np.array([counts[name] for name in names]) - (len(train) / 2 if several else 0)
     scores = {"majority_class": np.broadcast_to(sizes, (len(asked), len(names)))}
     if any(row.texts for row in asked):
-        size = sum(len(text) for row in train for text in row.texts)
+        size = sum(len("".join(row.texts)) for row in train)
         known = lambda row: [number[name] for name in row.classes if name in number]
         some = train[:: 1 + size // MOST_CHARACTERS]
         bayes = NaiveBayes(((words(*row.texts), known(row)) for row in some), len(names), several)

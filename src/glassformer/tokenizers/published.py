@@ -101,10 +101,6 @@ def _convert(
         from transformers import AutoConfig, AutoTokenizer
     except ImportError:
         raise missing_package(folder / names[0], "transformers") from None
-    settings = read_object(folder / "tokenizer_config.json")
-    added = (settings.get("added_tokens_decoder") or {}).values()
-    named = [*roles.values(), *(one["content"] for one in added)]
-    known = {*named, *read_object(folder / "added_tokens.json")}
     family = "gpt2" if config["model_type"] in GPT2 else config["model_type"]
     with scratch_folder() as place:
         for name in (*names, *SETTINGS):
@@ -114,7 +110,7 @@ def _convert(
         options = {key: str(place / name) for key, name in options.items()}
         if model is not None:
             (place / names[0]).write_bytes(to_plain(model))
-            if "add_bos_token" not in settings:
+            if "add_bos_token" not in read_object(folder / SETTINGS[0]):
                 bos = model.trainer_spec.bos_piece
                 options["add_bos_token"] = any(piece.piece == bos for piece in model.pieces)
         made: Any = AutoTokenizer.from_pretrained(
@@ -132,13 +128,19 @@ def _convert(
     library = made.backend_tokenizer
     if model is not None:
         set_model(library, model)
-    definition, size = json.loads(library.to_str()), library.get_vocab_size(with_added_tokens=False)
-    # symbols that only the class names are no part of this vocabulary
-    definition["added_tokens"] = [
-        one for one in definition["added_tokens"] if one["id"] < size or one["content"] in known
-    ]
+    definition = _without_unnamed(json.loads(library.to_str()), folder, roles)
     own = {role: getattr(made, f"{role}_token", None) for role in ROLES}
     return definition, {role: symbol for role, symbol in own.items() if symbol}
+
+
+def _without_unnamed(definition: dict[str, Any], folder: Path, roles: Values) -> dict[str, Any]:
+    """Leave out symbols that only the class of a tokenizer names: the vocabulary lacks them."""
+    added = read_object(folder / SETTINGS[0]).get("added_tokens_decoder") or {}
+    named = {*roles.values(), *(one["content"] for one in added.values())}
+    named |= read_object(folder / "added_tokens.json").keys()
+    size, tokens = len(definition["model"]["vocab"]), definition["added_tokens"]
+    kept = [one for one in tokens if one["id"] < size or one["content"] in named]
+    return definition | {"added_tokens": kept}
 
 
 def _marian(folder: Path, side: str) -> dict[str, Any]:
