@@ -85,7 +85,7 @@ def rule_for_dates(train: list[tuple[str, str]]) -> Callable[[str], str]:
         others = [int(number) for number in numbers if number != year] or [1]
         if numbers[:1] == [year]:
             others.reverse()
-        month = others[1] if others[1:] else next(bayes.scores([words(source)])).argmax() + 1
+        month = others[1] if others[1:] else bayes.scores([words(source)]).argmax() + 1
         return f"{year}-{month:02}-{others[0]:02}"
 
     return rule

@@ -271,7 +271,7 @@ def check_vocabulary(
     """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
     last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
     frame, roles = tokenizer.frame_or("bos", "eos"), tokenizer.specials
-    needed = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
+    needed = frame.symbols
     needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
     needed |= {roles["mask"]} if architecture == "encoder" and "mask" in roles else set()
     extra = range(rows, tokenizer.vocab_size)

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.tokenizers.lookup import utf8
+from glassformer.tokenizers.library import utf8
 from glassformer.tokenizers.text import Tokenizer
 
 WORD = r"[\S\x1c-\x1f]+"

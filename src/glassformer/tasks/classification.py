@@ -197,7 +197,7 @@ class Classification(LabelTask):
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
         row = lambda one: Labels(texts(one), labels_of(one))
         return class_baselines(
-            self.outcomes(), several, lambda: map(row, train), list(map(row, asked))
+            self.outcomes(), several, list(map(row, train)), list(map(row, asked))
         )
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
