@@ -26,7 +26,9 @@ class Tables(RuleBasedStateMachine):
         if slots is None:
             assert len(free) < size
             return
-        runs = "".join("." if self.pool.users[i] == 0 or i in slots else "x" for i in range(N_SLOTS))
+        runs = "".join(
+            "." if self.pool.users[i] == 0 or i in slots else "x" for i in range(N_SLOTS)
+        )
         if max(map(len, runs.split("x"))) >= size:
             assert (np.diff(slots) == 1).all()
         self.number += 1

@@ -33,10 +33,10 @@ from glassformer.generate.advance import (
     rooms,
     tokens_of,
 )
-from glassformer.generate.beam_rows import BeamRows
+from glassformer.generate.beam_rows import BeamRows, Change
 from glassformer.generate.beams import Beams, Chosen, Hypothesis, beams_of, normalized
 from glassformer.generate.config import CONSTRAINTS, GenerateConfig
-from glassformer.generate.constraints import is_set
+from glassformer.generate.constraints import constrained, is_set
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.ragged import RaggedCache
@@ -155,21 +155,13 @@ def beam_steps(
     at_once = at_once if watch is None else len(prompts)
     rows = BeamRows(model, step, examples, source, at_once)
     beams = beams_of(config, ends, rooms(examples, model, config, limits), 0)
-    constrains = any(is_set(config, name) for name in CONSTRAINTS)
-    ids = [tokens_of(prompt) for prompt in prompts] if constrains else []
-    group, width = max(1, at_once // 4) if watch is None else at_once, config.beams
+    change = _constraints(beams, [tokens_of(prompt) for prompt in prompts])
     while True:
         # Modes are entered for each computation, since a generator would leak them.
         with evaluating(model):
-            while beams.waiting and beams.room + group * width <= at_once * width:
-                number = min(group, beams.waiting)
-                rows.begin(number)
-                beams.begin(number)
-            given = beams.rows(ids) if constrains else None
+            _begin(rows, beams, at_once)
             with watcher.kept():
-                log_probs, tokens, left = rows.offers(
-                    beams.widest, given, config if constrains or watch else None
-                )
+                log_probs, tokens, left = rows.offers(beams.widest, change, watch is not None)
         check_numbers(torch.from_numpy(log_probs))
         before, totals = beams.sentence, beams.totals
         chosen = beams.extend(log_probs, tokens)
@@ -179,12 +171,33 @@ def beam_steps(
         rows.grow(chosen.parents[chosen.live], beams.last)
 
 
+def _begin(rows: BeamRows, beams: Beams, at_once: int) -> None:
+    """Begin sentences in groups while there is room."""
+    width = beams.config.beams
+    group = at_once if at_once == len(rows.prompts) else max(1, at_once // 4)
+    while beams.waiting and beams.room + group * width <= at_once * width:
+        number = min(group, beams.waiting)
+        rows.begin(number)
+        beams.begin(number)
+
+
+def _constraints(beams: Beams, prompts: Sequence[Sequence[int]]) -> Change | None:
+    """Return what constraints do to log p of all tokens of the live hypotheses; None: nothing."""
+    if not _is_constrained(beams.config):
+        return None
+    return lambda log_probs: constrained(log_probs, beams.rows(prompts), beams.config)
+
+
+def _is_constrained(config: GenerateConfig) -> bool:
+    return any(is_set(config, name) for name in CONSTRAINTS)
+
+
 def compiled(model: Transformer, config: GenerateConfig) -> CompiledStep | None:
     """The compiled step, if a search with these settings can use it: it shows no activations, and
     constraints read all log-probabilities."""
     step = model.compiled_step
     usable = step is not None and step.current and not recorded()
-    return step if usable and not any(is_set(config, name) for name in CONSTRAINTS) else None
+    return step if usable and not _is_constrained(config) else None
 
 
 def _first(prompt: Prompt, context: int) -> int:

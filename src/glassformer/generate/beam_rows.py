@@ -7,7 +7,7 @@ No key is copied where a hypothesis continues in several ways, and a slot in no 
 sentences may come and go at any step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,8 +18,6 @@ from glassformer.axes import Bool, Float, Tensor
 from glassformer.batch import Batch, Part
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.constraints import Rows, constrained
 from glassformer.generate.logits import likeliest
 from glassformer.layers.cache import Layers
 from glassformer.layers.ragged import Pool, RaggedCache, Sequences
@@ -27,6 +25,7 @@ from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 
+Change = Callable[[Float[Tensor, "R V"]], Float[Tensor, "R V"]]
 SLOTS = 32
 """Slots for each sentence at first; there are twice as many once they are used up."""
 COLUMNS = 32
@@ -128,10 +127,10 @@ class BeamRows:
         self.model.features(Batch(elements, cache.new_positions, parts=tuple(parts)), cache=cache)
 
     def offers(
-        self, k: int, given: Rows | None = None, config: GenerateConfig | None = None
+        self, k: int, change: Change | None = None, keeps_all: bool = False
     ) -> tuple[np.ndarray, np.ndarray, Float[Tensor, "_ V"]]:
-        """Return log p of the k likeliest tokens of each row, these, [R, K], and log p of all
-        tokens where constraints, which read `given`, or a watcher need them."""
+        """Return log p of the k likeliest tokens of each row after a `change`, these, [R, K], and
+        log p of all tokens if it `keeps_all`."""
         new = self._take(len(self.ends))
         self.table[np.arange(len(self.ends)), self.ends - 1] = new
         group = Sequences(self.table[:, : self.ends.max()], self.ends, 1)
@@ -142,12 +141,13 @@ class BeamRows:
         if self.step is not None:
             return *self.step.likeliest(batch, cache, k), torch.empty(0, 0)
         hidden = self.model.features(batch, cache=cache).hidden[0]
+        whole = change is not None or keeps_all
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for rows in hidden.split(len(hidden) if config else HEAD_ROWS):
+        for rows in hidden.split(len(hidden) if whole else HEAD_ROWS):
             left = at_least_float32(self.model.head(rows[None])[0]).log_softmax(-1)
-            left = left if given is None or config is None else constrained(left, given, config)
+            left = left if change is None else change(left)
             ids = likeliest(left, k)
-            parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if config else left[:0]))
+            parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if keeps_all else left[:0]))
         log_probs, ids, left = (torch.cat(column) for column in zip(*parts, strict=True))
         return log_probs.numpy(), ids.numpy(), left
 
