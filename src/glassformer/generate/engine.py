@@ -326,12 +326,13 @@ def check_room(model: Transformer, cache_bytes: int | None = None) -> None:
 
 def _n_slots(model: Transformer, dtype: torch.dtype, max_rows: int, cache_bytes: int | None) -> int:
     size = Pool.slot_bytes(*_shape(model.config), dtype)
-    wanted = min(CACHE_BYTES, size * (1 + max_rows * model.config.max_length))
+    longest = max(BLOCK, model.config.max_length)
+    wanted = min(CACHE_BYTES, size * (1 + max_rows * longest))
     n_slots = (wanted if cache_bytes is None else cache_bytes) // size
-    if n_slots < 2:
+    if n_slots <= BLOCK:
         raise ConfigError(
-            f"A cache of {cache_bytes} bytes has no room; this model needs at least {2 * size}, "
-            "and that for each element of its texts."
+            f"A cache of {cache_bytes} bytes has no room; this model needs at least "
+            f"{(1 + BLOCK) * size}, for {BLOCK} elements."
         )
     return n_slots
 
