@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.generate.drafts import Drafts
-from glassformer.generate.engine import Engine, pages
+from glassformer.generate.engine import Engine, check_room
+from glassformer.generate.prefixes import BLOCK
 from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
 
@@ -88,8 +89,8 @@ class Engines:
         return {
             "running": sum(len(one.running) for one in engines),
             "waiting": sum(len(one.waiting) for one in engines),
-            "pages": sum(one.pool.n_pages for one in engines),
-            "pages_free": sum(one.pool.n_free for one in engines),
+            "pages": sum(one.pool.n_slots // BLOCK for one in engines),
+            "pages_free": sum(one.pool.n_free // BLOCK for one in engines),
             "prefix_hits": sum(one.prefixes.hits for one in engines),
         }
 
@@ -104,7 +105,7 @@ class Engines:
     def check(self, model: Transformer) -> None:
         """Raise ConfigError for a model that writes, and for which the cache has no room."""
         if model.config.architecture == "decoder" and model.config.predicts_next:
-            pages(model, self.max_rows, self.cache_bytes)
+            check_room(model, self.cache_bytes)
 
     def add(self, number: int, text: TextRequest, sink: Sink) -> None:
         """Queue a text; one that can never run has an error as its only news."""
