@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from glassformer.cli.options import Count, Device, OptionalCount, OptionalSize, Size
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from glassformer.serve.api.access import Rules
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.models import Registry
 
 Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
 Several = Annotated[list[str] | None, Option()]
@@ -39,7 +34,7 @@ def serve(
     max_rows: Count = 16,
     cache: OptionalSize = None,
     quantize: str | None = None,
-    compile: bool | None = None,
+    compile: Annotated[bool | None, Option("--compile/--no-compile")] = None,
     draft: Several = None,
     threads: OptionalCount = None,
     device: Device = "cpu",
@@ -51,7 +46,7 @@ def serve(
     name: Name of a run in requests, in the order of the runs; default: its folder's.
     host: Address to listen at.
     port: Port; 0: any that is free.
-    api_key_file: File with an API key on each line, or sha256:HEX; else GLASSFORMER_API_KEY is one.
+    api_key_file: File with an API key on each line; else GLASSFORMER_API_KEY is one.
     insecure: Listen to other machines without a key.
     cors_origin: Origin whose pages may ask, such as https://example.org; may be repeated.
     allow_host: Name of this server in requests, such as a proxy's; may be repeated.
@@ -65,28 +60,39 @@ def serve(
     draft: NAME=RUN or NAME=ngram, which proposes the tokens of the run NAME; may be repeated.
     threads: Threads of a computation; default: torch's.
     """
+    from glassformer.serve.api.admission import Limits
+    from glassformer.serve.api.listener import address_of, listening
+    from glassformer.serve.api.server import answer, open_service
+
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
-    from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.listener import listening
-    from glassformer.serve.api.server import opened
-
     with listening(host, port) as listener:
-        engine = _engine(threads, max_rows, cache)  # opens the runs, too
-        registry = opened(run, name or [], device, quantize, engine, draft or [], compile)
-        _answer(registry, engine, Limits(max_body, deadline=deadline, drain=drain), rules, listener)
-
-
-def _engine(threads: int | None, max_rows: int, cache: int | None) -> "EngineThread":
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.engines import Engines
-
-    return EngineThread(threads, Engines(max_rows, cache))
+        service = open_service(
+            run,
+            name or [],
+            device=device,
+            quantize=quantize,
+            compile=compile,
+            threads=threads,
+            max_rows=max_rows,
+            cache_bytes=cache,
+            drafts=draft or [],
+            rules=rules,
+            limits=Limits(max_body, deadline=deadline, drain=drain),
+        )
+        for one in service.models.values():
+            routes = ", ".join(f"/v1/{route}" for route in one.routes)
+            sys.stderr.write(f"{one.id}: {routes}\n")
+        if not (rules.keys or rules.local):
+            sys.stderr.write(f"everyone who reaches {host} can use these models\n")
+        print(address_of(*listener.getsockname()[:2]), flush=True)
+        answer(service, listener)
+        sys.stderr.write("the server has ended\n")
 
 
 def _rules(
     host: str, file: Path | None, insecure: bool, origins: list[str], hosts: list[str]
 ) -> "Rules":
-    """Who may ask; ConfigError: the server is open to others without a key."""
+    """Who may send requests; ConfigError: the server is open to others without a key."""
     from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 
     rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))
@@ -96,27 +102,3 @@ def _rules(
             f"{VARIABLE}, or --insecure to serve without one."
         )
     return rules
-
-
-def _answer(
-    registry: "Registry",
-    engine: "EngineThread",
-    limits: "Limits",
-    rules: "Rules",
-    listener: "socket",
-) -> None:
-    """Print the models and the address, and answer until the end."""
-    from glassformer.serve.api.listener import address_of
-    from glassformer.serve.api.server import answer
-    from glassformer.serve.api.service import Service
-
-    for one in registry.values():
-        parameters = counted(one.n_parameters, "parameter")
-        precision = f" in {one.run.bits}" if one.run.bits else ""
-        routes = ", ".join(f"/v1/{route}" for route in one.routes)
-        sys.stderr.write(f"{one.id}: {parameters}{precision}; {routes}\n")
-    if not (rules.keys or rules.local):
-        sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
-    print(address_of(*listener.getsockname()[:2]), flush=True)
-    answer(Service(registry, engine, limits, rules), listener)
-    sys.stderr.write("the server has ended\n")

@@ -113,11 +113,11 @@ def test_a_request_has_a_name_that_cannot_forge_a_line(api):
 
 def test_keys_are_kept_as_hashes(tmp_path):
     file = tmp_path / "keys"
-    file.write_text(f"# of one user\n{KEY}\n\nsha256:{HASH.hex()}\n", encoding="utf-8")
+    file.write_text(f"# of one user\n{KEY}\n\n{KEY}\n", encoding="utf-8")
     assert keys_of(file, None) == (HASH, HASH)
     assert keys_of(None, KEY) == (HASH,)
     assert keys_of(None, None) == ()
-    for text in ("short", "sha256:00", "sha256:" + "g" * 64, "# none"):
+    for text in ("short", "# none"):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigError):
             keys_of(file, None)

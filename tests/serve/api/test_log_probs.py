@@ -60,14 +60,13 @@ def run(tokenizer, prompt, ids, **how):
     """A text whose tokens are these, and the pieces of its stream with their tokens."""
     config = GenerateConfig(stop=how.pop("stop", []))
     wanted = Wanted(config, (), behind=True, scored=bool(how.get("echo")), **how)
-    choice, pieces, sent = Choice(0, prompt, wanted, tokenizer), [], 0
+    choice, pieces = Choice(0, prompt, wanted, tokenizer), []
     scores = tuple(Scored(index, -1.0) for index in prompt.ids)
     for number, index in enumerate(ids):
         last = "length" if number + 1 == len(ids) else None
         new = choice.push(Event(0, Scored(index, -1.0, ((index, -1.0),)), last, scores))
         if new or choice.finish:
-            pieces.append((new, choice.complete(sent)))
-            sent += len(pieces[-1][1])
+            pieces.append((new, choice.complete()))
         if choice.finish:
             break
     return choice, pieces

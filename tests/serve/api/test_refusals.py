@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.replies import Failure
 from glassformer.serve.api.requests import ChatRequest
 

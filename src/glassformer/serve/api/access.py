@@ -22,11 +22,9 @@ from glassformer.serve.api.problems import ApiError
 LOCAL = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/livez", "/readyz")
 """Paths that need no key."""
-SHORTEST_KEY, LONGEST_KEY = 16, 512
+SHORTEST_KEY = 16
 VARIABLE = "GLASSFORMER_API_KEY"
 """The environment variable with a key."""
-HASHED = "sha256:"
-"""Beginning of a key of which a file has only the hash, in hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -91,29 +89,19 @@ def is_local(host: str) -> bool:
 
 
 def keys_of(file: Path | None, variable: str | None) -> tuple[bytes, ...]:
-    """The hashes of the keys in a file, one a line (or its `sha256:HEX`), and in an environment
-    variable's value. ConfigError: a key that is too short, or no hash."""
+    """The hashes of the keys in a file, one a line, and in an environment variable's value.
+
+    ConfigError: a key that is too short, a file without one.
+    """
     lines = [] if variable is None else [variable]
     if file is not None:
         try:
             lines += file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file} cannot be read ({error}); give a file of keys.") from None
-    keys = [line.strip() for line in lines]
-    found = tuple(map(_hashed, (key for key in keys if key and not key.startswith("#"))))
-    if file is not None and not found:
+    keys = [key for line in lines if (key := line.strip()) and not key.startswith("#")]
+    if file is not None and not keys:
         raise ConfigError(f"{file} has no key; write one a line.")
-    return found
-
-
-def _hashed(key: str) -> bytes:
-    if key.startswith(HASHED):
-        with suppress(ValueError):
-            if len(digest := bytes.fromhex(key.removeprefix(HASHED))) == sha256().digest_size:
-                return digest
-        raise ConfigError(f"An API key begins with {HASHED!r} and is no hash; give 64 hex digits.")
-    if not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
-        raise ConfigError(
-            f"An API key has {len(key)} characters; give {SHORTEST_KEY} to {LONGEST_KEY}."
-        )
-    return sha256(key.encode()).digest()
+    if short := [len(key) for key in keys if len(key) < SHORTEST_KEY]:
+        raise ConfigError(f"An API key has {short[0]} characters; give at least {SHORTEST_KEY}.")
+    return tuple(sha256(key.encode()).digest() for key in keys)

@@ -8,7 +8,7 @@ llguidance knows the languages; a text that ends for its length is a beginning o
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 
 from glassformer.axes import Bool, Tensor
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serve.api.engines import contained
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import JsonObject, JsonSchema, Sampling
@@ -78,15 +77,7 @@ class Format:
             mask[list(self.ends)] = mask[self.ends[0]]
             return torch.from_numpy(mask)
 
-        return partial(_safely, allowed)
-
-
-def _safely(hook: Allowed, new: Sequence[int]) -> Bool[Tensor, "V"]:
-    """A panic of the library ends this text alone."""
-    try:
-        return hook(new)
-    except BaseException as error:
-        raise contained(error) from error
+        return allowed
 
 
 def format_of(served: Served, asked: Sampling, ends: tuple[int, ...]) -> Format | None:

@@ -20,7 +20,6 @@ from glassformer.batch import Batch
 from glassformer.generate import Steps
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
-from glassformer.serve.api.calls import Call
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import Inspect
@@ -62,13 +61,8 @@ class Inspection:
                 "inspect",
             )
 
-    async def added(self, call: Call, choices: Sequence[Choice], made: list[dict[str, Any]]) -> Any:
-        """Add to each choice of a reply what was seen."""
-        for one, seen in zip(made, await call.batch(object(), self._seen, choices), strict=True):
-            one["inspect"] = seen
-        return made
-
-    def _seen(self, choices: list[Choice]) -> Steps[list[dict[str, Any]]]:
+    def seen(self, choices: list[Choice]) -> Steps[list[dict[str, Any]]]:
+        """Look at each text from inside, step by step."""
         found = list[dict[str, Any]]()
         for one in choices:
             found.append((yield from self._inside(one.prompt.ids, one.ids)))

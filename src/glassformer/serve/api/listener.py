@@ -17,9 +17,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
-from glassformer.serve.api.admission import Admission
+from glassformer.serve.api.admission import Admission, Limits
 from glassformer.serve.api.envelope import Log
-from glassformer.serve.api.limits import Limits
 
 CLOSING = 2
 """Seconds that uvicorn waits for connections when all calls have ended."""
@@ -74,12 +73,7 @@ class Server(uvicorn.Server):
             self.end()
         else:
             self.calls.draining = True
-            asyncio.run_coroutine_threadsafe(self._drained(), self._running)
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`."""
-        self._running = asyncio.get_running_loop()
-        await super().serve(sockets)
+            asyncio.run_coroutine_threadsafe(self._drained(), asyncio.get_running_loop())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`, which also waits for connections when it must not."""

@@ -22,21 +22,21 @@ router = APIRouter()
 @router.get("/v1/models", response_model=replies.Models)
 async def models(service: Serving) -> Response:
     """All models."""
-    listed = [one.described() for one in service.registry.values()]
+    listed = [one.described() for one in service.models.values()]
     return AsciiResponse({"object": "list", "data": listed})
 
 
 @router.get("/v1/models/{id}", response_model=replies.Model)
-async def model(id: str, service: Serving) -> Response:
+async def model(id: str, request: Request, service: Serving) -> Response:
     """One model."""
-    return AsciiResponse(service.registry.named(id).described())
+    return AsciiResponse(service.find_model(request, id).described())
 
 
 @router.post("/tokenize", response_model=replies.Tokens)
 async def tokenize(asked: TokenizeRequest, request: Request, service: Serving) -> Response:
     """The tokens of a text."""
-    service.check_characters([asked.text])
-    served = service.find_model(request, asked)
+    service.check_characters(asked.text)
+    served = service.find_model(request, asked.model)
     return AsciiResponse(await service.prepare(_tokens, served, asked.text))
 
 
@@ -51,7 +51,7 @@ def _tokens(served: Served, text: str) -> dict[str, Any]:
 @router.post("/detokenize", response_model=replies.Text)
 async def detokenize(asked: DetokenizeRequest, request: Request, service: Serving) -> Response:
     """The text of tokens."""
-    served = service.find_model(request, asked)
+    served = service.find_model(request, asked.model)
     text = await service.prepare(served.run.tokenizer.decode, asked.tokens)
     return AsciiResponse({"text": text})
 
@@ -76,6 +76,5 @@ async def readyz(service: Serving) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: Serving) -> Response:
     """Metrics for Prometheus."""
-    service.metrics.count_hits(service.engine.engines.counts["prefix_hits"])
     text = generate_latest(service.metrics.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})

@@ -91,6 +91,11 @@ class ModelRequest(Ignored):
 
     model: str = Field(max_length=256, description="A name of /v1/models.")
 
+    @property
+    def is_light(self) -> bool:
+        """Whether it is read in a few milliseconds if it is short."""
+        return False
+
 
 class StreamOptions(Base):
     """How a reply is streamed."""
@@ -243,6 +248,11 @@ class CompletionRequest(Sampling):
     echo: bool | None = Field(None, description="The prompt before the text.")
     best_of: Annotated[Any, Only("set n for several texts", 1)] = None
     suffix: Annotated[Any, Only("text is only continued; put all of it into prompt", "")] = None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it has no format, which takes longer than tokenizing."""
+        return self.response_format is None and self.grammar is None
 
 
 class Part(Base):

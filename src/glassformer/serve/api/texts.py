@@ -3,10 +3,8 @@
 Prompt ─> Request of the engine ─> Event ─> Choice: text that may be shown, log p, the end
 """
 
-import hashlib
 import math
-import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -14,15 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import prompt_ids
-from glassformer.generate.request import Event, Request, Scored
+from glassformer.generate.request import Event, Scored
 from glassformer.generate.text import RowText
-from glassformer.serve.api.calls import Call
-from glassformer.serve.api.engines import TextRequest
 from glassformer.serve.api.formats import Format
-from glassformer.serve.api.models import Served
-from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.requests import LARGEST, Sampling
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
@@ -98,6 +90,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         before = self.prompt.ids if self.wanted.behind else ()
+        self._sent = 0
         self._row = RowText(self.tokenizer, before, self.wanted.how.stop, self.wanted.ends)
 
     def push(self, event: Event) -> str:
@@ -135,14 +128,15 @@ class Choice:
         offset = self.tokens[-1].end if self.tokens else len(self.text)
         self.tokens.append(Token(one.id, one.log_prob, one.top, offset, text))
 
-    def complete(self, begin: int) -> list[Token]:
-        """The tokens from `begin` on whose characters are shown."""
-        n = len(self.tokens)
+    def complete(self) -> list[Token]:
+        """The tokens since the last call whose characters are shown."""
+        begin, n = self._sent, len(self.tokens)
         while not self.finish and n > begin:
             last = self.tokens[n - 1]
             if last.text and last.end <= len(self.text):
                 break
             n -= 1
+        self._sent = n
         return self.tokens[begin:n]
 
 
@@ -160,125 +154,6 @@ def _shares(tokenizer: Tokenizer, prompt: Prompt) -> list[str]:
     ends = np.maximum.accumulate(np.minimum(spans[:, 1], begins))
     ends[-1] = len(text)
     return [text[a:b] for a, b in pairwise([0, *ends.tolist()])]
-
-
-def prompts_of(served: Served, given: Any) -> list[Prompt]:
-    """The prompts of a request: a text, texts, ids, lists of ids. ApiError: an id that the model
-    lacks, a prompt longer than its context."""
-    if isinstance(given, str) or isinstance(given[0], int):
-        given = [given]
-    return [_prompt(served, one) for one in given]
-
-
-def _prompt(served: Served, given: str | list[int]) -> Prompt:
-    tokenizer, context = served.run.tokenizer, served.run.model.config.max_length
-    if isinstance(given, str):
-        check_fits(tokenizer.at_least(given), 0, context)  # before it is tokenized
-        ids, framed = prompt_ids(tokenizer, given)
-        return Prompt(given, ids, framed) if ids else _refuse_empty()
-    size = min(served.run.model.config.vocab_size, tokenizer.vocab_size)
-    if wrong := [token for token in given if token >= size]:
-        raise ApiError(
-            400, f"prompt: there is no token {wrong[0]}; ids run from 0 to {size - 1}.", "prompt"
-        )
-    return Prompt(tokenizer.decode(given, skip_specials=False), tuple(given), given_ids=True)
-
-
-def _refuse_empty() -> Prompt:
-    raise ApiError(400, "prompt: it is empty, and this model needs one token at least.", "prompt")
-
-
-def check_fits(n: int, more: int, context: int) -> None:
-    """Raise ApiError 400 for a prompt that fills more than the context with its new tokens."""
-    if n > context or n + more > context + 1:
-        new = f" and {more} more were requested" if more else ""
-        remedy = "shorten the prompt" if n > context else "shorten the prompt, or lower max_tokens"
-        raise ApiError(
-            400,
-            f"The prompt has at least {n} tokens{new}, and the model's context is {context}; "
-            f"{remedy}.",
-            "max_tokens" if n <= context else None,
-            "context_length_exceeded",
-        )
-
-
-def room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default: int) -> int:
-    """How many tokens are generated: those wanted if they fit, else as many of `default` as do."""
-    context = served.run.model.config.max_length
-    longest = max(len(prompt.ids) for prompt in prompts)
-    if wanted is None:
-        check_fits(longest, 1, context)
-        return min(default, context + 1 - longest)
-    check_fits(longest, wanted, context)
-    return wanted
-
-
-def how_of(served: Served, asked: Sampling, n_tokens: int) -> GenerateConfig:
-    """How the texts of a request are generated; ConfigError: the run's own settings forbid it.
-
-    ApiError 400: a token of `logit_bias` that the model lacks.
-    """
-    banned, size = asked.changes().get("suppress_tokens", ()), served.run.model.config.vocab_size
-    if wrong := [token for token in banned if token >= size]:
-        raise ApiError(
-            400,
-            f"logit_bias: there is no token {wrong[0]}; ids run from 0 to {size - 1}.",
-            "logit_bias",
-        )
-    seed = secrets.randbits(62) if asked.seed is None else asked.seed & LARGEST
-    fixed = {"beams": 0, "n_best": 1, "overflow": "refuse"}
-    return served.run.options(
-        **asked.changes(), **fixed, max_new_tokens=max(1, n_tokens), seed=seed
-    )
-
-
-def seed_of(seed: int, choice: int) -> int:
-    """The seed of one of several texts of a prompt; the first has the request's own."""
-    if choice == 0:
-        return seed
-    digest = hashlib.sha256(f"{seed}/{choice}".encode()).digest()
-    return int.from_bytes(digest[:8], "little") & LARGEST
-
-
-def begin(call: Call, served: Served, prompts: Sequence[Prompt], wanted: Wanted) -> list[Choice]:
-    """Begin the texts of each prompt."""
-    model, found = served.run.model, list[Choice]()
-    for prompt in prompts:
-        for number in range(wanted.n):
-            how = wanted.how.model_copy(update={"seed": seed_of(wanted.how.seed, number)})
-            choice = Choice(len(found), prompt, wanted, served.run.tokenizer)
-            found.append(choice)
-            allowed = wanted.format.begin() if wanted.format else None
-            of = prompt.ids, how, wanted.ends, wanted.top, wanted.scored, call.salt, allowed
-            asked = TextRequest(model, Request(*of), served.drafts)
-            call.generate(choice.index, asked)
-    return found
-
-
-async def follow(
-    call: Call, choices: Sequence[Choice]
-) -> AsyncIterator[tuple[Choice, str, Sequence[Token]] | None]:
-    """Yield choices with their new text and tokens until every text has ended; tokens of the same
-    time are one piece. None: silence."""
-    going, sent = len(choices), [0] * len(choices)
-    while going:
-        news = await call.news(call.calls.limits.ping)
-        if not news:
-            yield None
-        moved = dict[int, str]()
-        for index, event in news:
-            choice = choices[index]
-            if choice.finish is None:  # else it is a step behind its stop string
-                moved[index] = moved.get(index, "") + choice.push(event)
-                if choice.finish is not None:
-                    going -= 1
-                    call.abort(index)
-        for index, new in moved.items():
-            choice = choices[index]
-            if new or choice.finish is not None:
-                tokens = choice.complete(sent[index])
-                sent[index] += len(tokens)
-                yield choice, new, tokens
 
 
 def number(log_prob: float) -> float:
@@ -345,10 +220,3 @@ def _bytes(tokenizer: Tokenizer, one: Token) -> bytes:
     except UnicodeDecodeError:
         return raw
     return one.text.encode()
-
-
-def usage(choices: Sequence[Choice], prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Tokens that were read and generated."""
-    read = sum(len(prompt.ids) for prompt in prompts)
-    made = sum(len(choice.ids) for choice in choices)
-    return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
