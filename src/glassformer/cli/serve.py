@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -60,30 +60,33 @@ def serve(
     draft: NAME=RUN or NAME=ngram, which proposes the tokens of the run NAME; may be repeated.
     threads: Threads of a computation; default: torch's.
     """
+    rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
+    limits = {"body": max_body, "deadline": deadline, "drain": drain}
+    options: dict[str, Any] = {"device": device, "quantize": quantize, "compile": compile}
+    options |= {"threads": threads, "max_rows": max_rows, "cache_bytes": cache}
+    _answer(run, name or [], port, rules, limits, options | {"drafts": draft or []})
+
+
+def _answer(
+    folders: list[Path],
+    names: list[str],
+    port: int,
+    rules: "Rules",
+    limits: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Open the runs, print the models and the address, and answer until the end."""
     from glassformer.serve.api.admission import Limits
     from glassformer.serve.api.listener import address_of, listening
     from glassformer.serve.api.server import answer, open_service
 
-    rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
-    with listening(host, port) as listener:
-        service = open_service(
-            run,
-            name or [],
-            device=device,
-            quantize=quantize,
-            compile=compile,
-            threads=threads,
-            max_rows=max_rows,
-            cache_bytes=cache,
-            drafts=draft or [],
-            rules=rules,
-            limits=Limits(max_body, deadline=deadline, drain=drain),
-        )
+    with listening(rules.host, port) as listener:
+        service = open_service(folders, names, rules=rules, limits=Limits(**limits), **options)
         for one in service.models.values():
             routes = ", ".join(f"/v1/{route}" for route in one.routes)
             sys.stderr.write(f"{one.id}: {routes}\n")
         if not (rules.keys or rules.local):
-            sys.stderr.write(f"everyone who reaches {host} can use these models\n")
+            sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
         print(address_of(*listener.getsockname()[:2]), flush=True)
         answer(service, listener)
         sys.stderr.write("the server has ended\n")
