@@ -32,7 +32,8 @@ class Api:
         from glassformer.serve.api.service import Service
 
         engine = EngineThread(1, rows, pace=pace)
-        models = engine.call(open_models, [*folders.values()], [*folders], "cpu", quantize, drafts)
+        options = "cpu", quantize, drafts, False
+        models = engine.call(open_models, [*folders.values()], [*folders], *options)
         self.service = Service(models, engine, **{"log": Log(None), **how})
         self.app = application(self.service)
         self.runs = {one.id: one.run for one in models.values()}

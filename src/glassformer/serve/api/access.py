@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from glassformer.errors import ConfigError
 from glassformer.serve.api.problems import ApiError
 
@@ -50,9 +47,9 @@ class Rules:
             return ["*"]
         return [*LOCAL, "[::1]", self.host, *self.hosts]
 
-    def check_key(self, authorization: Sequence[str]) -> bytes:
+    def check_key(self, path: str, authorization: Sequence[str]) -> bytes:
         """Return the key's hash; b"": none is needed. ApiError 401: no known key."""
-        if not self.keys:
+        if not self.keys or path in OPEN:
             return b""
         scheme, _, key = (authorization[0] if len(authorization) == 1 else "").partition(" ")
         given = sha256(key.strip().encode("utf-8", "replace")).digest()
@@ -65,20 +62,6 @@ class Rules:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return given
-
-
-class KeyCheck:
-    """ASGI middleware that refuses all paths but `OPEN` to a request without a key."""
-
-    def __init__(self, app: ASGIApp, rules: Rules):
-        self.app, self.rules = app, rules
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        if scope["type"] == "http" and scope["path"] not in OPEN:
-            given = Headers(scope=scope).getlist("authorization")
-            scope["facts"].key = self.rules.check_key(given)
-        await self.app(scope, receive, send)
 
 
 def is_local(host: str) -> bool:

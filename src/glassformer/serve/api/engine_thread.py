@@ -223,19 +223,19 @@ class EngineThread:
     def _deliver(self, seconds: float) -> None:
         """Give the loop the events that were kept, after a step of so many seconds; a short one
         lets it send them."""
-        news, self._news, self._urgent = self._news, [], False
-        assert self._loop is not None
+        loop, news, self._news, self._urgent = self._loop, self._news, [], False
+        assert loop is not None
+
+        def send() -> None:
+            for text, event, now in news:
+                text.sink(event, now)
+            loop.call_soon(self._sent.set)  # after those that were woken
+
         self._sent.clear()
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            self._loop.call_soon_threadsafe(self._send, self._loop, news)
+        with suppress(RuntimeError):  # the loop has ended, and no one waits
+            loop.call_soon_threadsafe(send)
             if seconds < SHORT:
                 self._sent.wait(TURN)
-
-    def _send(self, loop: asyncio.AbstractEventLoop, news: list[tuple[Text, Event, float]]) -> None:
-        """On the loop: wake who waits for these events."""
-        for text, event, now in news:
-            text.sink(event, now)
-        loop.call_soon(self._sent.set)  # after those that were woken
 
     def _compute(self) -> None:
         """Begin a micro-batch, if few have begun, and compute a step of the one whose turn it

@@ -1,4 +1,5 @@
-"""The outermost layer: a name for each request, errors as replies, counts, and a line of the log.
+"""The outermost layer: a name for each request, its key, errors as replies, counts, and a line of
+the log.
 
 A line is JSON in ASCII without prompts, keys or addresses:
 
@@ -22,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.problems import problem
@@ -72,8 +74,9 @@ class Log:
 class Envelope:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits):
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits, rules: Rules):
         self.app, self.metrics, self.log, self.limits = app, metrics, log, limits
+        self.rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -81,7 +84,8 @@ class Envelope:
             await self.app(scope, receive, send)
             return
         began, facts, left = time.monotonic(), Facts(), self.limits.body
-        given = Headers(scope=scope).get("x-request-id", "")
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
         own = given if REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         scope["facts"] = facts
 
@@ -100,6 +104,7 @@ class Envelope:
             await send(message)
 
         try:
+            facts.key = self.rules.check_key(scope["path"], headers.getlist("authorization"))
             await self.app(scope, receiving, sending)
         except asyncio.CancelledError:
             raise

@@ -1,18 +1,18 @@
 """Texts that an engine writes: /v1/completions and /v1/chat/completions.
 
-request ─ read ─> Writing ─ admitted ─> a text in the engine for each choice ─> one value, or events
+request ─ read ─> Completion ─ admitted ─> texts in the engine ─> one value, or events
 """
 
 import asyncio
 import secrets
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.likelihood import prompt_ids
 from glassformer.generate.request import Event, Request
+from glassformer.generate.text import RowText
 from glassformer.random_stream import seed_from
 from glassformer.serve.api import replies
 from glassformer.serve.api.admission import Admitted
@@ -22,13 +22,18 @@ from glassformer.serve.api.formats import format_of
 from glassformer.serve.api.inspection import Inspection
 from glassformer.serve.api.models import CHAT, COMPLETIONS, Served
 from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.requests import LARGEST, ChatRequest, CompletionRequest, Sampling
+from glassformer.serve.api.requests import (
+    LARGEST,
+    ChatRequest,
+    CompletionRequest,
+    Sampling,
+    several,
+)
 from glassformer.serve.api.service import Service
 from glassformer.serve.api.texts import (
     Choice,
     Prompt,
     Token,
-    Wanted,
     chat_log_probs,
     completion_log_probs,
 )
@@ -37,41 +42,64 @@ NEW_TOKENS = 16
 """New tokens of a completion whose request does not say how many, as in OpenAI's API."""
 
 
-class Writing(ABC):
-    """A request, the texts that are wanted after each of `prompts`, and the reply with them."""
+class Completion:
+    """A request, the texts that are wanted after each of `prompts`, and the reply with them.
 
-    prefix: ClassVar[str]
+    `how`, `ends`: how they are generated, and the ids that end them. `top`: how many of the
+    likeliest tokens are reported beside each. `echo`: the prompt stands before its text.
+    """
+
+    prefix = "cmpl"
     """Beginning of the reply's id."""
-    kinds: ClassVar[tuple[str, str]]
+    kinds = ("text_completion", "text_completion")
     """`object` of a reply and of an event."""
+    continues = True
+    """Whether a text begins in the middle of what the prompt ends with."""
 
-    def __init__(self, asked: Any, served: Served, prompts: Sequence[Prompt], wanted: Wanted):
-        self.asked, self.served, self.prompts, self.wanted = asked, served, prompts, wanted
-        self.weight = wanted.n * len(prompts)
+    def __init__(
+        self,
+        served: Served,
+        asked: Any,
+        prompts: Sequence[Prompt],
+        how: GenerateConfig,
+        ends: tuple[int, ...],
+        top: int,
+        echo: bool = False,
+    ):
+        self.served, self.asked, self.prompts = served, asked, prompts
+        self.how, self.ends, self.top = how, ends, top
+        self.n = asked.n or 1
+        """Texts of each prompt."""
+        self.weight = self.n * len(prompts)
+        self.format = format_of(served, asked, ends)
         self.inspection = asked.inspect and Inspection(served, asked.inspect)
         if self.inspection:
-            self.inspection.check([len(prompt.ids) for prompt in prompts], wanted)
+            lengths = [len(prompt.ids) for prompt in prompts]
+            self.inspection.check(lengths, self.n, how.max_new_tokens)
         made = {"id": f"{self.prefix}-{secrets.token_hex(12)}", "created": int(time.time())}
         self.head = made | {"model": served.id}
-        owners = [prompt for prompt in prompts for _ in range(wanted.n)]
-        self.choices = [
-            Choice(index, prompt, wanted, served.run.tokenizer)
-            for index, prompt in enumerate(owners)
-        ]
+        self.choices = list[Choice]()
+        for prompt in (prompt for prompt in prompts for _ in range(self.n)):
+            tokenizer, empty = served.run.tokenizer, asked.max_tokens == 0
+            row = RowText(tokenizer, prompt.ids if self.continues else (), how.stop, ends)
+            self.choices.append(Choice(len(self.choices), prompt, tokenizer, row, echo, empty))
 
-    @abstractmethod
     def whole(self, choice: Choice) -> dict[str, Any]:
         """Fields of a choice in a reply."""
-
-    @abstractmethod
-    def pieces(
-        self, choice: Choice, text: str, tokens: Sequence[Token]
-    ) -> Iterable[dict[str, Any]]:
-        """Fields of the events for a choice with new text and tokens."""
+        return next(iter(self.pieces(choice, choice.text, choice.tokens)))
 
     def opening(self) -> Iterable[dict[str, Any]]:
         """Fields of a choice's events before any text."""
         return ()
+
+    def pieces(
+        self, choice: Choice, text: str, tokens: Sequence[Token]
+    ) -> Iterable[dict[str, Any]]:
+        """Fields of the events for a choice with new text and tokens."""
+        log_probs = None
+        if self.asked.logprobs is not None:
+            log_probs = completion_log_probs(self.served.run.tokenizer, tokens, self.top)
+        yield {"text": text, "logprobs": log_probs, "finish_reason": choice.finish}
 
     async def value(self, service: Service, call: Admitted, facts: Facts) -> dict[str, Any]:
         """Return the whole reply."""
@@ -83,7 +111,6 @@ class Writing(ABC):
         ]
         if self.inspection:
             future = service.engine.batch(object(), self.inspection.seen, self.choices)
-            call.callback(future.cancel)
             for one, seen in zip(made, await asyncio.wrap_future(future), strict=True):
                 one["inspect"] = seen
         return self.head | {"object": self.kinds[0], "choices": made, "usage": self._count(facts)}
@@ -94,49 +121,33 @@ class Writing(ABC):
         """Yield the reply piece by piece."""
         head = self.head | {"object": self.kinds[1]}
         last = {"usage": None} if self.asked.usage_streamed else {}
-        news = self._write(service, call, facts)
         for choice in self.choices:
             for piece in self.opening():
                 yield head | {"choices": [{"index": choice.index, **piece}]} | last
-        async for choice, text, tokens in news:
+        async for choice, text, tokens in self._write(service, call, facts):
             for piece in self.pieces(choice, text, tokens):
                 yield head | {"choices": [{"index": choice.index, **piece}]} | last
         used = self._count(facts)
         if self.asked.usage_streamed:
             yield head | {"choices": [], "usage": used}
 
-    def _write(
+    async def _write(
         self, service: Service, call: Admitted, facts: Facts
     ) -> AsyncGenerator[tuple[Choice, str, Sequence[Token]]]:
-        """Begin the texts; yield choices with their new text and tokens until all have ended."""
-        news, wanted = asyncio.Queue[tuple[Choice, Event, float]](), self.wanted
-        texts = list[Text]()
+        """Begin the text of each choice; yield choices with their new text and tokens, those of the
+        same time as one piece, until all have ended."""
+        news, texts = asyncio.Queue[tuple[Choice, Event, float]](), list[Text]()
         for choice in self.choices:
-            number = choice.index % wanted.n
-            how = wanted.how.model_copy(update={"seed": _seed(wanted.how.seed, number)})
-            allowed = wanted.format.begin() if wanted.format else None
-            of = choice.prompt.ids, how, wanted.ends, wanted.top, wanted.scored, facts.key, allowed
             sink = lambda event, now, choice=choice: news.put_nowait((choice, event, now))
-            text = Text(self.served.run.model, Request(*of), sink, self.served.drafts)
-            call.callback(service.engine.abort, text)
-            service.engine.add(text)
-            texts.append(text)
-        return self._follow(service, call, news, texts)
-
-    async def _follow(
-        self,
-        service: Service,
-        call: Admitted,
-        news: asyncio.Queue[tuple[Choice, Event, float]],
-        texts: Sequence[Text],
-    ) -> AsyncGenerator[tuple[Choice, str, Sequence[Token]]]:
-        """Tokens of the same time are one piece."""
+            request = self._request(choice, facts.key)
+            texts.append(Text(self.served.run.model, request, sink, self.served.drafts))
+            call.callback(service.engine.abort, texts[-1])
+            service.engine.add(texts[-1])
         metrics, times, left = service.metrics, dict[int, float](), len(texts)
         while left:
-            came = [await news.get()]
+            came, moved = [await news.get()], dict[int, str]()
             while not news.empty():
                 came.append(news.get_nowait())
-            moved = dict[int, str]()
             for choice, event, now in came:
                 i = choice.index
                 if choice.finish is not None:
@@ -152,6 +163,16 @@ class Writing(ABC):
                 if text or self.choices[i].finish is not None:
                     yield self.choices[i], text, self.choices[i].complete()
 
+    def _request(self, choice: Choice, salt: bytes) -> Request:
+        """What the engine has to know of a text."""
+        how, number = self.how, choice.index % self.n
+        if number:  # the first has the request's own seed
+            seed = seed_from(f"{how.seed}/{number}") & LARGEST
+            how = how.model_copy(update={"seed": seed})
+        scored = choice.echo and self.asked.logprobs is not None
+        allowed = self.format.begin() if self.format else None
+        return Request(choice.prompt.ids, how, self.ends, self.top, scored, salt, allowed)
+
     def _count(self, facts: Facts) -> dict[str, int]:
         """Return the usage, and keep it for the log."""
         facts.prompt_tokens = read = sum(len(prompt.ids) for prompt in self.prompts)
@@ -159,42 +180,25 @@ class Writing(ABC):
         return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
-class Completion(Writing):
-    """Texts after prompts."""
-
-    prefix, kinds = "cmpl", ("text_completion", "text_completion")
-
-    def whole(self, choice: Choice) -> dict[str, Any]:
-        """Return the text with its log-probabilities."""
-        return self.pieces(choice, choice.text, choice.tokens)[0]
-
-    def pieces(self, choice: Choice, text: str, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """Return the new text as one event."""
-        log_probs = None
-        if self.asked.logprobs is not None:
-            tokenizer = self.served.run.tokenizer
-            log_probs = completion_log_probs(tokenizer, tokens, self.wanted.top)
-        return [{"text": text, "logprobs": log_probs, "finish_reason": choice.finish}]
-
-
-class Chat(Writing):
+class Chat(Completion):
     """Messages of the assistant."""
 
     prefix, kinds = "chatcmpl", ("chat.completion", "chat.completion.chunk")
+    continues = False
 
     def whole(self, choice: Choice) -> dict[str, Any]:
-        """Return the message with its log-probabilities."""
+        """See `Completion`."""
         message = {"role": "assistant", "content": choice.text, "refusal": None}
         return {"message": message, "logprobs": self._log_probs(choice.tokens)}
 
     def opening(self) -> Iterable[dict[str, Any]]:
-        """Yield the event that says who speaks."""
+        """See `Completion`."""
         yield _event({"role": "assistant", "content": ""})
 
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
     ) -> Iterable[dict[str, Any]]:
-        """Yield the new text, and the reason of the end as another event."""
+        """See `Completion`."""
         log_probs = self._log_probs(tokens)
         if text or log_probs is not None:
             yield _event({"content": text}, log_probs)
@@ -211,24 +215,11 @@ def _event(delta: dict[str, Any], log_probs: Any = None, finish: Any = None) -> 
 
 def completions(served: Served, asked: CompletionRequest) -> Completion:
     """Text after a prompt, and the log-probabilities of a prompt."""
-    given = asked.prompt
-    several = isinstance(given, list) and not isinstance(given[0], int)
-    prompts = [_prompt(served, one) for one in (given if several else [given])]
+    prompts = [_prompt(served, one) for one in several(asked.prompt)]
     n_tokens = _room(served, prompts, asked.max_tokens, NEW_TOKENS)
-    how, echo = _how(served, asked, n_tokens), bool(asked.echo)
+    how = _how(served, asked, n_tokens)
     ends = how.ends(served.run.tokenizer.specials.get("eos"))
-    wanted = Wanted(
-        how,
-        ends,
-        asked.n or 1,
-        asked.logprobs or 0,
-        behind=True,
-        echo=echo,
-        scored=echo and asked.logprobs is not None,
-        empty=not n_tokens,
-        format=format_of(served, asked, ends),
-    )
-    return Completion(asked, served, prompts, wanted)
+    return Completion(served, asked, prompts, how, ends, asked.logprobs or 0, bool(asked.echo))
 
 
 def chat(served: Served, asked: ChatRequest) -> Chat:
@@ -246,9 +237,7 @@ def chat(served: Served, asked: ChatRequest) -> Chat:
     n_tokens = _room(served, [prompt], new, served.run.options().max_new_tokens)
     how = _how(served, asked, n_tokens)
     ends = tuple(sorted({*template.ends, *how.eos_token_id}))
-    form = format_of(served, asked, ends)
-    wanted = Wanted(how, ends, asked.n or 1, asked.top_logprobs or 0, format=form)
-    return Chat(asked, served, [prompt], wanted)
+    return Chat(served, asked, [prompt], how, ends, asked.top_logprobs or 0)
 
 
 def _prompt(served: Served, given: Any) -> Prompt:
@@ -288,7 +277,7 @@ def _check_fits(n: int, more: int, context: int) -> None:
 
 
 def _room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default: int) -> int:
-    """How many tokens are generated: those wanted if they fit, else as many of `default` as do."""
+    """Number of new tokens: those wanted if they fit, else as many of `default` as do."""
     context = served.run.model.config.max_length
     longest = max(len(prompt.ids) for prompt in prompts)
     _check_fits(longest, 1 if wanted is None else wanted, context)
@@ -296,20 +285,15 @@ def _room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default
 
 
 def _how(served: Served, asked: Sampling, n_tokens: int) -> GenerateConfig:
-    """How the texts of a request are generated; ConfigError: the run's own settings forbid it.
+    """The run's options with a request's changes; ConfigError: its own settings forbid them.
 
     ApiError 400: a token of `logit_bias` that the model lacks.
     """
     changes = asked.changes()
     _check_ids("logit_bias", changes.get("suppress_tokens", ()), served.run.model.config.vocab_size)
     seed = secrets.randbits(62) if asked.seed is None else asked.seed & LARGEST
-    fixed = {"beams": 0, "n_best": 1, "overflow": "refuse"}
-    return served.run.options(**changes, **fixed, max_new_tokens=max(1, n_tokens), seed=seed)
-
-
-def _seed(seed: int, number: int) -> int:
-    """The seed of one of several texts of a prompt; the first has the request's own."""
-    return seed_from(f"{seed}/{number}") & LARGEST if number else seed
+    changes |= {"beams": 0, "n_best": 1, "overflow": "refuse", "seed": seed}
+    return served.run.options(**changes | {"max_new_tokens": max(1, n_tokens)})
 
 
 ROUTES = {

@@ -97,9 +97,7 @@ class _JsonLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record without its traceback, which may hold a prompt."""
-        error = record.exc_info[0] if record.exc_info else None
-        more = {} if error is None else {"error": error.__name__}
-        self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0], **more)
+        self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0])
 
 
 LAST_PORT = 65535

@@ -77,7 +77,7 @@ def open_models(
     device: str = "cpu",
     quantize: str | None = None,
     drafts: Sequence[str] = (),
-    compile: bool | None = False,
+    compile: bool | None = None,
 ) -> dict[str, Served]:
     """The runs of these folders by name, some with a draft, NAME=RUN or NAME=ngram.
 

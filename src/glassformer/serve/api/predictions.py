@@ -46,9 +46,8 @@ class Batch:
     async def value(self, service: Service, call: Admitted, facts: Facts) -> dict[str, Any]:
         """Compute the reply, with what `work` gives for each input."""
         key = self.served.id, *self.key
-        future = asyncio.wrap_future(service.engine.batch(key, self.work, self.inputs))
-        call.callback(future.cancel)
-        data = [{"index": i, **one} for i, one in enumerate(await future)]
+        found = await asyncio.wrap_future(service.engine.batch(key, self.work, self.inputs))
+        data = [{"index": i, **one} for i, one in enumerate(found)]
         reply = {"object": "list", "data": data, "model": self.served.id}
         if self.n_tokens is None:
             return reply
@@ -66,8 +65,7 @@ def embeddings(served: Served, asked: requests.EmbeddingRequest) -> Batch:
             f"dimensions: this model's vectors have {width}, not {asked.dimensions}.",
             "dimensions",
         )
-    several = isinstance(asked.input, list) and not isinstance(asked.input[0], int)
-    inputs: Any = asked.input if several else [asked.input]
+    inputs = requests.several(asked.input)
     windows = [_windows(served, number, one) for number, one in enumerate(inputs)]
 
     def work(given: list[Any]) -> Steps[list[Any]]:
@@ -101,14 +99,7 @@ def _base64(row: np.ndarray) -> str:
 
 def translate(served: Served, asked: requests.TranslateRequest) -> Batch:
     """Targets of texts."""
-    run = served.run
-    how = _options(
-        served,
-        beams=asked.beams,
-        n_best=asked.n_best,
-        length_penalty=asked.length_penalty,
-        max_new_tokens=asked.max_tokens,
-    )
+    run, how = served.run, served.run.options(**asked.changes())
 
     def work(texts: list[Any]) -> Steps[list[Any]]:
         found, rows = (yield from run.task.translate_steps(run.model, texts, how)), list[Any]()
@@ -168,10 +159,7 @@ def _classes(served: Served, row: np.ndarray) -> dict[str, Any]:
 
 def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
     """Text for texts, images and audio."""
-    run = served.run
-    how = _options(
-        served, max_new_tokens=asked.max_tokens, temperature=asked.temperature, seed=asked.seed
-    )
+    run, how = served.run, served.run.options(**asked.changes())
 
     def work(given: list[Any]) -> Steps[list[Any]]:
         found = yield from run.task.answer_steps(run.model, given, how)
@@ -179,10 +167,6 @@ def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
 
     inputs = [[one] if isinstance(one, str) else list(one) for one in _inputs(served, asked)]
     return Batch(served, ("generate", how.model_dump_json()), work, inputs)
-
-
-def _options(served: Served, **changes: Any) -> Any:
-    return served.run.options(**{k: v for k, v in changes.items() if v is not None})
 
 
 def _inputs(served: Served, asked: Any) -> list[Any]:
@@ -215,11 +199,11 @@ def _part(served: Served, given: Any) -> str | dict[str, Any]:
     if given.text is not None:
         return given.text
     media = served.run.processor.media()
-    kind, held = ("image", given.image) if given.image is not None else ("audio", given.audio)
+    kind = "audio" if given.image is None else "image"
     if kind not in media:
         known = " and ".join(("text", *media))
         raise ApiError(400, f"input: the model {served.id!r} reads {known}, not {kind}.", "input")
-    head, comma, body = held.partition(",")
+    head, comma, body = getattr(given, kind).partition(",")
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         raise ApiError(
             400, f'input: {kind} is given as "data:{kind}/...;base64,...", its content.', "input"

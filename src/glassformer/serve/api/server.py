@@ -1,41 +1,47 @@
 """The server: its application, answered at a socket, or by another server of ASGI.
 
-CORS ─> Envelope (names, errors, counts, log) ─> names of the server ─> KeyCheck ─> routes
+CORS ─> Envelope (names, keys, errors, counts, log) ─> names of the server ─> routes
 """
 
 import gc
 import os
+import time
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from socket import socket
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from glassformer import __version__
 from glassformer.errors import GlassformerError
-from glassformer.serve.api import generation, own_routes, predictions, replies
-from glassformer.serve.api.access import VARIABLE, KeyCheck, Rules, keys_of
+from glassformer.serve.api import generation, predictions, replies
+from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits
-from glassformer.serve.api.answers import add_route
 from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.serve.api.envelope import GONE, Envelope, facts_of
 from glassformer.serve.api.listener import Server
-from glassformer.serve.api.models import open_models
-from glassformer.serve.api.problems import ClientGone, problem
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.models import Served, open_models
+from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, problem
+from glassformer.serve.api.requests import DetokenizeRequest, TokenizeRequest
+from glassformer.serve.api.service import Service, Serving, add_route
 
+SILENT = 300.0
+"""Seconds after which a thread that has not read its queue counts as stuck."""
+router = APIRouter()
 FAILURE: dict[int | str, dict[str, Any]] = {
     "default": {"model": replies.Failure, "description": "An error."}
 }
@@ -59,9 +65,8 @@ def application(service: Service) -> FastAPI:
                 allow_methods=["GET", "POST"],
                 allow_headers=["authorization", "content-type", "x-request-id"],
             ),
-            Middleware(Envelope, service.metrics, service.log, service.limits),
+            Middleware(Envelope, service.metrics, service.log, service.limits, rules),
             Middleware(TrustedHostMiddleware, allowed_hosts=rules.names),
-            Middleware(KeyCheck, rules),
         ],
         exception_handlers={
             ClientGone: _leave,
@@ -71,7 +76,7 @@ def application(service: Service) -> FastAPI:
         },
     )
     app.state.service = service
-    app.include_router(own_routes.router)
+    app.include_router(router)
     for route, row in (generation.ROUTES | predictions.ROUTES).items():
         add_route(app, route, *row)
     return app
@@ -88,27 +93,85 @@ async def _leave(request: Request, error: Exception) -> Response:
     return Response(status_code=GONE)
 
 
+@router.get("/v1/models", response_model=replies.Models)
+async def models(service: Serving) -> Response:
+    """All models."""
+    listed = [one.described() for one in service.models.values()]
+    return AsciiResponse({"object": "list", "data": listed})
+
+
+@router.get("/v1/models/{id}", response_model=replies.Model)
+async def model(id: str, request: Request, service: Serving) -> Response:
+    """One model."""
+    return AsciiResponse(service.find_model(request, id).described())
+
+
+@router.post("/tokenize", response_model=replies.Tokens)
+async def tokenize(asked: TokenizeRequest, request: Request, service: Serving) -> Response:
+    """The tokens of a text."""
+    service.check_characters(asked.text)
+    served = service.find_model(request, asked.model)
+    return AsciiResponse(await service.prepare(_tokens, served, asked.text))
+
+
+def _tokens(served: Served, text: str) -> dict[str, Any]:
+    tokenizer = served.run.tokenizer
+    ids = tokenizer.encode(text).tolist()
+    longest = served.run.model.config.max_length
+    pieces = [tokenizer.piece(index) for index in ids]
+    return {"tokens": ids, "pieces": pieces, "count": len(ids), "max_model_len": longest}
+
+
+@router.post("/detokenize", response_model=replies.Text)
+async def detokenize(asked: DetokenizeRequest, request: Request, service: Serving) -> Response:
+    """The text of tokens."""
+    served = service.find_model(request, asked.model)
+    text = await service.prepare(served.run.tokenizer.decode, asked.tokens)
+    return AsciiResponse({"text": text})
+
+
+@router.get("/livez", response_model=replies.Status)
+async def livez(service: Serving) -> Response:
+    """Whether the event loop answers, and the thread that computes is not stuck."""
+    if not service.engine.alive or time.monotonic() - service.engine.beat > SILENT:
+        raise ApiError(503, "The thread that computes does not answer; restart the server.")
+    return AsciiResponse({"status": "ok"})
+
+
+@router.get("/readyz", response_model=replies.Status)
+@router.get("/health", response_model=replies.Status, name="health")
+async def readyz(service: Serving) -> Response:
+    """Whether requests are accepted."""
+    if not service.engine.alive or service.calls.draining:
+        raise ApiError(503, "The server accepts no requests.", headers={"Retry-After": "1"})
+    return AsciiResponse({"status": "ok"})
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(service: Serving) -> Response:
+    """Metrics for Prometheus."""
+    text = generate_latest(service.metrics.registry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
 def open_service(
     folders: Sequence[str | Path],
     names: Sequence[str] = (),
     *,
-    device: str = "cpu",
-    quantize: str | None = None,
-    compile: bool | None = None,
     threads: int | None = None,
     max_rows: int = 16,
     cache_bytes: int | None = None,
-    drafts: Sequence[str] = (),
     rules: Rules | None = None,
     limits: Limits | None = None,
+    **options: Any,
 ) -> Service:
-    """The state of a server of runs.
+    """The state of a server of runs, with the options of `EngineThread` and `open_models`.
 
     Without `rules`, keys are read from GLASSFORMER_API_KEY; without keys it answers only requests
-    to this machine's names. ConfigError: a cache without room for a text; errors of `open_models`.
+    to this machine's names. ConfigError: a cache without room for a text.
     """
     engine, paths = EngineThread(threads, max_rows, cache_bytes), [*map(Path, folders)]
-    models = engine.call(open_models, paths, names, device, quantize, drafts, compile)
+    models = engine.call(partial(open_models, paths, names, **options))
     for one in models.values():
         engine.check(one.run.model)
     gc.collect()
