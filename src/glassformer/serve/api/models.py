@@ -1,6 +1,5 @@
 """The models that are served, by their names: a table that is made when the server starts."""
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from glassformer.run import Run, load
 from glassformer.run.drafting import NGRAM, drafts_in
 from glassformer.serve.api.problems import ApiError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 COMPLETIONS, CHAT, EMBEDDINGS = "completions", "chat/completions", "embeddings"
 
 
@@ -90,31 +88,25 @@ def open_models(
             f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
         )
     ids = [*names, *(folder.resolve().name for folder in folders[len(names) :])]
-    for name in ids:
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"{name!r:.80} is no name of a model; give one of letters, digits, . _ - by --name."
-            )
-        if ids.count(name) > 1:
-            raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
     drafted, now, found = _drafts(drafts, ids), int(time.time()), dict[str, Served]()
     if compile is None:
         compile = compiler() is not None
+
+    def opened(folder: str | Path, quantize: str | None = None) -> Run:
+        run = load(folder, device, quantize=quantize)
+        return run.compiled() if compile and fits(run.model) else run
+
     for name, folder in zip(ids, folders, strict=True):
-        run = load(folder, device)
-        run = run if quantize is None else run.quantized(quantize)
-        draft: Any = drafted.get(name)
+        if name in found:
+            raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
+        run, draft = opened(folder, quantize), drafted.get(name)
         if draft and COMPLETIONS not in run.task.routes:
             raise ConfigError(
                 f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
                 "one; leave it out."
             )
-        if draft not in (None, NGRAM):
-            draft = load(Path(draft), device)
-        for one in (run, draft):
-            if compile and isinstance(one, Run) and fits(one.model):
-                one.compiled()
-        found[name] = Served(name, run, now, drafts_in({"draft": draft}, run))
+        proposes = draft if draft in (None, NGRAM) else opened(draft)
+        found[name] = Served(name, run, now, drafts_in({"draft": proposes}, run))
         if not found[name].routes:
             raise ConfigError(
                 f"{folder} is a model for {run.task.recipe.task}, which no route answers; use "

@@ -27,6 +27,7 @@ from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.service import Service
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
+"""How OpenAI's API calls the end of a text."""
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
 

@@ -28,17 +28,14 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Token:
-    """A token of a text: its id, log p, the likeliest ids with theirs, its place, its characters.
+class Token(Scored):
+    """A token of a text with its place and its characters.
 
     A character that several tokens spell is of the last of them, and begins where the first is.
     """
 
-    id: int
-    log_prob: float | None
-    top: tuple[tuple[int, float], ...]
-    offset: int
-    text: str
+    offset: int = 0
+    text: str = ""
 
     @property
     def end(self) -> int:
