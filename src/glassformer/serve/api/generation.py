@@ -216,8 +216,7 @@ def _event(delta: dict[str, Any], log_probs: Any = None, finish: Any = None) -> 
 def completions(served: Served, asked: CompletionRequest) -> Completion:
     """Text after a prompt, and the log-probabilities of a prompt."""
     prompts = [_prompt(served, one) for one in several(asked.prompt)]
-    n_tokens = _room(served, prompts, asked.max_tokens, NEW_TOKENS)
-    how = _how(served, asked, n_tokens)
+    how = _how(served, asked, prompts, asked.max_tokens, NEW_TOKENS)
     ends = how.ends(served.run.tokenizer.specials.get("eos"))
     return Completion(served, asked, prompts, how, ends, asked.logprobs or 0, bool(asked.echo))
 
@@ -234,8 +233,7 @@ def chat(served: Served, asked: ChatRequest) -> Chat:
     template = served.run.task.template
     prompt = Prompt("", tuple(template.encode(messages, prompt=True).ids.tolist()))
     new = asked.max_completion_tokens or asked.max_tokens
-    n_tokens = _room(served, [prompt], new, served.run.options().max_new_tokens)
-    how = _how(served, asked, n_tokens)
+    how = _how(served, asked, [prompt], new, served.run.options().max_new_tokens)
     ends = tuple(sorted({*template.ends, *how.eos_token_id}))
     return Chat(served, asked, [prompt], how, ends, asked.top_logprobs or 0)
 
@@ -276,24 +274,22 @@ def _check_fits(n: int, more: int, context: int) -> None:
         )
 
 
-def _room(served: Served, prompts: Sequence[Prompt], wanted: int | None, default: int) -> int:
-    """Number of new tokens: those wanted if they fit, else as many of `default` as do."""
-    context = served.run.model.config.max_length
-    longest = max(len(prompt.ids) for prompt in prompts)
-    _check_fits(longest, 1 if wanted is None else wanted, context)
-    return min(default, context + 1 - longest) if wanted is None else wanted
+def _how(
+    served: Served, asked: Sampling, prompts: Sequence[Prompt], wanted: int | None, default: int
+) -> GenerateConfig:
+    """The run's options with a request's changes, and as many new tokens as are wanted, or as many
+    of `default` as fit; ConfigError: the run's own settings forbid them.
 
-
-def _how(served: Served, asked: Sampling, n_tokens: int) -> GenerateConfig:
-    """The run's options with a request's changes; ConfigError: its own settings forbid them.
-
-    ApiError 400: a token of `logit_bias` that the model lacks.
+    ApiError 400: there is no room for them, or a token of `logit_bias` that the model lacks.
     """
-    changes = asked.changes()
-    _check_ids("logit_bias", changes.get("suppress_tokens", ()), served.run.model.config.vocab_size)
+    changes, config = asked.changes(), served.run.model.config
+    longest = max(len(prompt.ids) for prompt in prompts)
+    _check_fits(longest, 1 if wanted is None else wanted, config.max_length)
+    n = min(default, config.max_length + 1 - longest) if wanted is None else wanted
+    _check_ids("logit_bias", changes.get("suppress_tokens", ()), config.vocab_size)
     seed = secrets.randbits(62) if asked.seed is None else asked.seed & LARGEST
     changes |= {"beams": 0, "n_best": 1, "overflow": "refuse", "seed": seed}
-    return served.run.options(**changes | {"max_new_tokens": max(1, n_tokens)})
+    return served.run.options(**changes | {"max_new_tokens": max(1, n)})
 
 
 ROUTES = {

@@ -181,19 +181,17 @@ def _inputs(served: Served, asked: Any) -> list[Any]:
 
 
 def _input(served: Served, given: Any) -> Any:
-    medium = served.run.processor.medium
-    if isinstance(given, list) and not medium:
-        return tuple(_part(served, one) for one in given)
-    part = None if isinstance(given, list) else _part(served, given)
-    if not medium:
-        return part if isinstance(part, str) else (part,)
-    if not isinstance(part, dict):
+    medium, several = served.run.processor.medium, isinstance(given, list)
+    parts = [_part(served, one) for one in (given if several else [given])]
+    if medium and (several or isinstance(parts[0], str)):
         form = f'{{"{medium}": "data:...;base64,..."}}'
         raise ApiError(400, f"input: the model {served.id!r} reads {form}.", "input")
-    return part[medium]
+    if medium:
+        return parts[0][medium]
+    return tuple(parts) if several or not isinstance(parts[0], str) else parts[0]
 
 
-def _part(served: Served, given: Any) -> str | dict[str, Any]:
+def _part(served: Served, given: Any) -> Any:
     """A text, or a file as the run takes it."""
     if isinstance(given, str):
         return given
