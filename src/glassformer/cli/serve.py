@@ -95,7 +95,7 @@ def _answer(
 def _rules(
     host: str, file: Path | None, insecure: bool, origins: list[str], hosts: list[str]
 ) -> "Rules":
-    """Who may send requests; ConfigError: the server is open to others without a key."""
+    """Return the rules of access; ConfigError: the server is open to others without a key."""
     from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 
     rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))

@@ -1,7 +1,7 @@
 """Admission: limits, a count of the requests in hand, and work for one of them.
 
 with admission.admit(1) as call:   ApiError 429: too much is in hand; 503: the server drains
-    call.callback(...)             at its end, whatever its fate
+    call.callback(...)             called at its end
     await until_gone(receive, call.limited(work()))
                                    ApiError 504 at the deadline, 503 at the end of the drain;
                                    ClientGone if the client leaves
@@ -150,7 +150,7 @@ class Admission:
 async def until_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:
     """The result of `work`, which is cancelled when the client leaves: then ClientGone."""
     task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_gone(receive, task))
+    watch = asyncio.ensure_future(_cancel_when_gone(receive, task))
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
         if task.cancelled() or not task.done():
@@ -162,7 +162,7 @@ async def until_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Ans
         await asyncio.gather(task, watch, return_exceptions=True)
 
 
-async def _gone(receive: Receive, work: asyncio.Future[Any]) -> None:
+async def _cancel_when_gone(receive: Receive, work: asyncio.Future[Any]) -> None:
     """Cancel work when its client leaves, before it continues to send to no one."""
     while (await receive())["type"] != "http.disconnect":
         pass

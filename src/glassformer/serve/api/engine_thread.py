@@ -221,8 +221,8 @@ class EngineThread:
         self._news.append((text, event, now))
 
     def _deliver(self, seconds: float) -> None:
-        """Give the loop the events that were kept, after a step of so many seconds; a short one
-        lets it send them."""
+        """Give the loop the events that were kept, after a step of these seconds; a short one lets
+        it send them."""
         loop, news, self._news, self._urgent = self._loop, self._news, [], False
         assert loop is not None
 

@@ -46,7 +46,7 @@ class Completion:
     """A request, the texts that are wanted after each of `prompts`, and the reply with them.
 
     `how`, `ends`: how they are generated, and the ids that end them. `top`: how many of the
-    likeliest tokens are reported beside each. `echo`: the prompt stands before its text.
+    likeliest tokens are reported beside each. `echo`: the prompt comes before its text.
     """
 
     prefix = "cmpl"
@@ -110,7 +110,7 @@ class Completion:
             for one in self.choices
         ]
         if self.inspection:
-            future = service.engine.batch(object(), self.inspection.seen, self.choices)
+            future = service.engine.batch(object(), self.inspection.look, self.choices)
             for one, seen in zip(made, await asyncio.wrap_future(future), strict=True):
                 one["inspect"] = seen
         return self.head | {"object": self.kinds[0], "choices": made, "usage": self._count(facts)}
@@ -164,7 +164,7 @@ class Completion:
                     yield self.choices[i], text, self.choices[i].complete()
 
     def _request(self, choice: Choice, salt: bytes) -> Request:
-        """What the engine has to know of a text."""
+        """Make the engine's request for a text."""
         how, number = self.how, choice.index % self.n
         if number:  # the first has the request's own seed
             seed = seed_from(f"{how.seed}/{number}") & LARGEST
@@ -187,18 +187,18 @@ class Chat(Completion):
     continues = False
 
     def whole(self, choice: Choice) -> dict[str, Any]:
-        """See `Completion`."""
+        """Return the message with its log-probabilities."""
         message = {"role": "assistant", "content": choice.text, "refusal": None}
         return {"message": message, "logprobs": self._log_probs(choice.tokens)}
 
     def opening(self) -> Iterable[dict[str, Any]]:
-        """See `Completion`."""
+        """Yield the event that says who speaks."""
         yield _event({"role": "assistant", "content": ""})
 
     def pieces(
         self, choice: Choice, text: str, tokens: Sequence[Token]
     ) -> Iterable[dict[str, Any]]:
-        """See `Completion`."""
+        """Yield the new text, and the reason of the end as another event."""
         log_probs = self._log_probs(tokens)
         if text or log_probs is not None:
             yield _event({"content": text}, log_probs)
@@ -277,8 +277,8 @@ def _check_fits(n: int, more: int, context: int) -> None:
 def _how(
     served: Served, asked: Sampling, prompts: Sequence[Prompt], wanted: int | None, default: int
 ) -> GenerateConfig:
-    """The run's options with a request's changes, and as many new tokens as are wanted, or as many
-    of `default` as fit; ConfigError: the run's own settings forbid them.
+    """The run's options with a request's changes. Number of new tokens: `wanted`, or None: the
+    largest up to `default` that fits. ConfigError: the run's own settings forbid them.
 
     ApiError 400: there is no room for them, or a token of `logit_bias` that the model lacks.
     """

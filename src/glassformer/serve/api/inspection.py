@@ -29,7 +29,7 @@ MOST = {"json": 1 << 18, "safetensors": 1 << 22}
 
 
 class Inspection:
-    """What a request wants of the inside of a model; ApiError 400: a layer or a head that it lacks.
+    """Parts of the inside of a model for a reply; ApiError 400: a layer or a head that it lacks.
 
     `parts`: the chosen layers and heads of each part.
     """
@@ -64,7 +64,7 @@ class Inspection:
                 "inspect",
             )
 
-    def seen(self, choices: list[Choice]) -> Steps[list[dict[str, Any]]]:
+    def look(self, choices: list[Choice]) -> Steps[list[dict[str, Any]]]:
         """Look at each text from inside, step by step."""
         found = list[dict[str, Any]]()
         for one in choices:

@@ -92,20 +92,20 @@ def open_models(
     if compile is None:
         compile = compiler() is not None
 
-    def opened(folder: str | Path, quantize: str | None = None) -> Run:
+    def open_run(folder: str | Path, quantize: str | None = None) -> Run:
         run = load(folder, device, quantize=quantize)
         return run.compiled() if compile and fits(run.model) else run
 
     for name, folder in zip(ids, folders, strict=True):
         if name in found:
             raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
-        run, draft = opened(folder, quantize), drafted.get(name)
+        run, draft = open_run(folder, quantize), drafted.get(name)
         if draft and COMPLETIONS not in run.task.routes:
             raise ConfigError(
                 f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
                 "one; leave it out."
             )
-        proposes = draft if draft in (None, NGRAM) else opened(draft)
+        proposes = draft if draft in (None, NGRAM) else open_run(draft)
         found[name] = Served(name, run, now, drafts_in({"draft": proposes}, run))
         if not found[name].routes:
             raise ConfigError(

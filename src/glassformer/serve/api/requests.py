@@ -229,7 +229,7 @@ class Sampling(ModelRequest):
         return self
 
     def changes(self) -> dict[str, Any]:
-        """See `ModelRequest`."""
+        """The fields of the run's `generate` section that this request sets."""
         found = super().changes()
         for name, values in NO_LIMIT.items():
             if found.get(name) in values:

@@ -1,4 +1,4 @@
-"""State that all handlers share, and the one handler of predictions.
+"""State that all handlers share, and the one handler of predictions. A stream is:
 
     data: {"choices": [...]}          an event of a stream
     data: [DONE]                      its end, or

@@ -45,7 +45,7 @@ class Token(Scored):
 
 @dataclass
 class Choice:
-    """One text as its tokens come. `echo`: the prompt stands before it; `empty`: of the text itself
+    """One text as its tokens come. `echo`: the prompt comes before it; `empty`: of the text itself
     nothing is shown."""
 
     index: int
@@ -148,16 +148,16 @@ def chat_log_probs(tokenizer: Tokenizer, tokens: Sequence[Token]) -> dict[str, A
     content = list[Any]()
     for one in tokens:
         tops = [
-            _spelled(_name(tokenizer, index, one), log_prob, tokenizer.shown_bytes(index, False))
+            _as_json(_name(tokenizer, index, one), log_prob, tokenizer.shown_bytes(index, False))
             for index, log_prob in one.top
         ]
         raw = tokenizer.shown_bytes(one.id)
         raw = raw if _text(raw) is None else one.text.encode()  # its own if a part of a character
-        content.append(_spelled(one.text, one.log_prob, raw) | {"top_logprobs": tops})
+        content.append(_as_json(one.text, one.log_prob, raw) | {"top_logprobs": tops})
     return {"content": content, "refusal": None}
 
 
-def _spelled(text: str, log_prob: float | None, raw: bytes) -> dict[str, Any]:
+def _as_json(text: str, log_prob: float | None, raw: bytes) -> dict[str, Any]:
     return {"token": text, "logprob": _number(log_prob), "bytes": list(raw)}
 
 
