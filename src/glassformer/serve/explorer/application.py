@@ -22,11 +22,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serve.api.admission import Admission
-from glassformer.serve.api.limits import Limits
-from glassformer.serve.api.metrics import Metrics
+from glassformer.serve.api.admission import Admission, Limits, until_gone
 from glassformer.serve.api.problems import ApiError, ClientGone
-from glassformer.serve.api.receiving import until_gone
 from glassformer.serve.explorer.auth import HEADERS, Guard, single
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.page import find_file
@@ -56,7 +53,7 @@ class Application:
 
     def __init__(self, explorer: Explorer, guard: Guard, worker: Worker):
         self.explorer, self.guard, self.worker = explorer, guard, worker
-        self.calls = Admission(LIMITS, Metrics(), "bytes")
+        self.calls = Admission(LIMITS, "bytes")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
