@@ -27,10 +27,6 @@ OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-class UnknownOp(ConfigError):
-    """There is no op of that name."""
-
-
 class Explorer:
     """A run that answers requests, with `room` bytes of looks kept."""
 
@@ -73,13 +69,13 @@ class Explorer:
 
 
 def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
-    """The op of a request and its arguments; UnknownOp, ConfigError."""
+    """The op of a request and its arguments; ConfigError."""
     match request:
         case {"op": str() as name, **values}:
             own = [op for op in REQUESTS if (op in STREAMS) == stream]
             if name in own:
                 return name, dict(REQUESTS[name].parse(values))
-            raise UnknownOp(f"There is no op {brief(name)} here; {suggest(name[:60], own)}")
+            raise ConfigError(f"There is no op {brief(name)} here; {suggest(name[:60], own)}")
     raise ConfigError(
         f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
     )

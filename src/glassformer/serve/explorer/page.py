@@ -55,27 +55,6 @@ PAGE = """<!doctype html>
 </html>
 """
 CONTENTS = "contents.js"
-KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".json": "application/json",
-}
-"""Media type of each kind of file that is served, by suffix."""
-
-
-def find_file(path: str, folder: Path = STATIC) -> tuple[bytes, str]:
-    """Content and media type of a served file, "": there is none; `/` is the page itself.
-
-    Files are found in a table: no path is ever joined from an address.
-    """
-    if path == f"/{CONTENTS}":
-        return contents(PAGES).encode(), KINDS[".js"]
-    files = {f"/{file.relative_to(folder).as_posix()}": file for file in folder.rglob("*.*")}
-    file = files.get("/index.html" if path == "/" else path, folder)
-    kind = KINDS.get(file.suffix, "")
-    return file.read_bytes() if kind else b"", kind
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
