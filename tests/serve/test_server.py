@@ -187,9 +187,9 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b"{}", 400, "A request is a JSON object"),
         (b'{"op": "heads"}', 400, "did you mean 'head'"),
         (b'{"op": "generate"}', 400, "no op 'generate' here"),
-        (b'{"op": "look"}', 400, "request.look is missing"),
-        (b'{"op": "look", "look": 3}', 400, "look must be a JSON object"),
-        (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
+        (b'{"op": "look"}', 400, "request.look: field required"),
+        (b'{"op": "look", "look": 3}', 400, "request.look must hold key: value"),
+        (b'{"op": "look", "look": {}}', 400, "request.look.input: field required"),
         (b'{"op": "look", "look": {"input": null}}', 400, "The input is empty"),
         (
             b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}',
