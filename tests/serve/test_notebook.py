@@ -113,7 +113,7 @@ def test_a_message_is_answered_as_the_handler_answers(live, request_):
 
 def test_a_stream_comes_item_by_item(live):
     view, widget = live
-    request = {"op": "effects", "look": HEAD["look"], "target": 1}
+    request = {"op": "sweep", "look": HEAD["look"], "target": 1}
     said = told(widget, {"view": "v", "id": 1, "lines": request})
     assert [content.get("item") for content, _ in said[:-1]] == list(view.explorer.stream(request))
     assert said[-1] == ({"to": "v", "id": 1, "done": True}, [])
@@ -124,7 +124,7 @@ def test_a_stream_comes_item_by_item(live):
     [
         ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
         ({"op": "hed"}, "There is no op 'hed'"),
-        ({"op": "effects"}, "no op 'effects' here"),
+        ({"op": "sweep"}, "no op 'sweep' here"),
         (None, "A request is a JSON object"),
     ],
 )

@@ -218,16 +218,16 @@ def test_effects_are_those_of_edits(explorer):
     for where in everywhere(explorer):
         items = [
             *explorer.stream(
-                {"op": "effects", "look": {"input": first(explorer)}, "target": 1, **where}
+                {"op": "sweep", "look": {"input": first(explorer)}, "target": 1, **where}
             )
         ]
         config = explorer.run.model.config
-        assert [(i["layer"], i["head"]) for i in items] == [
+        assert [(i["row"], i["column"]) for i in items] == [
             (layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)
         ]
         for item in items[:: max(1, len(items) // 3)]:
-            point = f"{own.attention(item['layer'], **where)[0]}.z"
-            wanted = value(own.edited([Mean(point, head=item["head"])])) - value(own)
+            point = f"{own.attention(item['row'], **where)[0]}.z"
+            wanted = value(own.edited([Mean(point, head=item["column"])])) - value(own)
             assert item["change"] == pytest.approx(wanted, abs=1e-4)
 
 
@@ -515,25 +515,6 @@ def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     assert {".wav", ".flac", ".mp3", "audio/ogg"} <= {*AudioProcessor.accept.split(",")}
 
 
-def test_the_stream_is_projected_on_its_main_directions(explorer):
-    own = own_look(explorer, first(explorer))
-    for side in {where["side"] for where in everywhere(explorer)}:
-        reply = ask(explorer, "project", look={"input": first(explorer)}, side=side)
-        name = side or own.answering
-        n = explorer.run.model.config.n_layers
-        points = [
-            f"{name}.blocks.0.resid_pre",
-            *(f"{name}.blocks.{i}.resid_post" for i in range(n)),
-        ]
-        rows = np.stack([own[point].tensor.double().numpy() for point in points]).reshape(
-            -1, own.model.config.d_model
-        )
-        u, s, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
-        found = reply.arrays["points"].reshape(-1, 3)
-        np.testing.assert_allclose(np.abs(found), np.abs(u[:, :3] * s[:3]), rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(reply.arrays["explained"], (s**2 / (s**2).sum())[:3], rtol=1e-4)
-
-
 def test_curves_and_raw_tensors_and_points(lm):
     reply = ask(lm, "curves")
     assert {"train_loss", "validation_loss"} <= set(reply.header["names"]) == set(reply.arrays)
@@ -604,7 +585,7 @@ def test_another_checkpoint_is_another_model(run_folder):
             {"op": "row", "layer": 0, "head": 0, "query": 7},
             "query=7 is not there; query runs from 0 to 6",
         ),
-        ({"op": "head", "layer": 0}, "request.head is missing"),
+        ({"op": "head", "layer": 0}, "request.head: field required"),
         ({"op": "head", "layer": "x", "head": 0}, "request.layer: input should be a valid integer"),
         ({"op": "head", "layer": 0, "head": True}, "a yes or no is not what belongs here"),
         (
@@ -686,7 +667,7 @@ def test_whoever_has_gone_is_not_computed_for(lm):
     with pytest.raises(ClientDisconnected):
         lm.handle({"op": "thumbnails", "look": {"input": "the cat"}}, gone)
     with pytest.raises(ClientDisconnected):
-        list(lm.stream({"op": "effects", "look": {"input": "the cat"}, "target": 1}, lambda: True))
+        list(lm.stream({"op": "sweep", "look": {"input": "the cat"}, "target": 1}, lambda: True))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
     questions = [
         json.dumps({"op": "model"}),
         json.dumps({"look": look, "op": "look"}),
-        json.dumps({"look": look, "op": "effects", "target": 1}),
+        json.dumps({"look": look, "op": "sweep", "target": 1}),
         json.dumps({"look": look, "op": "head", "layer": 99, "head": 0}),
         json.dumps({"op": "document", "state": {}}),
     ]

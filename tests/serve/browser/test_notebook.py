@@ -155,7 +155,7 @@ def test_a_stream_is_drawn_item_by_item_and_stops_when_told(cells, lm):
     measure.click()
     cells.until(lambda: "8 heads" in frame.inner_text("main"))
     asked = [message for message in cells.said if "lines" in message]
-    assert [message["lines"]["op"] for message in asked] == ["effects"]
+    assert [message["lines"]["op"] for message in asked] == ["sweep"]
 
 
 def test_an_error_is_a_sentence_on_the_page(cells, lm):

@@ -1,7 +1,7 @@
 """Requests as messages, as a notebook's page sends them, each answered on a thread of its own.
 
 {view, id, ask: {"op": "row", ...}}           {to, id, done: true} and the answer's bytes
-{view, id, lines: {"op": "effects", ...}}     {to, id, item: {...}} one after another, then
+{view, id, lines: {"op": "sweep", ...}}     {to, id, item: {...}} one after another, then
                                               {to, id, done: true}
 {view, id, cancel: true}                      nothing more
 an error                                      {to, id, error: "one sentence", kind: "ConfigError"}
