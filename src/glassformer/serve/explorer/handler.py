@@ -22,7 +22,7 @@ from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
 from glassformer.serve.explorer.page import saved
-from glassformer.serve.explorer.schema import PAGES, REQUESTS, STREAMS, LookRequest, brief
+from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
 OPS: dict[str, Callable[..., Any]] = {
@@ -41,11 +41,9 @@ class Explorer:
     def handle(self, request: Any, gone: Callable[[], bool] = bool) -> Reply:
         """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
         name, arguments = _parsed(request, [op for op in REQUESTS if op not in STREAMS])
-        if name != "document":
-            return self._begin(name, arguments, OpContext(self.looks, gone))
-        page, answers = self.document(**arguments, gone=gone)
-        header = {"title": arguments["title"], "answers": answers}
-        return Reply(header, {"html": np.frombuffer(page.encode("utf-8", "replace"), np.uint8)})
+        if name == "document":
+            return self._document(**arguments, gone=gone)
+        return self._begin(name, arguments, OpContext(self.looks, gone))
 
     def stream(
         self, request: Any, gone: Callable[[], bool] = bool
@@ -62,19 +60,17 @@ class Explorer:
                 return
             yield finite(item)
 
-    def document(
+    def _document(
         self,
         state: Mapping[str, Any],
         questions: Iterable[str],
         title: str,
-        pages: Collection[str] = PAGES,
-        room: float = float("inf"),
-        gone: Callable[[], bool] = bool,
-    ) -> tuple[str, int]:
-        """A selection as one HTML file, and the number of answers in it.
+        gone: Callable[[], bool],
+    ) -> Reply:
+        """A selection as one HTML file, the bytes `html`.
 
-        Questions are requests as JSON texts; those with an error are left out, and those with
-        answers beyond `room` bytes. ConfigError: a question that is not JSON.
+        Questions are requests as JSON texts; those with an error are left out. ConfigError: a
+        question that is not JSON.
         """
         answers: dict[str, Any] = {}
         for question in questions:
@@ -89,11 +85,10 @@ class Explorer:
                 if op in STREAMS:
                     answers[question] = [*self.stream(request, gone), {"done": True}]
                 elif op != "document":
-                    answer = self.handle(request, gone).to_bytes()
-                    room -= len(answer)
-                    if room >= 0:
-                        answers[question] = b64encode(answer).decode()
-        return saved(finite(state), answers, title, pages), len(answers)
+                    answers[question] = b64encode(self.handle(request, gone).to_bytes()).decode()
+        page = saved(finite(state), answers, title).encode("utf-8", "replace")
+        header = {"title": title, "answers": len(answers)}
+        return Reply(header, {"html": np.frombuffer(page, np.uint8)})
 
     def _begin(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
         """Call an op with looks in place of requests for them."""

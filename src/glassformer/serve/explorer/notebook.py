@@ -7,8 +7,8 @@ value.
     view.look().pattern(3, 6)
     view.save("head.png")
 
-A cell holds three forms of the page: the live page, if anywidget is installed and a kernel runs; a
-copy that needs neither, with its answers in it; a PNG for where scripts cannot run.
+A cell holds the live page, if anywidget is installed and a kernel runs, and a PNG for where they
+are not.
 """
 
 import base64
@@ -32,9 +32,9 @@ from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed
+from glassformer.serve.explorer.picture import static_image
 from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest, brief
 from glassformer.serve.explorer.selection import Selection, check, check_names, filled, look_of
-from glassformer.serve.explorer.snapshot import cell, snapshot, static_image
 
 Edits = Sequence[Edit | Mapping[str, Any]]
 WIDGET = STATIC / "widget.js"
@@ -51,21 +51,19 @@ def view(
     *,
     edits: Edits = (),
     height: int = HEIGHT,
-    live: bool = True,
     **selected: Any,
 ) -> "View":
     """A page of the explorer for one input of a run or run folder, as the value of a notebook's
     cell; see `View`.
 
     `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head,
-    query, key, side, site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a
-    cell keeps the copy alone: for a notebook that is read without being run. A view has a copy of
-    the run's weights: what is trained later is shown by another view. ConfigError: an unknown page,
-    head or name, and the errors of `gf.look`.
+    query, key, side, site, position, target, checkpoint, ...; `height` in pixels. A view
+    has a copy of the run's weights: what is trained later is shown by another view. ConfigError: an
+    unknown page, head or name, and the errors of `gf.look`.
     """
     run = replace(what, model=deepcopy(what.model)) if isinstance(what, Run) else load(what)
     chosen = {"page": page, "edits": edits, **selected}
-    return View(Explorer(run, ROOM), given, height, live, **chosen)
+    return View(Explorer(run, ROOM), given, height, **chosen)
 
 
 class View:
@@ -76,10 +74,9 @@ class View:
         explorer: Explorer,
         given: Any = None,
         height: int = HEIGHT,
-        live: bool = True,
         **selected: Any,
     ):
-        self.explorer, self.height, self.live = explorer, height, live
+        self.explorer, self.height = explorer, height
         self._card = explorer.handle({"op": "model"}).header
         self._observers: list[Callable[[Selection], Any]] = []
         self._looks: WeakKeyDictionary[Look, dict[str, Any]] = WeakKeyDictionary()
@@ -126,7 +123,7 @@ class View:
         returns it."""
         request = look_of(self._selection)
         with self.explorer.looks.lock:
-            found, _ = self.explorer.looks.find(LookRequest.parse(request))
+            found = self.explorer.looks.find(LookRequest.parse(request))
         self._looks[found] = request
         return found
 
@@ -137,16 +134,13 @@ class View:
         return lambda: self._observers.remove(fn) if fn in self._observers else None
 
     def save(self, path: str | Path) -> Path:
-        """Write the selection into a file, whose suffix names the format; the path.
-
-            .html           the page with its first answers, opens from disk without a network
-            .png  .svg      the image: all heads, the selected one, or the next tokens
+        """Write the picture of the selection, all heads, the selected one, or the next tokens, into
+        a .png or .svg; the path.
 
         ConfigError: another suffix; CheckpointError: it cannot be written.
         """
         path = Path(path)
         writers: dict[str, Callable[[], bytes]] = {
-            ".html": lambda: self._page().encode("utf-8", "replace"),
             ".png": self._png,
             ".svg": lambda: self._image().file(repr(self)).encode("utf-8", "replace"),
         }
@@ -167,17 +161,9 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The content of a cell; see the module."""
-        name, png = f"{self._card['name']}: {self._selection['page']}", self._png()
-        bundle = {
-            "text/plain": repr(self),
-            "text/html": cell(self._page(), png, name, self.height),
-            "image/png": base64.b64encode(png).decode(),
-        }
-        live = self._live() if self.live and in_kernel() else None
-        return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
-
-    def _page(self) -> str:
-        return snapshot(self.explorer, self._selection, self._card)
+        live = self._live() if in_kernel() else None
+        still = {"text/plain": repr(self), "image/png": base64.b64encode(self._png()).decode()}
+        return still if live is None else {**live._repr_mimebundle_()[0], **still}
 
     def _image(self) -> Scene:
         return static_image(self.explorer, self.look(), self._selection, self._card)
@@ -221,8 +207,7 @@ class View:
             kind = import_module("anywidget").AnyWidget
         except ImportError:
             sys.stderr.write(
-                "this is a copy with the answers it was stored with; for the live page, run pip "
-                "install 'glassformer[notebook]'\n"
+                "this is a picture; for the live page, run pip install 'glassformer[notebook]'\n"
             )
             return None
         self._widget = type("Explored", (kind,), {"_esm": WIDGET.read_text("utf-8")})()

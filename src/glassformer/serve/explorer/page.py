@@ -95,27 +95,24 @@ def saved(
     title: str,
     pages: Collection[str] = PAGES,
 ) -> str:
-    """The HTML file with a selection, answers and pages; a single page is laid out for a cell of a
-    notebook."""
+    """The HTML file with a selection, answers and pages."""
     kept = inside_html({"state": state, "answers": answers})
     held = f"<script>globalThis.glassformerSaved={kept}</script>\n"
-    return _page(title, held, linked("saved.js", pages), "cell alone" if len(pages) == 1 else "")
+    return _page(title, held, linked("saved.js", pages))
 
 
 def framed() -> str:
     """The page in a notebook's frame, which sends its requests to the frame's owner."""
-    return _page("glassformer", "", linked("framed.js"), "cell")
+    return _page("glassformer", "", linked("framed.js"), cell=True)
 
 
-def _page(title: str, held: str, module: str, room: str = "") -> str:
-    """The HTML file with style and module in it; `room`: classes for where it stands."""
-    styles = ("style.css", "cell.css") if room else ("style.css",)
+def _page(title: str, held: str, module: str, cell: bool = False) -> str:
+    """The HTML file with style and module in it; `cell`: laid out for a cell of a notebook."""
+    styles = ("style.css", "cell.css") if cell else ("style.css",)
     return PAGE.format(
-        room=f'class="{room}" ' if room else "",
+        room='class="cell" ' if cell else "",
         policy=POLICY,
         title=html.escape(title),
-        style="\n".join(
-            (STATIC / name).read_text("utf-8").replace("</", "<\\/") for name in styles
-        ),
+        style="\n".join((STATIC / name).read_text("utf-8") for name in styles),
         script=f'{held}<script type="module">{module}</script>',
     )

@@ -1,11 +1,6 @@
-"""A cell of a notebook without a kernel: a page with the answers to its first questions, over an
-image for where scripts cannot run.
+"""A picture of a selection, drawn without a browser: all heads, one head, or the likeliest next
+tokens."""
 
-selection ──> questions of the schema ──> answers of the handler ──> one HTML file ──> a frame
-"""
-
-import base64
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,38 +13,10 @@ from glassformer.pages.kit import cut
 from glassformer.pages.scene import Box, Scene, Text
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.schema import PAGES
-from glassformer.serve.explorer.selection import Selection, filled, opened, questions, sides
-from glassformer.serve.explorer.wire import text
+from glassformer.serve.explorer.selection import Selection, filled, sides
 
-LARGEST = 1 << 20
-"""Bytes of answers in the copy of a page; the page says which are missing."""
-FRAME = (
-    '<div style="display:grid">'
-    '<img src="data:image/png;base64,{png}" alt="{title}" style="grid-area:1/1;max-width:100%">'
-    '<iframe title="{title}" sandbox="allow-scripts allow-forms allow-downloads" srcdoc="{page}" '
-    'style="grid-area:1/1;z-index:1;width:100%;height:{height}px;border:0"></iframe></div>'
-)
-"""A page over an image, which remains where frames are removed; the page is sandboxed."""
 BARS, BAR, ROW = 10, 420, 30
 BLANKS = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
-
-
-def snapshot(explorer: Explorer, s: Selection, card: Mapping[str, Any]) -> str:
-    """The selected page as an HTML file with the answers to its first questions.
-
-    GlassformerError: the look of the selection has an error.
-    """
-    looked = explorer.handle(filled("look", s)).header
-    state = opened(s, looked)
-    asked = dict.fromkeys(map(text, questions(state, card, looked)))
-    title = f"{card['name']} · glassformer"
-    return explorer.document(state, asked, title, [s["page"]], LARGEST)[0]
-
-
-def cell(page: str, png: bytes, title: str, height: int) -> str:
-    """A page in a frame of that many pixels, for a cell of a notebook."""
-    image, title = base64.b64encode(png).decode(), html.escape(title)
-    return FRAME.format(png=image, title=title, page=html.escape(page), height=height)
 
 
 def static_image(explorer: Explorer, look: Look, s: Selection, card: Mapping[str, Any]) -> Scene:
