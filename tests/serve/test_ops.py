@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
 from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.schema import LookRequest
 from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax, untrained
 from serve.conftest import CAPABILITIES
 from small_senses import tone
@@ -118,7 +119,9 @@ def test_a_head_is_its_pattern(explorer):
             reply.arrays["entropy"], -(pattern * np.log2(safe)).sum(1), rtol=1e-4, atol=1e-5
         )
         decoder = where["side"] != "encoder" and explorer.run.model.decoder is not None
-        assert reply.header["mask"] == ("causal" if decoder and where["site"] == "self" else "none")
+        assert reply.header["mask"] == (
+            "causal" if decoder and where["site"] == "self" else "table"
+        )
 
 
 def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
@@ -624,10 +627,12 @@ def test_looks_are_let_go_when_there_is_no_room(run_folder):
     from glassformer.run import load
 
     explorer = Explorer(load(run_folder("lm")), room=1)
+    looks = explorer.looks
     for text in ("a", "b"):
-        assert not ask(explorer, "look", look={"input": text}).header["cached"]
-        assert ask(explorer, "look", look={"input": text}).header["cached"]
-    assert not ask(explorer, "look", look={"input": "a"}).header["cached"]
+        found = looks.find(LookRequest(input=text))
+        assert looks.find(LookRequest(input=text)) is found
+    looks.find(LookRequest(input="a"))
+    assert looks.find(LookRequest(input="b")) is not found
 
 
 def test_requests_with_other_edits_do_not_disturb_each_other(lm):

@@ -151,13 +151,17 @@ def portions(
     module, q, k, context = look.attending(layer, **where)
     q, k, (_, heads, count, _) = q.float(), k.float(), q.shape
     table = context.allow.as_table(count, k.shape[2], q.device)
+    closed = q.new_zeros(1, 1, count, k.shape[2])
+    if table is not None:
+        closed = closed.masked_fill(~table, -torch.inf)
     portion = max(1, NUMBERS // (heads * k.shape[2] * rows)) * rows
     for begin in range(0, count, portion):
         part = slice(begin, begin + portion)
         seen = begin + portion if context.allow.causal else k.shape[2]
-        shown = [x if x is None else x[:, :, part, :seen] for x in (table, context.bias)]
-        some = AttentionContext(Allowed(dense=shown[0]), shown[1])
-        scores = module.scores(q[:, :, part], k[:, :, :seen], some)[0]
+        bias = closed[:, :, part, :seen].expand(1, heads, -1, -1)
+        if context.bias is not None:
+            bias = bias + context.bias[:, :, part, :seen]
+        scores = module.scores(q[:, :, part], k[:, :, :seen], AttentionContext(Allowed(), bias))[0]
         yield part, scores.softmax(-1).nan_to_num_(0)  # a row without any key
 
 
