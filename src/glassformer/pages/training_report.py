@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,11 @@ from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart
 from glassformer.pages.class_report import confusion, reliability
-from glassformer.pages.kit import Html, cut, document, render
-from glassformer.pages.records import Record, is_number, record_table, shown, words
+from glassformer.pages.kit import Html, cut, document, render, table
 
+Record = dict[str, Any]
+FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
+SPELLED = {word.lower(): word for score in SCORES.values() for word in score.text.split()}
 UNSCORED = ("step", "seconds")
 MOST_LETTERS = 400
 """Most letters of a text in a table."""
@@ -152,3 +155,32 @@ def _shortened(rows: Sequence[Record]) -> list[Record]:
     """Rows with at most `MOST_LETTERS` of each text."""
     short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value
     return [{name: short(value) for name, value in row.items()} for row in rows]
+
+
+def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Html:
+    """A table with a column for each name in any row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = ([shown(name, row.get(name)) for name in names] for row in rows)
+    return table(caption, [*map(words, names)], values, kind)
+
+
+def shown(name: str, value: Any) -> str:
+    """A value as text: a dash if there is none, elements of a list separated by commas."""
+    match value:
+        case list():
+            return ", ".join(shown(name, part) for part in value)
+        case float() if math.isfinite(value):
+            return format(value, FORMATS.get(name, ".4f"))
+        case None | float():
+            return "–"
+    return f"{value:,}" if is_number(value) else str(value)
+
+
+def words(name: str) -> str:
+    """A name of a field as text."""
+    return " ".join(SPELLED.get(word, word) for word in name.split("_"))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; booleans are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
