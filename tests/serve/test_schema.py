@@ -17,7 +17,6 @@ from glassformer.serve.explorer.schema import (
     STATIC,
     arguments,
 )
-from glassformer.serve.explorer.selection import filled
 from serve.asking import first, model_of
 from serve.test_static import SOURCES, imports
 
@@ -44,26 +43,6 @@ def test_pages_are_modules():
     for page in PAGES.values():
         assert (STATIC / page["module"]).is_file()
         assert f'from "./{page["module"]}";' in SOURCES["contents.js"]
-
-
-def test_a_request_is_filled_from_the_selection():
-    s = {
-        "input": "a",
-        "edits": [],
-        "checkpoint": None,
-        "layer": 1,
-        "head": 2,
-        "side": "",
-        "site": "self",
-    }
-    look = {"input": "a", "edits": [], "checkpoint": None}
-    assert filled("head", s) == {
-        "op": "head", "look": look, "side": "", "site": "self", "layer": 1, "head": 2
-    }  # fmt: skip
-    assert filled("attribute", {**s, "target": 3, "position": 4, "against": None, "seed": 7}) == {
-        "op": "attribute", "look": look, "target": 3, "position": 4, "against": None,
-        "method": "occlusion", "baseline": "zero",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("op", REQUESTS)

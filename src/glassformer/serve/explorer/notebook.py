@@ -34,7 +34,7 @@ from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed
 from glassformer.serve.explorer.picture import static_image
 from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest, brief
-from glassformer.serve.explorer.selection import Selection, check, check_names, filled, look_of
+from glassformer.serve.explorer.selection import Selection, check, check_names, look_of
 
 Edits = Sequence[Edit | Mapping[str, Any]]
 WIDGET = STATIC / "widget.js"
@@ -106,7 +106,7 @@ class View:
             raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
         s["input"] = self.explorer.looks.inputs.encode(s["input"])
         s["edits"] = [self._plain(edit) for edit in s["edits"]]
-        check(s, self._card, self.explorer.handle(filled("look", s)).header)
+        check(s, self._card, self._find(s))
         self._select(finite(s), "")
 
     @property
@@ -121,11 +121,7 @@ class View:
     def look(self) -> Look:
         """The look that the page shows, with its input, edits and checkpoint, as `gf.look`
         returns it."""
-        request = look_of(self._selection)
-        with self.explorer.looks.lock:
-            found = self.explorer.looks.find(LookRequest.parse(request))
-        self._looks[found] = request
-        return found
+        return self._find(self._selection)
 
     def observe(self, fn: Callable[[Selection], Any]) -> Callable[[], None]:
         """Call a function with the selection after each change, here or on the page; returns a
@@ -164,6 +160,13 @@ class View:
         live = self._live() if in_kernel() else None
         still = {"text/plain": repr(self), "image/png": base64.b64encode(self._png()).decode()}
         return still if live is None else {**live._repr_mimebundle_()[0], **still}
+
+    def _find(self, s: Selection) -> Look:
+        request = look_of(s)
+        with self.explorer.looks.lock:
+            found = self.explorer.looks.find(LookRequest.parse(request))
+        self._looks[found] = request
+        return found
 
     def _image(self) -> Scene:
         return static_image(self.explorer, self.look(), self._selection, self._card)
