@@ -8,7 +8,7 @@ import re
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.serve.explorer.page import framed, linked, modules, saved
+from glassformer.serve.explorer.page import framed, link, modules, saved
 from serve.asking import ask, reply_of
 
 MAIN = """import {a} from "./pages/a.js";
@@ -38,7 +38,7 @@ def test_a_module_stands_behind_all_that_it_imports(tmp_path, monkeypatch):
     assert list(found) == ["b.js", "pages/a.js", "e.js", "d.js", "main.js"]
     assert found["pages/a.js"] == ["export {b as a} from ", 0, ";\n"]
     assert [part for part in found["main.js"] if isinstance(part, int)] == [1, 0, 3]
-    script = linked("main.js")
+    script = link("main.js")
     assert "</script" not in script
     assert "<!--" not in script
 

@@ -65,7 +65,7 @@ def report_html(
         confusion=confusion,
         reliability=reliability,
         record_table=record_table,
-        shortened=_shortened,
+        shorten=_shorten,
         shown=shown,
         words=words,
         base_name=lambda path: PurePath(path).name,
@@ -151,7 +151,7 @@ def _newest(metrics: Sequence[Record], name: str) -> Record | None:
     return next((line for line in reversed(metrics) if line.get(f"validation_{name}")), None)
 
 
-def _shortened(rows: Sequence[Record]) -> list[Record]:
+def _shorten(rows: Sequence[Record]) -> list[Record]:
     """Rows with at most `MOST_LETTERS` of each text."""
     short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value
     return [{name: short(value) for name, value in row.items()} for row in rows]

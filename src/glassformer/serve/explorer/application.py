@@ -158,7 +158,7 @@ class Application:
             raise ConfigError("The request is no JSON; send an object in UTF-8.") from None
 
     async def _compute(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.wrap_future(self.worker.submit(_isolated, work, *arguments))
+        return await asyncio.wrap_future(self.worker.submit(_isolate, work, *arguments))
 
     async def _answer(self, request: Request) -> Response:
         given, left = await self._read(request), Event()
@@ -193,7 +193,7 @@ class Application:
         yield f"{text(last)}\n"
 
 
-def _isolated(work: Callable[..., Any], *arguments: Any) -> Any:
+def _isolate(work: Callable[..., Any], *arguments: Any) -> Any:
     """Compute without the modes and tapes of a stream that waits between two items."""
     with torch.inference_mode(False), torch.enable_grad():
         return Context().run(work, *arguments)

@@ -40,7 +40,7 @@ class Explorer:
 
     def handle(self, request: Any, gone: Callable[[], bool] = bool) -> Reply:
         """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
-        name, arguments = _parsed(request, [op for op in REQUESTS if op not in STREAMS])
+        name, arguments = _parse(request, [op for op in REQUESTS if op not in STREAMS])
         if name == "document":
             return self._document(**arguments, gone=gone)
         return self._begin(name, arguments, OpContext(self.looks, gone))
@@ -49,7 +49,7 @@ class Explorer:
         self, request: Any, gone: Callable[[], bool] = bool
     ) -> Generator[dict[str, Any], None, None]:
         """Answer a long request item by item; errors of `handle`."""
-        name, arguments = _parsed(request, STREAMS)
+        name, arguments = _parse(request, STREAMS)
         context = OpContext(self.looks, gone)
         items = self._begin(name, arguments, context)
         while True:
@@ -100,7 +100,7 @@ class Explorer:
             return OPS[name](context, **arguments)
 
 
-def _parsed(request: Any, ops: Collection[str]) -> tuple[str, dict[str, Any]]:
+def _parse(request: Any, ops: Collection[str]) -> tuple[str, dict[str, Any]]:
     """The op of a request, one of `ops`, and its arguments; ConfigError."""
     match request:
         case {"op": str() as name, **values}:

@@ -60,7 +60,7 @@ def contents(pages: Collection[str]) -> str:
 
 
 def modules(entry: str, pages: Collection[str] = PAGES) -> dict[str, list[str | int]]:
-    """The sources of `entry` and all that it imports, each after its imports, with the number of a
+    """Return the sources of `entry` and its imports, each after its own, with the number of a
     module in place of each import."""
     found: dict[str, list[str | int]] = {}
 
@@ -79,7 +79,7 @@ def modules(entry: str, pages: Collection[str] = PAGES) -> dict[str, list[str | 
     return found
 
 
-def linked(entry: str, pages: Collection[str] = PAGES) -> str:
+def link(entry: str, pages: Collection[str] = PAGES) -> str:
     """A script with `entry` and all that it imports, which becomes `page`."""
     return LOADER % inside_html([*modules(entry, pages).values()])
 
@@ -98,12 +98,12 @@ def saved(
     """The HTML file with a selection, answers and pages."""
     kept = inside_html({"state": state, "answers": answers})
     held = f"<script>globalThis.glassformerSaved={kept}</script>\n"
-    return _page(title, held, linked("saved.js", pages))
+    return _page(title, held, link("saved.js", pages))
 
 
 def framed() -> str:
     """The page in a notebook's frame, which sends its requests to the frame's owner."""
-    return _page("glassformer", "", linked("framed.js"), cell=True)
+    return _page("glassformer", "", link("framed.js"), cell=True)
 
 
 def _page(title: str, held: str, module: str, cell: bool = False) -> str:
