@@ -10,9 +10,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from time import perf_counter
 from typing import Any
 
 from glassformer.inspect.edits import Edit, edit_from_json
@@ -45,15 +44,14 @@ class Looks:
         self._sizes: dict[str, int] = {}
         self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
-    def find(self, request: LookRequest) -> tuple[Look, bool]:
-        """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
+    def find(self, request: LookRequest) -> Look:
+        """The look of a request; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
-        cached = name in self._kept
-        if not cached:
+        if name not in self._kept:
             self._kept[name] = self._make(request)
         self._kept.move_to_end(name)
         self._evict()
-        return self._kept[name], cached
+        return self._kept[name]
 
     def _make(self, request: LookRequest) -> Look:
         edits = [self._edit(edit) for edit in request.edits]
@@ -68,7 +66,7 @@ class Looks:
             return edit_from_json(value)
         request = LookRequest.parse(source)
         name = self._name(request)
-        return edit_from_json({**value, "source": name}, {name: self.find(request)[0]})
+        return edit_from_json({**value, "source": name}, {name: self.find(request)})
 
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoints."""
@@ -96,9 +94,6 @@ class OpContext:
 
     looks: Looks
     gone: Callable[[], bool]
-    began: float = field(default_factory=perf_counter)
-    cached: bool = False
-    """Whether the latest look was kept from before."""
 
     @property
     def run(self) -> Run:
@@ -113,8 +108,7 @@ class OpContext:
     def look(self, request: LookRequest) -> Look:
         """The look of a request."""
         self.check()
-        found, self.cached = self.looks.find(request)
-        return found
+        return self.looks.find(request)
 
     def check(self) -> None:
         """Raise `ClientDisconnected` if nobody waits for the answer."""

@@ -75,9 +75,9 @@ def head(context: OpContext, look: Look, layer: int, head: int, **where: Any) ->
         "entropy": row_entropy(pattern),
     }
     allow = look.context(**where).allow
-    mask = "causal" if allow.causal else "none" if allow.dense is None else "table"
-    if mask == "table":
-        arrays["masked"] = ~_allowed(look, **where)
+    mask = "causal" if allow.causal else "table"
+    if allow.dense is not None:
+        arrays["masked"] = ~allow.dense[0, 0].expand(queries, keys)
     return Reply({"mask": mask, "max": float(pattern.max())}, arrays)
 
 
@@ -114,7 +114,6 @@ def step(context: OpContext, look: Look, layer: int, head: int, query: int, **wh
     header = {
         "scale": module.scale,
         "d_head": width,
-        "group": group,
         "norm": norm,
         "rotary": not cross and stack.rotation is not None,
     }
@@ -150,27 +149,21 @@ def portions(
         return
     module, q, k, context = look.attending(layer, **where)
     q, k, (_, heads, count, _) = q.float(), k.float(), q.shape
-    closed = q.new_zeros(()).where(_allowed(look, **where), -torch.inf)
+    table = context.allow.as_table(count, k.shape[2], q.device)
+    closed = q.new_zeros(1, 1, count, k.shape[2])
+    if table is not None:
+        closed = closed.masked_fill(~table, -torch.inf)
     portion = max(1, NUMBERS // (heads * k.shape[2] * rows)) * rows
     for begin in range(0, count, portion):
         part = slice(begin, begin + portion)
         seen = begin + portion if context.allow.causal else k.shape[2]
-        bias = closed[None, None, part, :seen].expand(1, heads, -1, -1)
+        bias = closed[:, :, part, :seen].expand(1, heads, -1, -1)
         if context.bias is not None:
             bias = bias + context.bias[:, :, part, :seen]
-        unmasked = AttentionContext(Allowed(), bias)
-        scores = module.scores(q[:, :, part], k[:, :, :seen], unmasked)[0]
+        scores = module.scores(q[:, :, part], k[:, :, :seen], AttentionContext(Allowed(), bias))[0]
         yield part, scores.softmax(-1).nan_to_num_(0)  # a row without any key
 
 
-def _allowed(look: Look, **where: Any) -> Tensor:
-    """Whether a query may attend to a key: True or False, [T, S]."""
-    allow, (queries, keys) = look.context(**where).allow, look.sequences(**where)
-    shape = len(queries), len(keys)
-    if allow.dense is not None:
-        return allow.dense[0, 0].expand(shape)
-    table = torch.ones(shape, dtype=torch.bool, device=look.logits.device)
-    return table.tril() if allow.causal else table
 
 
 def _shrunk(weights: Float[Tensor, "H Q S"], cell: list[int], keys: int) -> Float[Tensor, "H R C"]:
