@@ -33,7 +33,7 @@ from glassformer.manifest import NAME as MANIFEST
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
 FORMER = 3
 """The version of stores whose manifest holds both, without hashes to compare."""
-_FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
+_FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)|(store|manifest)\.json")
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Column:
         ends: BinaryIO | None = None,
     ):
         self._out, self.dtype, self._shape, self._ends = out, dtype, shape, ends
-        self._rows = self.size = 0
-        """Numbers written; of JSON, bytes."""
+        self.rows = self.size = 0
+        """Rows, and numbers written; of JSON, bytes."""
 
     def append(self, row: Any) -> None:
         """Write a row: an array, or a JSON value."""
         self._end_row()
-        self._rows += 1
+        self.rows += 1
         if self.dtype is None:
             row = np.frombuffer(json.dumps(row, ensure_ascii=False).encode() + b"\n", np.uint8)
         self.extend(row)
@@ -85,30 +85,22 @@ class Column:
         self._out.write(np.ascontiguousarray(values, self.dtype).data)
         self.size += values.size
 
-    def join(self, shard: Ragged, goes_on: bool) -> None:
-        """Write the rows of another column; `goes_on`: its first continues the last one here."""
+    def join(self, more: Ragged) -> None:
+        """Write the rows of another column, of which the first continues the last one here."""
         assert self._ends is not None
-        if not goes_on:
-            self._end_row()
-        self._ends.write((shard.ends[:-1] + self.size).data)  # the last may go on, too
-        self._rows += len(shard) - goes_on
-        self.extend(shard.values)
-
-    def drop(self, n: int) -> None:
-        """Take back the last numbers of the last row."""
-        self.size -= n
-        self._out.seek(self.size * np.dtype(self.dtype).itemsize)
-        self._out.truncate()
+        self._ends.write((more.ends[:-1] + self.size).data)  # the last may continue, too
+        self.rows += len(more) - (self.rows > 0)
+        self.extend(more.values)
 
     def _end_row(self) -> None:
-        if self._rows and self._ends is not None:
+        if self.rows and self._ends is not None:
             self._ends.write(np.int64(self.size).tobytes())
 
     def finish(self) -> dict[str, Any]:
         """End the last row; the column's entry in the store."""
         self._end_row()
         shape = None if self._shape is None else list(self._shape)
-        return {"type": self.dtype, "rows": self._rows, "size": self.size, "shape": shape}
+        return {"type": self.dtype, "rows": self.rows, "size": self.size, "shape": shape}
 
 
 class Writer:
@@ -304,13 +296,11 @@ def _build(
 
 
 def _refuse_other_files(folder: Path) -> None:
-    """Building replaces the folder, so it must not hold anything that is not a store's."""
-    if folder.is_dir():
-        names = sorted(path.name for path in folder.iterdir())
-        own = {ABOUT, MANIFEST}
-        others = [name for name in names if name not in own and not _FILE.fullmatch(name)]
-        if others:
-            held = f"other files ({others[0]}, ...)"
-            raise DataError(f"the folder {folder} holds {held}; choose another data.store")
-    elif folder.exists():
-        raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
+    """Raise DataError for a file, or a folder with files that are no store's: building replaces
+    it."""
+    found = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else ()
+    if other := min((path.name for path in found if not _FILE.fullmatch(path.name)), default=None):
+        raise DataError(
+            f"{folder} is to be a folder of encoded data and nothing else, but {other} is there; "
+            "choose another data.store"
+        )
