@@ -42,6 +42,8 @@ class Window:
 
     example: Example
     units: slice = field(default_factory=lambda: slice(None))
+    cut: int = 0
+    """Elements of the input that are left out."""
 
 
 @dataclass(frozen=True)
@@ -79,30 +81,25 @@ class ModelFacts:
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
 
+    predicts_all: bool = False
+    """Whether every token of a conversation is a target, not only those of answers."""
+
     @classmethod
-    def of(
-        cls,
-        model: ModelConfig,
-        length: int | None = None,
-        overlap: int | None = None,
-        paired: bool = False,
-        tag_piece: TagPiece = "last",
-    ) -> Self:
-        """The facts of a configuration; `length`: of training windows, None: max_length."""
+    def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
+        """Return the facts of a configuration, and `more` that it does not tell; `length`: of
+        training windows, None: max_length."""
         return cls(
-            length or model.max_length,
-            model.max_length,
-            overlap,
-            model.architecture == "encoder_decoder",
-            model.head == "lm",
-            model.head == "tag",
-            model.n_token_types > 1,
-            model.class_token,
-            model.n_registers,
-            model.modality_order,
-            paired,
-            tag_piece,
-            model.vocab_size,
+            window=length or model.max_length,
+            context=model.max_length,
+            encoder_decoder=model.architecture == "encoder_decoder",
+            answers=model.head == "lm",
+            per_word=model.head == "tag",
+            token_types=model.n_token_types > 1,
+            class_token=model.class_token,
+            n_registers=model.n_registers,
+            modality_order=model.modality_order,
+            vocab_size=model.vocab_size,
+            **more,
         )
 
 

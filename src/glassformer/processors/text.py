@@ -3,20 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.errors import ConfigError, DataError
-from glassformer.models.config import ModelConfig
 from glassformer.processors.elements import next_word, words_of
 from glassformer.processors.processor import (
     EncodedInput,
-    ModelFacts,
     Window,
     cell_text,
     check_hopeless,
@@ -53,12 +49,6 @@ class TextProcessor(PackedProcessor):
     @cached_property
     def _sequences(self) -> SequenceTokenizer:
         return SequenceTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
-
-    @classmethod
-    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
-        """See `Processor`."""
-        paired = data.pair_field is not None
-        return super().load(folder, data, model, replace(facts, paired=paired))
 
     def from_line(self, line: str, number: int) -> Text | None:
         """See `Processor`: of a model of pairs, two texts with a TAB between them."""

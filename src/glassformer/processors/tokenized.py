@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,6 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Processor,
-    Window,
     check_length,
     ids_of,
 )
@@ -44,25 +43,17 @@ class PackedInputs(Inputs):
     """Sequences in memory; with `processor.cut`, training examples have new pieces every step."""
 
     def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
-        found = [
-            (owner, window)
-            for owner, record in enumerate(records)
-            for window in processor.windows(processor.given(record))
-        ]
-        owners = [owner for owner, _ in found]
-        self._set(processor, records, owners, [window for _, window in found])
-
-    def _set(
-        self,
-        processor: "PackedProcessor",
-        records: Sequence[Any],
-        owners: Sequence[int],
-        windows: Sequence[Window],
-    ) -> None:
         self._cut, self._longest = processor.cut, processor.facts.window
         self._tag_piece: TagPiece = processor.facts.tag_piece
-        super().__init__(records, np.array(owners, np.int64))
-        self._windows = windows
+        found = [processor.windows(processor.given(record)) for record in records]
+        owners = np.repeat(np.arange(len(records)), [len(windows) for windows in found])
+        super().__init__(records, owners)
+        self._windows = [*chain.from_iterable(found)]
+
+    @property
+    def cut(self) -> list[int]:
+        """The elements that were left out of each input that is longer than the model."""
+        return [window.cut for window in self._windows if window.cut]
 
     @property
     def lengths(self) -> np.ndarray:
