@@ -82,7 +82,10 @@ def _print_classes(show: "_Shown", groups: Iterable[Sequence[str]], skip: bool) 
     """Print the classes of groups of lines or files; the number of files that were skipped."""
     opened, bad = show.run, 0
     for number, lines in numbered(groups):
-        inputs = [opened.processor.from_line(line, n) for n, line in enumerate(lines, number)]
+        inputs = [
+            opened.processor.from_values([line], f"Line {n}")
+            for n, line in enumerate(lines, number)
+        ]
         rows = _probabilities(opened, inputs, skip)
         for line, given, row in zip(lines, inputs, rows, strict=True):
             if isinstance(row, DataError):
@@ -130,7 +133,7 @@ def _check(run: "Run", files: Sequence[str], threshold: float | None, skip_bad: 
     if files and not processor.reads_files:
         raise ConfigError(
             f"{run.folder} reads lines that hold a {processor.noun} each, and {files[0]} is given "
-            f"as a file; give {processor.line_of(files[0])}."
+            f"as a file; give lines: < {files[0]}."
         )
     if skip_bad and not processor.reads_files:
         raise ConfigError(

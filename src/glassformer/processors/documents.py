@@ -24,7 +24,6 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_hopeless,
     check_length,
 )
 from glassformer.processors.tokenized import (
@@ -99,7 +98,6 @@ class DocumentsProcessor(PackedProcessor):
                 f"This model reads a text or a list of token ids, not {type(given).__name__}; "
                 "give one."
             )
-        check_hopeless(self.tokenizer.at_least(given), self.facts.context)
         frame = self.tokenizer.frame_or(*self.frame)
         if self.facts.answers:  # which continues the text
             frame = replace(frame, end=())

@@ -30,7 +30,6 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_hopeless,
     ids_of,
 )
 from glassformer.processors.text_reader import TextReader
@@ -226,12 +225,12 @@ class PairsProcessor(TokenProcessor):
         pair, longest = self.pair, self.facts.context
         both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
         source, target = given if both else (given, "")
-        read = _side(source, pair.source, pair.source_ids, longest, SOURCE)
+        read = _side(source, pair.source_ids, longest, SOURCE)
         if read is None:
             raise ConfigError(
                 "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
             )
-        written = _side(target, pair.target, pair.target_ids, longest, TARGET)
+        written = _side(target, pair.target_ids, longest, TARGET)
         if written is None:
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
@@ -284,14 +283,12 @@ class PairsProcessor(TokenProcessor):
 
 def _side(
     given: Any,
-    tokenizer: Tokenizer,
     encode: Callable[[str], np.ndarray],
     longest: int,
     names: tuple[str, str],
 ) -> list[int] | None:
     """Ids of a text, or ids as they are; None: it is neither."""
     if isinstance(given, str):
-        check_hopeless(tokenizer.at_least(given), longest, f"The {names[1]}")
         ids = encode(given).tolist()
     elif (ids := ids_of(given)) is None:
         return None

@@ -32,8 +32,6 @@ SENTENCES = (
     "a",
 )
 """Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
-HOPELESS = 16
-"""Multiple of max_length from which an input is rejected before it is tokenized."""
 
 
 @dataclass(frozen=True)
@@ -220,24 +218,16 @@ class Processor(ABC):
         """Class targets of a step's training sequences, mixed as their inputs are."""
         return targets
 
-    def from_line(self, line: str, number: int) -> Any:
-        """The input that a line of text holds; None: the line is empty. DataError: no input."""
-        return line if line.strip() else None
-
     @property
     def input_columns(self) -> tuple[str, ...]:
         """Settings of data that name the columns of an input in a table; none: tables have none."""
         return self.columns[:1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """The input in these columns of a row; None: they are empty. DataError: no input."""
-        if values[0] is None:
-            return None
-        return self.from_line(cell_text(values[0], where), row_number(where))
-
-    def line_of(self, file: str) -> str:
-        """Advice for a processor that reads lines and is given a file."""
-        return f"lines: < {file}"
+        """Return the input in these columns of a row, or in a line alone; None: they are empty.
+        DataError: no input."""
+        text = "" if values[0] is None else cell_text(values[0], where)
+        return text if text.strip() else None
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """An input as plain values beside its prediction."""
@@ -300,11 +290,6 @@ class Processor(ABC):
         return list(SENTENCES)
 
 
-def row_number(where: str) -> int:
-    """The number at the end of an origin such as `data.csv, line 3`."""
-    return int(where.rpartition(" ")[2])
-
-
 def cell_text(value: Any, where: str) -> str:
     """A cell as text, a list of words with spaces between; DataError: it is something else."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -314,19 +299,13 @@ def cell_text(value: Any, where: str) -> str:
     return value
 
 
-def check_length(length: int, longest: int, what: str = "The input", least: str = "") -> None:
+def check_length(length: int, longest: int, what: str = "The input") -> None:
     """Raise ConfigError for a sequence longer than the model."""
     if length > longest:
         raise ConfigError(
-            f"{what} has {least}{length} elements and the model reads {longest} at once; shorten "
-            f"it by {least}{length - longest}, or take a model with a larger model.max_length."
+            f"{what} has {length} elements and the model reads {longest} at once; shorten it by "
+            f"{length - longest}, or take a model with a larger model.max_length."
         )
-
-
-def check_hopeless(least: int, longest: int, what: str = "The input") -> None:
-    """Raise ConfigError for at least `least` elements, far beyond the model, before tokenizing."""
-    if least > HOPELESS * longest:
-        check_length(least, longest, what, "at least ")
 
 
 def ids_of(given: Any) -> list[int] | None:
