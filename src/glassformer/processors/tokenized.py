@@ -1,6 +1,5 @@
 """Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, filterfalse, islice
@@ -15,7 +14,7 @@ from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
-from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
+from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
@@ -31,7 +30,6 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout
-from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -252,21 +250,16 @@ def known_text(tokenizer: Tokenizer) -> str:
 def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
     """A run's tokenizer; CheckpointError: it has more tokens than the model."""
     tokenizer = Tokenizer.load(folder / FILE)
-    check_vocabulary(folder, tokenizer, model.vocab_size, model.architecture)
+    check_vocabulary(folder, tokenizer, model.vocab_size)
     return tokenizer
 
 
-def check_vocabulary(
-    folder: Path, tokenizer: Tokenizer, rows: int, architecture: str, of: str = "The"
-) -> None:
+def check_vocabulary(folder: Path, tokenizer: Tokenizer, rows: int, of: str = "The") -> None:
     """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
     last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
-    frame, roles = tokenizer.frame_or("bos", "eos"), tokenizer.specials
-    needed = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
-    needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
-    needed |= {roles["mask"]} if architecture == "encoder" and "mask" in roles else set()
+    around = tokenizer.frame_or("bos", "eos").one(np.zeros(0, np.int32)).tolist()
     extra = range(rows, tokenizer.vocab_size)
-    if any(index in needed or not tokenizer.skipped(index) for index in extra):
+    if any(index in around or not tokenizer.skipped(index) for index in extra):
         raise CheckpointError(
             f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model rows for "
             f"{rows}; they are of different runs or models."
@@ -281,17 +274,3 @@ def kept_store(
     place = place_of(data, folder / STORE)
     store = Store.open(place, kind) if (place / MANIFEST).is_file() else None
     return store if store is not None and store.request["tokenizer"] == tokenizer else None
-
-
-def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
-    """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
-    try:
-        about = json.loads((folder / STORE / ABOUT).read_bytes())
-        made_by = about["request"]["tokenizer"][key]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return  # a run without its tokens is still a model
-    if made_by != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
-            "backup."
-        )
