@@ -30,6 +30,7 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout
+from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -257,9 +258,10 @@ def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
 def check_vocabulary(folder: Path, tokenizer: Tokenizer, rows: int, of: str = "The") -> None:
     """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
     last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
-    around = tokenizer.frame_or("bos", "eos").one(np.zeros(0, np.int32)).tolist()
+    needed = tokenizer.frame_or("bos", "eos").one(np.zeros(0, np.int32)).tolist()
+    needed += [tokenizer.specials.get(role) for role in ("bos", "eos", START)]
     extra = range(rows, tokenizer.vocab_size)
-    if any(index in around or not tokenizer.skipped(index) for index in extra):
+    if any(index in needed or not tokenizer.skipped(index) for index in extra):
         raise CheckpointError(
             f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model rows for "
             f"{rows}; they are of different runs or models."
