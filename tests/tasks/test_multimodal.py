@@ -126,7 +126,7 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
     if form == "decoder":
         read = sum(batch.n_elements for batch in batches)
         slots = sum(batch.elements.numel() for batch in batches)
-        assert 0 < task.order.padding == pytest.approx(1 - read / slots)
+        assert 0.7 < read / slots < 1
     rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
     assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
