@@ -46,11 +46,6 @@ class DocumentsProcessor(PackedProcessor):
     frame = ("", "")
 
     @classmethod
-    def read(cls, data: DataConfig) -> DataConfig:
-        """See `Processor`: documents are read when they are stored."""
-        return data
-
-    @classmethod
     def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
         """See `PackedProcessor`."""
         return texts_for_tokenizer(data)

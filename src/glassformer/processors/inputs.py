@@ -86,18 +86,6 @@ class Inputs(ABC):
         """Units of its record that a sequence answers for."""
         return slice(None)
 
-    def bundles(self, share: bool) -> list[list[int]]:
-        """Sequences in rows of a batch; with `share`, those with a common prefix in one row."""
-        return [[number] for number in range(len(self.owner))]
-
-    def prefix_length(self, number: int) -> int:
-        """Elements that a sequence shares with the others of its row."""
-        return 0
-
-    def bundle_length(self, bundle: Sequence[int], lengths: np.ndarray) -> int:
-        """Elements of a bundle's row, its prefix counted once; `lengths` of all sequences."""
-        return int(lengths[bundle].sum()) - (len(bundle) - 1) * self.prefix_length(bundle[0])
-
     def picture(self, number: int) -> np.ndarray | None:
         """A sequence as an array to look at; None: it is text."""
         return None

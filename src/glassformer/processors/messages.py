@@ -31,7 +31,6 @@ from glassformer.processors.chat_template import (
 )
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.elements import token_elements
-from glassformer.processors.inputs import Records, by_split
 from glassformer.processors.processor import EncodedInput, ModelFacts, Window
 from glassformer.processors.tokenized import PackedProcessor, check_ids
 from glassformer.tokenizers.text import Tokenizer
@@ -42,14 +41,10 @@ class MessagesProcessor(PackedProcessor):
     """Conversations; a text alone is a message of the user."""
 
     name, noun = "messages", "conversation"
+    records = staticmethod(conversations)
     columns = ("messages_field",)
     frame = ("", "")
     template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    @classmethod
-    def read(cls, data: DataConfig) -> Records:
-        """See `Processor`."""
-        return by_split(conversations(data))
 
     @classmethod
     def completed(

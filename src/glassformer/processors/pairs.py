@@ -115,11 +115,6 @@ class PairsProcessor(TokenProcessor):
         self.pair, self.cuts = pair, cuts
 
     @classmethod
-    def read(cls, data: DataConfig) -> DataConfig:
-        """See `Processor`: pairs are read when they are stored."""
-        return data
-
-    @classmethod
     def fit(
         cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
     ) -> Self:

@@ -146,13 +146,7 @@ class PartsProcessor(TokenProcessor):
         return single, [listed] if single else list(given)
 
     def _listed(self, given: Any) -> Sequence[Any]:
-        """Parts as they are; a text, {KIND: VALUE}, a path, pixels or (samples, rate) as a list."""
-        if isinstance(given, Path):
-            given = {min(self.readers, default=TEXT): given}
-        elif isinstance(given, np.ndarray):
-            given = {"image": given}
-        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
-            given = {"audio": given}
+        """Parts as they are; a text or {KIND: VALUE} as a list."""
         return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
     def _length(self, row: Mixed) -> int:
@@ -224,6 +218,7 @@ class PartsProcessor(TokenProcessor):
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: rows of like length together."""
+        assert isinstance(inputs, PartsInputs)
         bundles = inputs.bundles(sizes.share_prefix)
         long = np.array([inputs.bundle_length(own, lengths) for own in bundles])
         size = max(1, round(sizes.batch_size * len(bundles) / len(lengths)))

@@ -126,8 +126,8 @@ class Processor(ABC):
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128
     """Rows of a batch outside training."""
-    records: ClassVar[Callable[[DataConfig], Iterable[Any]]]
-    """Reads the records of all splits."""
+    records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
+    """Reads the records of all splits; None: they are not kept in memory."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -135,7 +135,7 @@ class Processor(ABC):
     @classmethod
     def read(cls, data: DataConfig) -> Any:
         """The records of every split; of data that are not kept in memory, their settings."""
-        return by_split(cls.records(data))
+        return data if cls.records is None else by_split(cls.records(data))
 
     @classmethod
     @abstractmethod

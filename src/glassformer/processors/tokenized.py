@@ -128,11 +128,6 @@ class TokenProcessor(Processor):
         return made
 
     @property
-    def specials(self) -> dict[str, int]:
-        """The ids of special symbols."""
-        return dict(self.tokenizer.specials)
-
-    @property
     def reader(self) -> TextReader:
         """How a text is read for its vector: as in training."""
         frame = self.tokenizer.frame_or(*self.frame)
