@@ -169,23 +169,6 @@ def test_a_store_of_another_kind_is_none(folder):
         Store.open(folder, "pairs")
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[1]\n", b"\xff\xfe"])
-def test_files_that_change_after_opening_are_one_sentence(folder, damage):
-    store = Store.open(folder, "test")
-    (folder / "test.texts.jsonl").write_bytes(damage)
-    with pytest.raises(DataError, match=r"cannot read .*jsonl: .*; delete its folder to build"):
-        store.values("test", "texts")
-    for file in folder.iterdir():
-        file.unlink()
-    for read in (
-        lambda: store.ragged("train", "ids"),
-        lambda: store.array("test", "pixels"),
-        lambda: store.values("test", "texts"),
-    ):
-        with pytest.raises(DataError, match="cannot read"):
-            read()
-
-
 def test_other_files_are_never_touched(tmp_path, folder):
     (folder / "thesis.doc").write_text("years of work")
     made = content(folder)

@@ -106,7 +106,7 @@ class DocumentsProcessor(PackedProcessor):
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first tokens of documents, or of lines spread over a few of them."""
         most, found = min(TOKENS, self.facts.context), list[str]()
-        with suppress(DataError):
+        with suppress(DataError, OSError, ValueError):
             store = Store.open(self.place or folder / STORE, KIND, hashed=False)
             split = tokens_of(store, "validation" if "validation" in store.counts else "train")
             ends, last = split.document_ends, max(0, len(split.tokens) - 2 * most)

@@ -87,7 +87,7 @@ Section = TypeVar("Section")
 class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
-    unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
+    unit, elements, batch_rows = "patch", "patches", ROWS
     columns = ("file_field", "label_field")
     record: ClassVar[type[LabelledFile]]
     kind: ClassVar[Any]

@@ -263,7 +263,7 @@ class PairsProcessor(TokenProcessor):
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first short validation pairs."""
-        with suppress(DataError):
+        with suppress(DataError, OSError, ValueError):
             texts = pairs_of(
                 Store.open(self.place or folder / STORE, KIND, hashed=False), "validation"
             ).texts()

@@ -323,7 +323,9 @@ class PartsProcessor(TokenProcessor):
         """A prompt and files of several kinds in the order of the training rows."""
         kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
         given = {**things, **({TEXT: prompt} if prompt or not things else {})}
-        return [{kind: given[kind]} for kind in kinds if kind in given]
+        return [
+            given[TEXT] if kind == TEXT else {kind: given[kind]} for kind in kinds if kind in given
+        ]
 
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""
@@ -361,9 +363,10 @@ class PartsProcessor(TokenProcessor):
         """See `Processor`: files that the run keeps, with the texts of samples."""
         n = min((len(r.kept_inputs(folder)) for r in self.readers.values()), default=0)
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
-        given = ({kind: f"{EXAMPLE}{i}" for kind in self.readers} for i in range(n))
-        rows = (self.ordered(texts[i % len(texts)], files) for i, files in enumerate(given))
-        return [[part.get(TEXT, part) for part in row if isinstance(part, Mapping)] for row in rows]
+        return [
+            self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
+            for i in range(n)
+        ]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`."""

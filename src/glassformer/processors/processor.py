@@ -113,7 +113,7 @@ class Processor(ABC):
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
     medium: ClassVar[str] = ""
-    """image or audio, if the processor reads nothing else."""
+    """image or audio, if the processor reads nothing else: files, named by lines."""
     capabilities: frozenset[str] = frozenset()
     """Views of an input in the explorer: pair, parts, image, audio."""
     summary: str = ""
@@ -122,8 +122,6 @@ class Processor(ABC):
     """Suffixes of the files that are read in a folder."""
     columns: ClassVar[tuple[str, ...]] = ()
     """Settings of data that name the columns of a table of its records, its inputs first."""
-    reads_files: ClassVar[bool] = False
-    """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128
     """Rows of a batch outside training."""
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None

@@ -196,10 +196,7 @@ class PackedProcessor(TokenProcessor):
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
-        numbers = iter(range(sum(map(len, rows))))
-        return packed(
-            [e for row in rows for e in row], [[next(numbers) for _ in row] for row in rows]
-        )
+        return packed(rows)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are taken as they are."""
