@@ -266,7 +266,7 @@ def test_a_picture(tmp_path):
     file = write_picture(tmp_path / "sky.png", sky())
     assert torch.equal(run.look(file).logits, look.logits)
     assert look.names == ("day", "night")
-    with pytest.raises(DataError, match="pixels are uint8"):
+    with pytest.raises(DataError, match="a file or pixels uint8"):
         run.look(sky()[..., 0])
 
 

@@ -1,6 +1,8 @@
 """Looks read what training reads: `encode` and `windows` make the same sequence, an element for each
 id, and words are numbered in order."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -83,11 +85,21 @@ def test_a_target_is_at_the_last_element_of_its_word(kind, data):
 
 def test_a_part_alone_is_one_input():
     processor = PartsProcessor(BYTES, FACTS, {"image": IMAGE})
-    assert processor.one_or_several({"image": PICTURE}) == (True, [[{"image": PICTURE}]])
+    sound, path = (np.zeros(3, np.float32), 8000), Path("a.png")
+    for alone, kind, value in (
+        ({"image": PICTURE}, "image", PICTURE),
+        (PICTURE, "image", PICTURE),
+        (path, "image", path),
+        (sound, "audio", sound),
+    ):
+        single, ((part,),) = processor.one_or_several(alone)
+        assert single
+        assert list(part) == [kind]
+        assert part[kind] is value
     assert processor.one_or_several("a") == (True, [["a"]])
     assert processor.one_or_several(["a", {"text": "b"}]) == (True, [["a", {"text": "b"}]])
-    assert processor.one_or_several([["a"], "b"]) == (False, [["a"], "b"])
-    assert len(processor.windows({"image": PICTURE})) == 1
+    assert processor.one_or_several([["a"], path]) == (False, [["a"], path])
+    assert len(processor.windows(PICTURE)) == 1
 
 
 def test_ids_are_of_one_sequence():

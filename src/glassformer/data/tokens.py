@@ -134,7 +134,7 @@ def _encode(
     writer: Writer, text: Iterator[Part], tokenizer: Any, before: Mapping[str, dict[str, Any]]
 ) -> None:
     """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
-    whose last document goes on in the first row."""
+    whose last document continues in the first row."""
     for part, ids in _encode_ahead(text, tokenizer):
         column = _column(writer, part.split, tokenizer)
         if part.split not in writer.counts:

@@ -35,7 +35,7 @@ from glassformer.processors.tokenized import (
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""
 START = re.compile(r"\n\s*|[.!?][\"'”’)]*\s+")
-"""What stands before a line or a sentence."""
+"""The text before a line or a sentence."""
 
 
 class DocumentsProcessor(PackedProcessor):

@@ -146,7 +146,14 @@ class PartsProcessor(TokenProcessor):
         return single, [listed] if single else list(given)
 
     def _listed(self, given: Any) -> Sequence[Any]:
-        """Parts as they are; a text or {KIND: VALUE} as a list."""
+        """Return a list of parts unchanged; a text, {KIND: VALUE}, a path, pixels or (samples,
+        rate) as a list."""
+        if isinstance(given, Path):
+            given = {min(self.readers, default=TEXT): given}
+        elif isinstance(given, np.ndarray):
+            given = {"image": given}
+        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
+            given = {"audio": given}
         return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
     def _length(self, row: Mixed) -> int:

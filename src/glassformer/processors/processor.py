@@ -84,8 +84,8 @@ class ModelFacts:
 
     @classmethod
     def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
-        """Return the facts of a configuration, and `more` that it does not tell; `length`: of
-        training windows, None: max_length."""
+        """Return the facts of a configuration and `more`; `length`: of training windows, None:
+        max_length."""
         return cls(
             window=length or model.max_length,
             context=model.max_length,
@@ -222,7 +222,7 @@ class Processor(ABC):
         return self.columns[:1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """Return the input in these columns of a row, or in a line alone; None: they are empty.
+        """Return the input in these columns of a row, or in one line; None: they are empty.
         DataError: no input."""
         text = "" if values[0] is None else cell_text(values[0], where)
         return text if text.strip() else None

@@ -73,10 +73,6 @@ class TextProcessor(PackedProcessor):
             return {"text": given}
         return {"text": given[0], "pair": given[1]}
 
-    def request_of(self, record: Labelled) -> list[Any]:
-        """See `Processor`."""
-        return [record.text if record.pair is None else [record.text, record.pair]]
-
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
         return [Window(self._typed(part)) for part in self._sequences.sequences(*_sides(given))]

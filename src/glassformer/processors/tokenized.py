@@ -182,6 +182,10 @@ class PackedProcessor(TokenProcessor):
         made.template = self.template
         return made
 
+    def request_of(self, record: Any) -> list[Any]:
+        """See `Processor`."""
+        return [self.given(record)]
+
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
     ) -> dict[str, PackedInputs]:
