@@ -227,7 +227,7 @@ class Classification(LabelTask):
             best, probability = self.classes.names[int(p.argmax())], float(p.max())
             found = {"predicted": best, "probability": probability}
             rows.append({"text": text, "class": right, **found})
-            beside = f", is {right}" if self.processor.reads_files else f"  {text[:80]}"
+            beside = f", is {right}" if self.processor.medium else f"  {text[:80]}"
             lines.append(f"{best} ({probability:.0%}){beside}")
         return Sample("\n".join(lines), {"samples": rows, "inputs": given})
 

@@ -38,7 +38,7 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
 
 def texts(source: Source, config: DataConfig) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
-    name, encoding, offset = source.path, config.encoding, source.begin
+    name, encoding, offset = source.path, config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         size = source.size
@@ -132,15 +132,14 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
             for number, line in enumerate(text, 1):
                 yield line, f"{name}, line {number}", b""
             return
-        offset = source.begin
-        behind = f" behind byte {offset:,}" if offset else ""
+        offset = 0
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
             if len(raw) > LONGEST_LINE:
                 raise DataError(
-                    f"{name}, line {number}{behind} has more than {LONGEST_LINE:,} bytes, the most "
+                    f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most "
                     f"of one line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset), f"{name}, line {number}{behind}", raw
+            yield decoded(raw, encoding, name, offset), f"{name}, line {number}", raw
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
@@ -156,7 +155,7 @@ def objects(
     """
     read = lines(source, config)
     first = next(((line, where) for line, where in read if line.strip()), None)
-    rows = _array(first[0], source, config, made) if first and not source.begin else None
+    rows = _array(first[0], source, config, made) if first else None
     if rows is not None:
         yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
         return
