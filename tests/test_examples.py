@@ -3,12 +3,14 @@
 import asyncio
 import importlib.util
 import json
+import multiprocessing
 import re
 import runpy
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +62,7 @@ def module(monkeypatch, tmp_path):
 
 
 def test_there_is_a_test_for_every_example():
-    names = ("look_inside", "highlight", "trackers", "ray_cluster", "replica")
+    names = ("look_inside", "highlight", "trackers", "ray_cluster", "dask_tokens", "replica")
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*names}
 
 
@@ -131,6 +133,34 @@ def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
         "d_model=16",
     ]
     assert gf.load(tmp_path / "width-16").model.config.d_model == 16
+
+
+def test_a_cluster_encodes_what_a_training_then_reads(module, tmp_path, monkeypatch, capsys):
+    """By processes of its own, and special symbols stay ordinary text in them."""
+
+    @contextmanager
+    def client(scheduler: str | None) -> Iterator[Any]:
+        assert scheduler == "tcp://there"
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+            executor = lambda pure: processes
+            yield SimpleNamespace(ncores=lambda: {"a": 1}, get_executor=executor)
+
+    distributed = SimpleNamespace(Client=client)
+    Tokenizer(byte_definition()).save(tmp_path / "tokenizer.json")
+    packages = {"dask": SimpleNamespace(), "dask.distributed": distributed}
+    example = module("dask_tokens", **packages)
+    small = partial(example.store_tokens, size=700)
+    monkeypatch.setattr(example, "store_tokens", small)
+    text, store = tmp_path / "text.txt", tmp_path / "store"
+    whole = text.read_text(encoding="utf-8")
+    text.write_text(whole[:-10] + "<|endoftext|>", encoding="utf-8")
+    example.main(text, store, tmp_path, "tcp://there")
+    said = capsys.readouterr().out
+    assert said == "train: 2,108 tokens of 1 documents\nvalidation: 235 tokens of 1 documents\n"
+    written = (store / "manifest.json").stat().st_mtime_ns
+    changes = {"data.train.path": text, "data.store": store, "train.steps": 1, "model.d_model": 8}
+    gf.train("lm", changes | {"processor.tokenizer.path": tmp_path}, tmp_path / "run")
+    assert (store / "manifest.json").stat().st_mtime_ns == written
 
 
 def test_a_replica_answers_with_its_own_application(module, tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ that are whole stay.
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -53,12 +54,18 @@ class TokenSplit:
 
 
 def store_tokens(
-    folder: str | os.PathLike[str], tokenizer: Any, config: DataConfig, size: int = SIZE
+    folder: str | os.PathLike[str],
+    tokenizer: Any,
+    config: DataConfig,
+    size: int = SIZE,
+    executor: Executor | None = None,
+    ahead: int = 1,
 ) -> Store:
     """Return the store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
     Files of more than `size` bytes are encoded in shards of about as many characters, which stay in
-    a folder beside the store until it is whole. `counts` of each split: tokens, bytes, characters,
+    a folder beside the store until it is whole. Portions are encoded by a thread, or by an
+    `executor`, `ahead` of them at the same time. `counts` of each split: tokens, bytes, characters,
     documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
@@ -70,15 +77,16 @@ def store_tokens(
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     work = place.with_name(f".{place.name}.shards")
+    encode = partial(_encode, tokenizer=tokenizer, executor=executor, ahead=ahead)
 
     def write(writer: Writer) -> None:
         found = parts(config)
         text = found if tokenizer.in_pieces else whole(found)
         files = {source.file: source.size for of in sources.values() for source in of}
         if sum(files.values()) <= size:
-            _encode(writer, text, tokenizer, {})
+            encode(writer, text, before={})
         else:
-            _encode_shards(writer, text, tokenizer, size, work, request)
+            _encode_shards(writer, text, encode, size, work, request)
         for name, own in writer.counts.items():
             column = _column(writer, name, tokenizer)
             if own["documents"] > 1 and not own["goes_on"]:
@@ -100,7 +108,7 @@ def made_by(tokenizer: Any) -> dict[str, Any]:
 def _encode_shards(
     writer: Writer,
     text: Iterator[Part],
-    tokenizer: Any,
+    encode: Callable[..., None],
     size: int,
     work: Path,
     request: dict[str, Any],
@@ -109,12 +117,13 @@ def _encode_shards(
     work.mkdir(parents=True, exist_ok=True)
     for number, first in enumerate(text):
         shard = _take(chain([first], text), size)
-        encode = partial(_encode, text=shard, tokenizer=tokenizer, before=writer.counts)
+        write = partial(encode, text=shard, before=writer.counts)
         own_request = request | {"kind": SHARD_KIND}
-        store = Store.open_or_build(work / f"{number:06}", own_request, encode)
+        store = Store.open_or_build(work / f"{number:06}", own_request, write)
         deque(shard, maxlen=0)  # the text of a shard that was kept is only read
         for name, own in store.counts.items():
-            _column(writer, name, tokenizer).join(store.ragged(name, KIND))
+            rows = store.ragged(name, KIND)
+            writer.column(name, KIND, rows.values.dtype.name).join(rows)
             total = writer.counts.setdefault(name, zeros())
             for key in ("bytes", "characters", "documents"):
                 total[key] += own[key]
@@ -131,11 +140,16 @@ def _take(text: Iterator[Part], size: int) -> Iterator[Part]:
 
 
 def _encode(
-    writer: Writer, text: Iterator[Part], tokenizer: Any, before: Mapping[str, dict[str, Any]]
+    writer: Writer,
+    text: Iterator[Part],
+    before: Mapping[str, dict[str, Any]],
+    tokenizer: Any,
+    executor: Executor | None,
+    ahead: int,
 ) -> None:
     """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
     whose last document continues in the first row."""
-    for part, ids in _encode_ahead(text, tokenizer):
+    for part, ids in _encode_ahead(text, tokenizer, executor, ahead):
         column = _column(writer, part.split, tokenizer)
         if part.split not in writer.counts:
             writer.counts[part.split] = zeros()
@@ -169,15 +183,21 @@ def _separator(tokenizer: Any) -> np.ndarray:
     return np.array([tokenizer.specials[role] for role in ("eos",) if role in tokenizer.specials])
 
 
-def _encode_ahead(text: Iterator[Part], tokenizer: Any) -> Iterator[tuple[Part, np.ndarray]]:
-    """Yield each part with its ids; a thread encodes a portion ahead."""
-    with ThreadPoolExecutor(1, "encoding") as thread:
-        before = None
-        for portion in chain(portions(text, lambda part: len(part.text), PORTION), [[]]):
-            ahead = portion, thread.submit(tokenizer.encode_all, [part.text for part in portion])
-            if before is not None:
-                yield from zip(before[0], before[1].result(), strict=True)
-            before = ahead
+def _encode_ahead(
+    text: Iterator[Part], tokenizer: Any, executor: Executor | None, ahead: int
+) -> Iterator[tuple[Part, np.ndarray]]:
+    """Yield each part with its ids; some portions are encoded ahead."""
+    own = ThreadPoolExecutor(1, "encoding") if executor is None else nullcontext(executor)
+    waiting = deque[tuple[Sequence[Part], Future[list[np.ndarray]]]]()
+    with own as pool:
+        for portion in portions(text, lambda part: len(part.text), PORTION):
+            found = pool.submit(tokenizer.encode_all, [part.text for part in portion])
+            waiting.append((portion, found))
+            while len(waiting) > ahead:
+                before, ids = waiting.popleft()
+                yield from zip(before, ids.result(), strict=True)
+        for before, ids in waiting:
+            yield from zip(before, ids.result(), strict=True)
 
 
 def tokens_of(

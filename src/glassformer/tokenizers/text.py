@@ -84,6 +84,11 @@ class Tokenizer:
         self.bytewise = self._text.joined or self.kind == "character"
         """Whether decoding joins `token_bytes`, token by token, but for the `beginning`."""
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Another process builds it again: the library's own pickle loses that special symbols are
+        ordinary text."""
+        return type(self), (self.definition, self._name, self._roles or None)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of

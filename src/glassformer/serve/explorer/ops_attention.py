@@ -164,8 +164,6 @@ def portions(
         yield part, scores.softmax(-1).nan_to_num_(0)  # a row without any key
 
 
-
-
 def _shrunk(weights: Float[Tensor, "H Q S"], cell: list[int], keys: int) -> Float[Tensor, "H R C"]:
     """The largest weight of each cell; those of left out keys are 0."""
     _, rows, columns = weights.shape
