@@ -17,7 +17,6 @@ from glassformer.files import read_json, replacing
 from glassformer.layers.interpolation import interpolated
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.config import ModelConfig
-from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
 from glassformer.shards import put
 
@@ -29,6 +28,8 @@ OF_TOKENS = {
 }
 """Parameters with a row for each token."""
 TRUNK = "its trunk is another one"
+OF_A_GRID = ("learned", "sinusoidal_2d", "rotary_2d", "none")
+"""Kinds of positions that are defined for another grid; the others count along the rows."""
 LARGEST_CONFIG = 16 << 20
 """Bytes of a `config.json`; 50,000 names of classes have two million."""
 LARGEST_HEADER = 16 << 20

@@ -13,8 +13,7 @@ from glassformer.files import write_json
 from glassformer.interop.onnx.graphs import OPSET, features, graphs
 from glassformer.interop.onnx.running import Running, installed
 from glassformer.interop.onnx.snippets import snippet
-from glassformer.interop.parity import Parity, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig

@@ -20,8 +20,7 @@ from glassformer.families.fit import Fit, nearest
 from glassformer.families.keys import model_of
 from glassformer.files import write_json
 from glassformer.interop.generation import written
-from glassformer.interop.parity import Parity, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
 from glassformer.models.account import Account
