@@ -155,10 +155,10 @@ Q = "base_model.model.encoder.blocks.0.attention.q_proj.lora_"
         ({"lora_alpha": "x"}, {}, "lora_alpha is 'x', not a number above 0"),
         ({"lora_alpha": None}, {}, "lora_alpha is None"),
         ({"lora_dropout": 1.5}, {}, "lora_dropout is 1.5"),
-        ({}, {f"{Q}A.weight": None}, r"q_proj has the shapes {'B': \(8, 3\)}"),
-        ({}, {f"{Q}B.weight": torch.zeros(8, 2)}, "q_proj has the shapes"),
+        ({}, {f"{Q}A.weight": None}, r"q_proj has the shapes {'B': \(8, 3\)}, not"),
+        ({}, {f"{Q}B.weight": torch.zeros(8, 2)}, "q_proj has factors of the shapes"),
         ({}, {f"{Q}B.weight": torch.full((8, 3), torch.inf)}, "values that are not finite"),
-        ({}, {"base_model.model.x.lora_A.weight": torch.zeros(1)}, "x, which is no linear map"),
+        ({}, {"base_model.model.x.lora_A.weight": torch.zeros(1)}, "x has the shapes"),
         ({}, {"base_model.model.head.x": torch.zeros(1)}, r"holds head.x of shape \(1,\)"),
     ],
 )

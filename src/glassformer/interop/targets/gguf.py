@@ -123,21 +123,20 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
     architecture = CLASSES[fit.name][0]
     (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
     known = get_tensor_name_map(kind, model.config.n_layers)
-    parts: dict[str, list[Tensor]] = {}
-    for name, parameter in published.widened(model, fit).named_parameters():
-        row, theirs = fit.family.row_of(fit.head, name, model.config)
-        whole = fit.family.whole_name(fit.head, row, theirs)
-        stored = known.get_name(whole, (".weight", ".bias"))
-        if stored is None:
+    ours: dict[str, Tensor] = dict(published.widened(model, fit).named_parameters())
+    if architecture == "llama":
+        for name in filter(TURNED.fullmatch, ours):
+            halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
+            ours[name] = halves.transpose(1, 2).flatten(0, 2)
+    found: dict[str, Tensor] = {}
+    for stored in fit.family.stored(fit.head, ours, model.config).values():
+        name = known.get_name(stored.name, (".weight", ".bias"))
+        if name is None:
             raise ConfigError(
-                f"llama.cpp's {architecture} has no tensor for the weight {name}, which would be "
-                "lost; export it --to transformers."
+                f"llama.cpp's {architecture} has no tensor for the weight {stored.ours[0]}, which "
+                "would be lost; export it --to transformers."
             )
-        if architecture == "llama" and TURNED.fullmatch(name):
-            halves = parameter.unflatten(0, (-1, 2, model.config.head_width // 2))
-            parameter = halves.transpose(1, 2).flatten(0, 2)
-        parts.setdefault(stored, []).append(parameter)
-    found = {name: torch.cat(own) if len(own) > 1 else own[0] for name, own in parts.items()}
+        found[name] = torch.cat([ours[one] for one in stored.ours])
     if (lengths := model.config.rotary_wavelengths) is not None:
         change = model.config.rotary_base, model.config.rotary_factor, lengths
         found["rope_freqs.weight"] = 1 / slowing(

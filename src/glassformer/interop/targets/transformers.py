@@ -15,7 +15,6 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.families.family import Row
 from glassformer.families.fit import Fit, nearest
 from glassformer.families.keys import model_of
 from glassformer.files import write_json
@@ -255,17 +254,9 @@ def widened(model: Transformer, fit: Fit) -> Transformer:
 @torch.no_grad()
 def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
     """The tensors of a published model by their names."""
-    rows: dict[str, Row] = {}
-    parts: dict[str, dict[int, Tensor]] = {}
-    for name, parameter in model.named_parameters():
-        row, theirs = fit.family.row_of(fit.head, name, model.config)
-        rows[theirs] = row
-        parts.setdefault(theirs, {})[row.how.part] = parameter.detach()
-    found = {}
-    for name, own in parts.items():
-        row, ours = rows[name], [own[number] for number in sorted(own)]
-        whole = fit.family.whole_name(fit.head, row, name)
-        found[whole] = row.how.write(ours, model.config).contiguous()
+    ours, config = dict(model.named_parameters()), model.config
+    stored = fit.family.stored(fit.head, ours, config).values()
+    found = {one.name: one.write(ours, config).contiguous() for one in stored}
     for second, first in fit.family.tied.items():  # a bias with two names, by version
         if first in found and found[first].dim() == 1:
             found[second] = found[first].clone()
