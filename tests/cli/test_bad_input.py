@@ -292,7 +292,6 @@ def test_an_option_that_would_change_nothing(refused, trained):
     for arguments, sentence in (
         (["tokenize", trained, "train.steps=5"], f"train.steps=5 changes a recipe, and {trained}"),
         (["recipe", "fields", "train", "--task", "fill-mask"], "so --task has no use; leave it"),
-        (["recipe", "fields", "train", "--markdown"], "so --markdown has no use; leave it out"),
     ):
         assert sentence in refused(*arguments, code=2, keep=trained)
 
