@@ -68,7 +68,7 @@ def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
     [
         ("model: {d_model: 16\n", "is not valid YAML at line"),
         ("- a\n- b\n", "holds list, not sections"),
-        ("task: fill-mask\nmodel: 3\n", "The section model must hold key: value lines, not 3"),
+        ("task: fill-mask\nmodel: 3\n", "The section model must hold key: value lines, not '3'"),
         ("task: fill-mask\ntrain: {steps: 5}\n", "has no data.train.path"),
         ("train: {steps: 5}\n", "The recipe has no task; add task: text-generation or fill-mask"),
         ("task: fill-masks\n", "There is no task 'fill-masks'; did you mean 'fill-mask'"),
@@ -80,7 +80,7 @@ def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
             "task: fill-mask\nmodel: {head: lm}\n",
             "model.head='lm' is not for task='fill-mask'; use masked_lm, or leave it out",
         ),
-        ("!!python/object/apply:os.system ['true']", "is not valid YAML"),
+        ("!!python/object/apply:os.system ['true']", "holds list, not sections"),
     ],
 )
 def test_a_file_that_is_no_recipe(refused, tmp_path, content, sentence):

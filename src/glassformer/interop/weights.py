@@ -125,7 +125,7 @@ def _check_rest(of: Published, tensors: Tensors, used: Collection[str]) -> None:
         ):
             continue
         raise CheckpointError(
-            f"{tensors.folder} holds the tensor {tensors.names[name]}, which models of type "
+            f"{tensors.folder} holds the tensor {tensors.places[name][1]}, which models of type "
             f"{of.family.model_type} do not have here beside the others; it would be lost."
         )
 
