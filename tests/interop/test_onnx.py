@@ -1,7 +1,6 @@
 """ONNX graphs in onnxruntime compute what the models do: every configuration, padding on either
 side, the cache in pieces; and the program in an export's README.md runs it without this package."""
 
-import json
 import os
 import subprocess
 import sys
@@ -308,8 +307,6 @@ def exported(kind: str, folder: Path, cli, **changes: Any) -> gf.Run:
     assert parity["same"] == 1
     assert parity["same_tokens"] == parity["tokens"]
     assert (parity["tokens"] > 0) == run.model.config.predicts_next
-    about = json.loads((folder / "onnx" / "config.json").read_text("utf-8"))
-    assert about["graphs"].keys() == {file.name for file in (folder / "onnx").glob("*.onnx")}
     picture = half("left", np.random.default_rng(9))[..., 0]
     Image.fromarray(picture).save(folder / "onnx" / "photo.png")
     return run

@@ -199,16 +199,6 @@ class Family:
             name = name.replace(theirs, now)
         return name
 
-    def class_with(self, tensors: Collection[str]) -> str:
-        """The class most of whose head is among these tensors."""
-
-        def there(head: Head) -> int:
-            rows = rows_of(head.tensors, absolute=True)
-            own = [row.theirs if row.how.whole_name else f"{row.theirs}.weight" for row in rows]
-            return sum(name in tensors for name in own) if own else 0
-
-        return max(self.heads, key=lambda name: there(self.heads[name]))
-
     def head(self, names: object) -> Head:
         """The head of the class that config.json names; CheckpointError: it is not known."""
         found = [str(name) for name in names] if isinstance(names, list) else []

@@ -8,14 +8,13 @@ Names are those of the published class that the model fits, as in an export of i
 fits none, our own. Both are read.
 """
 
-import math
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
@@ -26,20 +25,39 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.lora import adapters, is_factor
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
+from glassformer.record import Record
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
-MODULE = re.compile(r"\w+(\.\w+)*")
-"""Names of modules; peft takes them as expressions."""
-PLAIN = {"bias": ("none",), "init_lora_weights": (True, "gaussian", "orthogonal")}
+Alpha = Annotated[float, Field(gt=0)]
 UNKNOWN = (
-    *("bias", "use_dora", "lora_bias"),
-    *("layer_replication", "trainable_token_indices", "target_parameters", "use_qalora"),
-    "init_lora_weights",
+    *("use_dora", "lora_bias", "use_qalora"),
+    *("layer_replication", "trainable_token_indices", "target_parameters"),
 )
-"""Fields with a meaning that is not known here, unless they are empty or `PLAIN`; other
-initializations change the base too."""
+"""Options with a meaning that is not known here."""
+
+
+class PeftConfig(Record):
+    """The values of `adapter_config.json` that are used here."""
+
+    section = CONFIG
+
+    peft_type: Literal["LORA"]
+    lora_alpha: float = Field(gt=0)
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    alpha_pattern: dict[Annotated[str, Field(pattern=r"^\w+(\.\w+)*$")], Alpha] = Field({})
+    """Of modules by their names, which peft takes as expressions."""
+    use_rslora: bool = False
+    bias: Literal["none"] = "none"
+    init_lora_weights: bool | Literal["gaussian", "orthogonal"] = True
+    """Other initializations change the base too."""
+
+    def alpha(self, module: str) -> float:
+        """The alpha of a map, by its name in the file."""
+        own = self.alpha_pattern
+        found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
+        return next(found, self.lora_alpha)
 
 
 def save_adapter(model: Transformer, folder: Path | str, base: str | None = None) -> None:
@@ -109,7 +127,7 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
     found = _by_our_names(model, _read(values, path))
     _check(model, found, path)
     for name, own in found.maps.items():
-        adapted = substitute(model, name, own.rank, own.alpha, values.get("lora_dropout") or 0.0)
+        adapted = substitute(model, name, own.rank, own.alpha, values.lora_dropout)
         with torch.no_grad():
             adapted.lora_a.copy_(own.a)
             adapted.lora_b.copy_(own.b)
@@ -119,7 +137,7 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
             named[name].copy_(tensor)
 
 
-def _read(values: Mapping[str, Any], path: Path) -> Adapters:
+def _read(values: PeftConfig, path: Path) -> Adapters:
     """Read the tensors of a file, by the names there."""
     factors: dict[str, dict[str, Tensor]] = {}
     whole: dict[str, Tensor] = {}
@@ -142,8 +160,8 @@ def _read(values: Mapping[str, Any], path: Path) -> Adapters:
                 f"{path}: the adapter of {name} has the shapes {shapes}, not those of two factors; "
                 "restore it from a backup."
             )
-        scale = rank**0.5 if values.get("use_rslora") else 1
-        maps[name] = Adapter(own["A"], own["B"], _alpha(values, name) * scale)
+        scale = rank**0.5 if values.use_rslora else 1
+        maps[name] = Adapter(own["A"], own["B"], values.alpha(name) * scale)
     return Adapters(maps, whole)
 
 
@@ -159,15 +177,8 @@ def _by_our_names(model: Transformer, found: Adapters) -> Adapters:
     return found
 
 
-def _alpha(values: Mapping[str, Any], module: str) -> float:
-    """The alpha of a map, by its name in the file."""
-    own = values.get("alpha_pattern") or {}
-    found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
-    return next(found, values["lora_alpha"])
-
-
-def _config(path: Path) -> dict[str, Any]:
-    """The values of `adapter_config.json`, those that are used here checked."""
+def _config(path: Path) -> PeftConfig:
+    """The values of `adapter_config.json`."""
     try:
         values = read_json(path)
     except FileNotFoundError:
@@ -179,24 +190,16 @@ def _config(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("peft_type") != "LORA":
         raise CheckpointError(f"{path} does not describe LoRA adapters; give a folder that does.")
     for name in UNKNOWN:
-        if values.get(name) and values[name] not in PLAIN.get(name, ()):
+        if values.get(name):
             raise CheckpointError(
-                f"{path}: {name}={values[name]!r} is not known here; merge the adapters with the "
-                "program that made them."
+                f"{path}: {name}={values[name]!r:.100} is not known here; merge the adapters with "
+                "the program that made them."
             )
-    alphas, dropout = values.get("alpha_pattern") or {}, values.get("lora_dropout") or 0.0
-    if not isinstance(alphas, dict) or not all(map(MODULE.fullmatch, alphas)):
-        raise CheckpointError(f"{path}: alpha_pattern={alphas!r:.100} is not names and numbers.")
-    for alpha in (values.get("lora_alpha"), *alphas.values()):
-        if not _is_number(alpha) or not 0 < alpha < math.inf:
-            raise CheckpointError(f"{path}: lora_alpha is {alpha!r}, not a number above 0.")
-    if not _is_number(dropout) or not 0 <= dropout < 1:
-        raise CheckpointError(f"{path}: lora_dropout is {dropout!r}, not a number from 0 to 1.")
-    return values
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return type(value) in (int, float)
+    known = {key: values[key] for key in PeftConfig.model_fields if values.get(key) is not None}
+    try:
+        return PeftConfig.parse(known)
+    except ConfigError as error:
+        raise CheckpointError(f"{path.parent / str(error)}") from None
 
 
 def _check(model: Transformer, found: Adapters, path: Path) -> None:

@@ -126,7 +126,8 @@ def _check_rest(of: Published, tensors: Tensors, used: Collection[str]) -> None:
             continue
         raise CheckpointError(
             f"{tensors.folder} holds the tensor {tensors.places[name][1]}, which models of type "
-            f"{of.family.model_type} do not have here beside the others; it would be lost."
+            f"{of.family.model_type} do not have here beside the others; it would be lost. Another "
+            "class may have it: see `architectures` of config.json."
         )
 
 

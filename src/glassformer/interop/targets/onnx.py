@@ -51,9 +51,10 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         made = {"features": features(reader), **made}
     elif not isinstance(reader, ImageReader):
         _write_tokenizers(task, folder)
-    ports = {(file := f"{name}.onnx"): graph.save(folder / file) for name, graph in made.items()}
-    write_json(folder / "config.json", {**about, "graphs": ports})
-    return " and ".join(ports)
+    for name, graph in made.items():
+        graph.save(folder / f"{name}.onnx")
+    write_json(folder / "config.json", about)
+    return " and ".join(f"{name}.onnx" for name in made)
 
 
 def compare(model: Transformer, task: Task, folder: Path) -> Parity:
@@ -69,10 +70,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
 def usage(task: Task, name: str) -> str:
     """A program that runs the folder, beside which it lies."""
-    return (
-        "`config.json` has the names, types and shapes of all inputs and outputs. With "
-        f"onnxruntime:\n\n```python\n{snippet(task)}```"
-    )
+    return f"With onnxruntime:\n\n```python\n{snippet(task)}```"
 
 
 def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
