@@ -98,7 +98,7 @@ class Stored:
     """A tensor of a published class, and our parameters in it, in the order of its parts."""
 
     name: str
-    """In a file of the class, with the prefix."""
+    """Name in a file of the class, with the prefix."""
     how: Transform
     ours: tuple[str, ...]
 
@@ -156,7 +156,7 @@ class Family:
         """The lines of a class: those of its head, then those of the family."""
         return (*rows_of(head.tensors, absolute=True), *self.rows)
 
-    def stored(
+    def layout(
         self, head: Head, names: Iterable[str], model: ModelConfig, there: Collection[str] = ()
     ) -> dict[str, Stored]:
         """The tensors that hold these parameters of a model, by their names without the prefix.

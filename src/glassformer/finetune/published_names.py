@@ -52,7 +52,7 @@ def classes_of(model: Transformer) -> Iterator[dict[str, Stored]]:
     tasks = {head.task for family in FAMILIES.values() for head in family.heads.values()}
     for fit in (fit for task in sorted(tasks) for fit in fits(config, task)):
         if not fit.differences:
-            known = {one.name: one for one in fit.family.stored(fit.head, names, config).values()}
+            known = {one.name: one for one in fit.family.layout(fit.head, names, config).values()}
             yield {fit.family.module_name(name): one for name, one in known.items()}
             yield known
 

@@ -155,7 +155,7 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[int]) -> float:
-    """How far the target's next token lies below the largest logit after the common tokens."""
+    """Return how far the target's next token lies below the largest logit after common tokens."""
     if not theirs:
         return float("inf")
     text = torch.tensor([[*batch.elements[0].tolist(), *own]])

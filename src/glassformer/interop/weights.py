@@ -35,7 +35,7 @@ def filled(
     model = without_memory(of.model, len(tensors.shapes), tensors.folder)
     check_memory(model, tensors.folder)
     shapes = {name: tuple(one.shape) for name, one in model.named_parameters()}
-    names = of.family.stored(of.head, shapes, of.model, tensors.shapes)
+    names = of.family.layout(of.head, shapes, of.model, tensors.shapes)
     sources = {
         _name_in_file(of, theirs, tensors) if of.model.tied else theirs: stored
         for theirs, stored in names.items()

@@ -13,7 +13,7 @@ MOST_CHARACTERS, MOST_VALUES = 1_000_000, 20_000
 
 
 class _Loader(yaml.BaseLoader):
-    """Every value is a text, so that the class `no` and the time 1:30 stay as they are; or null."""
+    """Every value is a text or null: the class `no` and the time 1:30 are texts too."""
 
     def construct_scalar(self, node: ScalarNode) -> Any:
         plain = node.style is None and node.value in NULL

@@ -129,7 +129,7 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
             halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
             ours[name] = halves.transpose(1, 2).flatten(0, 2)
     found: dict[str, Tensor] = {}
-    for stored in fit.family.stored(fit.head, ours, model.config).values():
+    for stored in fit.family.layout(fit.head, ours, model.config).values():
         name = known.get_name(stored.name, (".weight", ".bias"))
         if name is None:
             raise ConfigError(

@@ -249,7 +249,7 @@ def widened(model: Transformer, fit: Fit) -> Transformer:
 def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
     """The tensors of a published model by their names."""
     ours, config = dict(model.named_parameters()), model.config
-    stored = fit.family.stored(fit.head, ours, config).values()
+    stored = fit.family.layout(fit.head, ours, config).values()
     found = {one.name: one.write(ours, config).contiguous() for one in stored}
     for second, first in fit.family.tied.items():  # a bias with two names, by version
         if first in found and found[first].dim() == 1:
