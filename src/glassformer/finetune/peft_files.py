@@ -11,7 +11,7 @@ fits none, our own. Both are read.
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -80,17 +80,13 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         for name, p in model.named_parameters()
         if p.requires_grad and not is_factor(name)
     }
-    ours, plain = Adapters(maps, whole), _plain(model)
-    written = (write(plain, ours, known) for known in classes_of(plain))
-    saved = next((one for one in written if one is not None), ours)
+    saved = _to_save(model, Adapters(maps, whole))
     tensors = {f"{PREFIX}{name}": tensor for name, tensor in saved.whole.items()}
     for name, one in saved.maps.items():
         tensors[f"{PREFIX}{name}.lora_A.weight"] = one.a
         tensors[f"{PREFIX}{name}.lora_B.weight"] = one.b
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors, folder / WEIGHTS)
-    joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
-    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
     values = {
         "peft_type": "LORA",
         "base_model_name_or_path": base,
@@ -100,12 +96,28 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         "fan_in_fan_out": saved.transposed,
         "bias": "none",
         "inference_mode": True,
+    }
+    write_json(folder / CONFIG, values | _modules(saved, rank))
+
+
+def _to_save(model: Transformer, ours: Adapters) -> Adapters:
+    """Return adapters by the names of a published class that the model fits and that has them all."""
+    plain = _plain(model)
+    found = (write(plain, ours, known) for known in classes_of(plain))
+    return next((one for one in found if one is not None), ours)
+
+
+def _modules(saved: Adapters, rank: int) -> dict[str, Any]:
+    """Return the fields of `adapter_config.json` that name modules; joined maps have a larger rank
+    and alpha."""
+    joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
+    owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
+    return {
         "rank_pattern": {name: one.rank for name, one in joined.items()},
         "alpha_pattern": {name: one.alpha for name, one in joined.items()},
         "target_modules": sorted(saved.maps),
         "modules_to_save": [one for one in dict.fromkeys(owners) if one not in saved.maps] or None,
     }
-    write_json(folder / CONFIG, values)
 
 
 def _plain(model: Transformer) -> Transformer:
