@@ -101,7 +101,7 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
 
 
 def _to_save(model: Transformer, ours: Adapters) -> Adapters:
-    """Return adapters by the names of a published class that the model fits and that has them all."""
+    """Return adapters by the names of a published class that fits, or else by our own."""
     plain = _plain(model)
     found = (write(plain, ours, known) for known in classes_of(plain))
     return next((one for one in found if one is not None), ours)
