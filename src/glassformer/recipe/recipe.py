@@ -293,7 +293,7 @@ def _meant(key: str, text: str) -> Any:
         return None
     if text[:1] in ("[", "{", "'", '"'):
         with suppress(yaml.YAMLError):
-            return yaml_text.parse(text, texts=True)
+            return yaml_text.parse(text)
     return text
 
 
