@@ -58,9 +58,14 @@ def read_space(arguments: Sequence[str]) -> tuple[list[str], Axes]:
     return fixed, axes
 
 
-def choices(axis: Any) -> Sequence[Any]:
-    """Return the choices of a field, or the ends of its range."""
-    return getattr(axis, "choices", None) or (axis.low, axis.high)
+def ends(axes: Axes) -> list[dict[str, Any]]:
+    """Return each choice and each end of a range once, beside the first of the others."""
+    own = {
+        field: getattr(axis, "choices", None) or (axis.low, axis.high)
+        for field, axis in axes.items()
+    }
+    first = {field: values[0] for field, values in own.items()}
+    return [first | {field: value} for field, values in own.items() for value in values]
 
 
 def as_text(value: Any) -> str:
