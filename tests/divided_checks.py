@@ -47,6 +47,7 @@ SPLITS = {
 }
 CASES: dict[str, dict[str, Any]] = {
     "decoder": {"position": "rotary", "gated": True, "norm": "rms", "qk_norm": True},
+    "plain": {"position": "rotary", "gated": True, "norm": "rms"},
     "untied": {"position": "relative", "tied": False, "n_kv_heads": 2},
     "encoder": {"architecture": "encoder", "head": "masked_lm", "norm_placement": "post"},
     "encoder-decoder": {"architecture": "encoder_decoder", "position": "buckets"},

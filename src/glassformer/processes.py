@@ -188,23 +188,6 @@ class Processes:
             numbers += theirs
             distance *= 2
 
-    def start_gather(
-        self, numbers: Float[Tensor, "*shape"]
-    ) -> Callable[[], list[Float[Tensor, "*shape"]]]:
-        """Begin to gather the numbers of each process, of one shape; the result waits for them, by
-        rank."""
-        if self.count == 1:
-            return lambda: [numbers]
-        found = [torch.empty_like(numbers) for _ in range(self.count)]
-        own = numbers.contiguous()
-        sent: Any = distributed.all_gather(found, own, group=self.group, async_op=True)
-
-        def gathered() -> list[Float[Tensor, "*shape"]]:
-            sent.wait()
-            return found
-
-        return gathered
-
 
 ALONE = Processes()
 

@@ -117,7 +117,6 @@ class _Training:
             self.task, self.checkpoints, self.history, self.state, progress.message
         )
         self.per_step, self.skipped = 0.0, 0
-        self.measured_again = False
 
     def go(self) -> Result:
         """Step after step to the end, or until a signal asks to stop."""
@@ -242,9 +241,6 @@ class _Training:
         """Show where the run is."""
         step, steps = self.state.step, self.config.steps
         share = speed * self.flops / self.machine.peak
-        if share > 1 and not self.measured_again:
-            self.machine, self.measured_again = self.machine.again(), True
-            share = speed * self.flops / self.machine.peak
         left, pace = (steps - step) * self.per_step, self.task.pace(speed)
         best = self.scores.get("loss")
         self.progress.show(Moment(step, steps, loss, pace, share, left, best))

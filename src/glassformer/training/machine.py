@@ -5,10 +5,9 @@ tells.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from platform import python_version
-from typing import Self
 
 import torch
 
@@ -34,11 +33,6 @@ class Machine:
     def precision_name(self) -> Precision:
         """The precision as recipes say it."""
         return "float32" if self.precision == torch.float32 else "bfloat16"
-
-    def again(self) -> Self:
-        """The same with its peak measured once more: it comes out too low while other programs
-        compute."""
-        return replace(self, peak=max(self.peak, matmul_peak(self.device, self.precision)))
 
 
 def choose_machine(device: str, precision: str) -> Machine:

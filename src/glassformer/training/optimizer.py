@@ -6,8 +6,7 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -143,10 +142,6 @@ def is_block_matrix(name: str, parameter: Tensor) -> bool:
     return ".blocks." in name and parameter.ndim == 2
 
 
-Updates = Callable[[], Iterable[Tensor]]
-"""Gives the directions of matrices, in their order."""
-
-
 class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
     M + g.
@@ -169,7 +164,6 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore
         """Update every matrix that has a gradient."""
-        found = list[tuple[list[Tensor], float, float, Updates]]()
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -178,65 +172,43 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in shapes.items():
                 factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 kept = 1 - group["lr"] * group["weight_decay"]
-                compute = self._shared if groups_of(parameters[0]) else self._together
-                found.append((parameters, factor, kept, compute(parameters, group["momentum"])))
-        for parameters, factor, kept, updates in found:
-            for parameter, update in zip(parameters, updates(), strict=False):
-                local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
+                for parameter, update in self._updates(parameters, group["momentum"]):
+                    local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
 
-    def _together(self, parameters: list[Tensor], mu: float) -> Updates:
-        """Each matrix's direction, orthogonalized: those of a process all at once, and sent while
-        the next ones are computed; behind them zeros."""
-        size = -(-len(parameters) // self._processes.count)
-        begin = self._processes.rank * size
-        momenta = [self._momentum(parameter, mu) for parameter in parameters]
-        mine = [
-            whole(self._direction(parameter, momentum, mu))
-            for parameter, momentum in [*zip(parameters, momenta, strict=True)][
-                begin : begin + size
-            ]
-        ]
-        mine += [torch.zeros_like(parameters[0])] * (size - len(mine))
-        gathered = self._processes.start_gather(orthogonalize(torch.stack(mine)))
-        return lambda: chain.from_iterable(gathered())
+    def _updates(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield matrices of one shape with their orthogonalized directions.
 
-    def _shared(self, parameters: list[Tensor], mu: float) -> Updates:
-        """The same where each of n processes has a part of every matrix: of n matrices at a time,
-        each process orthogonalizes one and sends it to the others."""
-        group = groups_of(parameters[0])[-1]
-        rank, n = group.rank(), group.size()
+        Copies: all of them together. Of divided matrices one for each process at a time, because
+        each process holds all whole directions of a round.
+        """
+        group, rank, n = self._processes.group, self._processes.rank, self._processes.count
+        together = len(parameters)
+        if groups := groups_of(parameters[0]):
+            group = groups[-1]
+            rank, n = group.rank(), group.size()
+            together = n
+        for begin in range(0, len(parameters), together):
+            some = parameters[begin : begin + together]
+            size = -(-len(some) // n)
+            mine = local(some[0]).new_zeros(size, *some[0].shape)
+            for at, parameter in enumerate(some):
+                direction = whole(self._direction(parameter, mu))  # all processes ask for it
+                if at // size == rank:
+                    mine[at % size] = direction
+            updates = orthogonalize(mine).contiguous()
+            if n > 1:
+                own_updates, updates = updates, updates.new_empty(n * size, *some[0].shape)
+                torch.distributed.all_gather_into_tensor(updates, own_updates, group=group)
+            yield from zip(some, updates, strict=False)
 
-        def updates() -> Iterator[Tensor]:
-            for begin in range(0, len(parameters), n):
-                some, mine = parameters[begin : begin + n], None
-                for turn, parameter in enumerate(some):
-                    momentum = self._momentum(parameter, mu)
-                    direction = whole(self._direction(parameter, momentum, mu))
-                    mine = direction if turn == rank else mine
-                update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
-                for turn, parameter in enumerate(some):
-                    if turn != rank or update is None:
-                        sent = local(parameter).new_empty(parameter.shape)
-                    else:
-                        sent = update
-                    torch.distributed.broadcast(sent, group=group, group_src=turn)
-                    yield sent
-
-        return updates
-
-    def _momentum(self, parameter: Tensor, mu: float) -> Tensor:
-        """M <- μ M + g."""
+    def _direction(self, parameter: Tensor, mu: float) -> Tensor:
+        """Return g + μ M, after M <- μ M + g."""
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(parameter)
-        return state["momentum"].mul_(mu).add_(gradient)
-
-    @staticmethod
-    def _direction(parameter: Tensor, momentum: Tensor, mu: float) -> Tensor:
-        """g + μ M."""
-        assert parameter.grad is not None
-        return parameter.grad.add(momentum, alpha=mu)
+        momentum = state["momentum"].mul_(mu).add_(gradient)
+        return gradient.add(momentum, alpha=mu)
 
 
 def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:

@@ -54,6 +54,15 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
+def size(n: float) -> str:
+    """Bytes as 512 B, 1.5 GB."""
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if n < 1000 or unit == "TB":
+            break
+        n /= 1000
+    return f"{n:,.0f} {unit}" if unit in ("B", "KB", "MB") else f"{n:,.1f} {unit}"
+
+
 class Progress:
     """Shows moments; messages are printed on lines of their own."""
 
