@@ -1,9 +1,7 @@
 """The shares of processes, and sums that do not depend on their number."""
 
 import json
-import signal
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from threading import Barrier
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-from glassformer import torchrun as launched
 from glassformer.data.collate import micro_batches
 from glassformer.errors import ConfigError, ElsewhereError
 from glassformer.processes import (
@@ -23,8 +20,8 @@ from glassformer.processes import (
     _array_of_json,
     _array_to_json,
 )
-from glassformer.torchrun import _agreed_name, _is_silence, _report_silence
-from glassformer.training.beginning import shared
+from glassformer.torchrun import _agreed_name
+from glassformer.training.setup import shared
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
 from torchrun import train_together
@@ -156,21 +153,3 @@ def test_processes_agree_on_a_name_that_earlier_ones_did_not_have():
             names.append({*threads.map(lambda rank: _agreed_name(store, rank, 3), range(3))})
     assert [len(name) for name in names] == [1] * 5
     assert len(set.union(*names)) == 5
-
-
-@pytest.mark.parametrize("silent", range(3))
-def test_a_silent_process_is_reported_by_one_of_the_others_and_killed(monkeypatch, silent):
-    """By a store that these processes share, one of them on another machine."""
-    store, killed = HashStore(), []
-    monkeypatch.setattr(launched, "GRACE", timedelta(seconds=0.5))
-    monkeypatch.setattr(launched.os, "kill", lambda pid, number: killed.append((pid, number)))
-    monkeypatch.setenv("GROUP_RANK", "0")
-    for rank, agent in enumerate("001"):
-        store.set(f"place {rank}", f"host{agent} 12345{rank} {agent}")
-    waiting = [Processes(rank, 3, store=store) for rank in range(3) if rank != silent]
-    with ThreadPoolExecutor(2) as threads:
-        assert all(_is_silence(one, RuntimeError("Timed out")) for one in waiting)
-        (said,) = filter(None, threads.map(_report_silence, waiting))
-    agent = "001"[silent]
-    assert f"too long for process {silent} (pid 12345{silent} on host{agent}): it is st" in said
-    assert killed == ([(123450 + silent, signal.SIGKILL)] if agent == "0" else [])

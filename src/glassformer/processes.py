@@ -13,6 +13,7 @@ import base64
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -47,15 +48,13 @@ STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
 class Processes:
     """The processes of a run, as one of them sees them; 0 <= `rank` < `count`.
 
-    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else; `store`:
-    of the keys that all of them see.
+    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else.
     """
 
     rank: int = 0
     count: int = 1
     group: Any = None
     patient: Any = None
-    store: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
         """Itself: a copy of what knows them knows the same processes."""
@@ -118,6 +117,21 @@ class Processes:
             kind = next((kind for kind in KINDS if kind.__name__ == told[0]), TrainingError)
             raise failed or kind(f"In process {rank}: {told[1]}")
         return [value for value, _ in found]
+
+    def in_turn(self, first: Callable[[], T], others: Callable[[], T]) -> T:
+        """What `first` returns in the first process, and then `others` in the others; an error of
+        any ends all."""
+        own: list[T] = []
+        self.from_first(lambda: own.append(first()))
+        self.each(lambda: None if self.first else own.append(others()))
+        return own[0]
+
+    @contextmanager
+    def first_holds(self, enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+        """Enter a context in the first process for the body; an error of `enter` ends all."""
+        with ExitStack() as held:
+            self.from_first(lambda: bool(held.enter_context(enter())))
+            yield
 
     def apart(self) -> "Processes":
         """The same processes with a group of their own, for a thread beside; all must ask for

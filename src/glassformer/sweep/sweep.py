@@ -49,7 +49,7 @@ class Trial:
     error: str
 
     @property
-    def step(self) -> int:
+    def step(self) -> float:
         """The step of the last score."""
         return self.curve[-1][0] if self.curve else 0
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from glassformer.recipe.recipe import read_recipe
 from glassformer.signals import TERMINATED
-from glassformer.training.beginning import check_named, shared
 from glassformer.training.run_folder import check_folder
+from glassformer.training.setup import check_named, shared
 
 SAVING = 600
 """Seconds for a checkpoint after a signal; torch gives 30."""

@@ -6,7 +6,7 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -26,23 +26,22 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
-from glassformer.torchrun import joined, leaving_the_silent
-from glassformer.training.beginning import Begun, begin
+from glassformer.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.training.checkpoint import Checkpoints, State, trained
-from glassformer.training.division import division_of
+from glassformer.training.cpu import cpu_threads, micro_batch_threads
+from glassformer.training.given_data import check_rows, written
 from glassformer.training.history import History, Listener
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
-from glassformer.training.opening import opening
-from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.result import Result
-from glassformer.training.run_folder import is_continued
+from glassformer.training.run_folder import held, unchanged
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
-from glassformer.training.start import Start, model_to_fill
+from glassformer.training.setup import SetUp, describe, set_up
+from glassformer.training.start import model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
 from glassformer.training.tensorboard import tensorboard
 
@@ -61,32 +60,36 @@ def train(
     progress: Progress | None = None,
     listeners: Sequence[Listener] = (),
     checkpoint: int | None = None,
+    rows: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Train in the folder `run`, or go on where its newest checkpoint stands, or the one of the
-    step `checkpoint`; what came after that step goes.
+    """Train in the folder `run`, or continue where its newest checkpoint stands, or the one of the
+    step `checkpoint`; what came after that step goes. `rows`: data of splits in memory, see
+    `given_data`.
 
     Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
     folder that cannot be written, or a named checkpoint that is damaged.
     """
-    with joined() as processes, ExitStack() as training:
+    with ExitStack() as ends:
+        processes = ends.enter_context(joined())
         if not processes.first:
             progress, listeners = Progress(quiet=True), ()
         progress = progress or Progress()
-        resume = resume or is_continued(run)
-        with ExitStack() as beginning, following(progress.before):
-            say = progress.message
-            begun = begin(recipe, run, resume, processes, say, training, beginning, checkpoint)
-            if begun.task.recipe.train.tensorboard and processes.first:
-                listeners = [*listeners, training.enter_context(tensorboard(run))]
-            going = _Training(begun, run, processes, progress, listeners)
-        try:
-            with leaving_the_silent(processes):
-                return going.go()
-        finally:
-            progress.close()
-            going.saving.close()
-            going.history.close()
+        repeated = is_repeated_start() and (run / "recipe.yaml").is_file()
+        resume, checkpoint = resume or repeated, None if is_repeated_start() else checkpoint
+        ends.enter_context(processes.first_holds(lambda: held(run, resume)))
+        ends.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
+        ends.enter_context(cpu_threads())
+        with processes.first_holds(lambda: unchanged(run)), following(progress.before):
+            processes.each(lambda: None if processes.first else check_rows(rows or {}, run))
+            own = set_up(recipe, run, resume, processes, progress.message, checkpoint)
+            if own.task.recipe.train.tensorboard and processes.first:
+                listeners = [*listeners, ends.enter_context(tensorboard(run))]
+            training = _Training(own, run, processes, progress, listeners)
+        for one in (training.history, training.saving, progress):
+            ends.callback(one.close)
+        with leaving_the_silent(processes):  # before anything is closed
+            return training.go()
 
 
 class _Training:
@@ -94,19 +97,17 @@ class _Training:
 
     def __init__(
         self,
-        begun: Begun,
+        own: SetUp,
         run: Path,
         processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
     ):
-        self.task, self.machine = begun.task, begun.machine
+        self.task, self.machine, self.division = own.task, own.machine, own.division
+        self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
-        self.division = division_of(processes, config, self.machine.device)
         self.whole_model: Transformer | None = None
-        begin = Start(begun.task, run, processes, self.division, self.machine.device)
-        self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.flops = flops(self.task.recipe, self.task.length)
         saving = processes.apart() if config.save.background else processes
         self.checkpoints = Checkpoints(run, config.save, saving)
@@ -209,7 +210,7 @@ class _Training:
                 "give more train.steps to go on"
             )
             return
-        for sentence in opening(self.task, self.machine.reason, self.model):
+        for sentence in describe(self.task, self.machine.reason, self.model):
             self.progress.message(sentence)
 
     def advance(self) -> None:

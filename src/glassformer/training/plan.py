@@ -24,11 +24,10 @@ from glassformer.models.cost import (
 )
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
+from glassformer.training.cpu import keep_freed_memory, micro_batch_threads
 from glassformer.training.init_from import with_init_from
 from glassformer.training.machine import choose_machine
-from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock, size
 from glassformer.training.retention import kept
 from glassformer.training.run_folder import temporary_task

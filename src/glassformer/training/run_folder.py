@@ -188,11 +188,6 @@ def unchanged(run: Path) -> AbstractContextManager[None]:
     return unchanged_if_refused(run, OWN - GROWING)
 
 
-def is_continued(run: Path) -> bool:
-    """Whether torchrun started this process again, after it had begun a run in this folder."""
-    return is_repeated_start() and (run / "recipe.yaml").is_file()
-
-
 def check_folder(run: Path, resume: bool) -> None:
     """Raise ConfigError unless a run can begin in the folder, or be resumed there; of several
     machines, one that joins later resumes what the others began."""

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 from torch import distributed
 
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import counted
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -36,6 +36,7 @@ from glassformer.training.init_from import with_init_from
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.plan import sizes_without_data
 from glassformer.training.progress import clock, size
+from glassformer.training.setup import shared
 from glassformer.training.sharding import AXES, build_mesh, bytes_here, divide
 from glassformer.training.step import flops
 
@@ -150,9 +151,9 @@ def plan_cluster(
 
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
-    hardware = hardware or Hardware()
-    recipe, length, sequences = sizes_without_data(with_init_from(recipe))
-    train, processes = recipe.train, nodes * gpus_per_node
+    hardware, processes = hardware or Hardware(), nodes * gpus_per_node
+    recipe, length, sequences = sizes_without_data(with_init_from(shared(recipe, processes)))
+    train = recipe.train
     muon = train.optimizer.kind == "muon"
     model = Transformer(recipe.model, None, "meta")
     parameters = model.n_parameters
@@ -201,13 +202,7 @@ def one_of(processes: int) -> Iterator[None]:
 
 def _parts(recipe: Recipe, length: int, sequences: int, readers: int) -> tuple[int, Part]:
     """Micro-batches in each process and one of them, for so many readers of different rows."""
-    config, parts = recipe.model, -(-recipe.train.micro_batches // readers)
-    if sequences < parts * readers:
-        raise ConfigError(
-            f"A step of {counted(sequences, 'sequence')} has fewer than the {parts * readers:,} "
-            f"micro-batches of {counted(readers, 'reader')}; set train.batch_size or "
-            "train.batch_tokens higher, or use fewer processes."
-        )
+    config, parts = recipe.model, recipe.train.micro_batches // readers
     rows = -(-sequences // (parts * readers))
     number = 4 if recipe.train.precision == "float32" else 2
     share = 1 / length if config.one_output else recipe.predicted_fraction
