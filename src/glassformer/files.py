@@ -141,16 +141,6 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(away, ignore_errors=True)
 
 
-def check_room(folder: Path, n_bytes: int, what: Path) -> None:
-    """Raise CheckpointError unless so many bytes and a fifth more are free where `folder` is."""
-    needed, free = n_bytes * 6 // 5, shutil.disk_usage(folder).free
-    if free < needed:
-        raise CheckpointError(
-            f"Cannot write {what}: it needs {needed / 1e6:,.1f} MB and {free / 1e6:,.1f} MB are "
-            "free; free some space."
-        )
-
-
 def replace_folder(new: Path, path: Path) -> None:
     """Rename the folder `new` to `path`. Maps of files of an earlier folder stay valid; it is
     restored if this fails."""

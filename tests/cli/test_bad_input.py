@@ -321,7 +321,6 @@ def test_wrong_options_of_evaluate(refused, trained, recipe, tmp_path):
     ("options", "sentence"),
     [
         (["--checkpoint", 4], "There is no checkpoint of step 4 in"),
-        (["--choose"], "so --choose has no use"),
         (["--all-checkpoints", "--beams", 2], "so --beams has no use"),
         (["--all-checkpoints", "--checkpoint", 3], "so --checkpoint has no use"),
         (["--all-checkpoints", "--split", "test"], "so --split has no use"),

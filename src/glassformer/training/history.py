@@ -83,26 +83,6 @@ class History:
         means = self.since(best_step or 0, "averaged_taken")
         return self.scores(means[-1]["step"] if means else best_step)
 
-    def correct(self, found: Mapping[tuple[int, bool], Mapping[str, Any]], withdraw: bool) -> None:
-        """Replace what a line says by what was found at its (step, whether of a mean of
-        checkpoints); `withdraw`: such values of other lines get the prefix `reported_`, so that no
-        curve has them."""
-        names = {name for values in found.values() for name in values}
-        for line in self.lines:
-            new = found.get((line["step"], "averaged" in line))
-            for name in [name for name in line if name in names]:
-                if new is not None:
-                    line[name] = new.get(name, line[name])
-                elif withdraw:
-                    line[f"reported_{name}"] = line.pop(name)
-        for (step, of_mean), new in found.items():
-            if not scores_at(self.lines, step, of_mean):
-                own = {name: value for name, value in new.items() if name.startswith(VALIDATION)}
-                self.lines.append({"step": step, **own})
-        self.lines.sort(key=lambda line: line["step"])
-        self.close()
-        self._write()
-
     def close(self) -> None:
         """Close the files."""
         with suppress(OSError):  # a line that a full disk refused is tried again here
