@@ -36,8 +36,6 @@ from glassformer.errors import (
 T = TypeVar("T")
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 """Errors that one process tells for another."""
-ROUND, ROUND_END = 16, object()
-"""Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
 """Longest wait for the first process before training."""
 STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
@@ -147,20 +145,13 @@ class Processes:
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON or arrays), in order; each process computes
-        every `count`-th of them, and all of them iterate over the results."""
+        every `count`-th of them."""
         if self.count == 1:
             return map(compute, items)
-        own = map(compute, itertools.islice(items, self.rank, None, self.count))
-        return itertools.chain.from_iterable(self._rounds(own))
-
-    def _rounds(self, own: Iterator[Any]) -> Iterator[Iterator[Any]]:
-        """Gather some results at a time, each process's first ones first."""
-        while True:
-            parts = self.gathered([*itertools.islice(own, ROUND)])
-            for results in itertools.zip_longest(*parts, fillvalue=ROUND_END):
-                yield (result for result in results if result is not ROUND_END)
-            if len(parts[-1]) < ROUND:  # the last process has the fewest
-                return
+        own = [compute(item) for item in itertools.islice(items, self.rank, None, self.count)]
+        found = self.gathered(own)
+        n = sum(map(len, found))
+        return [found[at % self.count][at // self.count] for at in range(n)]
 
     def added(self, values: Sequence[float]) -> list[float]:
         """The sum of each value over the processes, in float64, the same in all of them."""

@@ -2,8 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,15 +102,12 @@ def generate(
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        from glassformer.run import load
-
-        opened = partial(load, run, device, **opening)
-        return _write(opened, prompt, files, given(options), stream, score, json)
+        return _write((run, device, opening), prompt, files, given(options), stream, score, json)
     return _draw(run, prompt or [], to_image, force, options, files | shown | opening, device, json)
 
 
 def _write(
-    opened: Callable[[], "Run"],
+    opening: tuple[Path, str, dict[str, Any]],
     prompts: list[str] | None,
     files: dict[str, str],
     options: dict[str, Any],
@@ -129,7 +125,10 @@ def _write(
             raise ConfigError(
                 f"--stream shows one text as it grows, not {count}; give one --prompt."
             )
-    run = opened()
+    from glassformer.run import load
+
+    folder, device, how = opening
+    run = load(folder, device, **how)
     options = _drafting(options, next(run.model.parameters()).device.type)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]

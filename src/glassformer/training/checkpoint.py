@@ -124,7 +124,7 @@ class Checkpoints:
 
     def check(self, step: int) -> None:
         """Raise CheckpointError unless the files of a step are as they were saved."""
-        _raise(difference(self.path(step), [STATE], alone=True))
+        _raise(difference(self.path(step), [STATE]))
         for stem in (WEIGHTS, OPTIMIZER):
             part_files(self.path(step), stem)
 

@@ -14,7 +14,6 @@ from glassformer.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.errors import ConfigError, plural
 from glassformer.finetune.adapters import adapt
-from glassformer.layers.linear import Linear
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
@@ -158,11 +157,10 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     share = operations * per_step / seconds / machine.peak
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
-    trained, spared = _trained(recipe) if train.finetune.partial else (None, 0)
+    trained = _trained(recipe) if train.finetune.partial else None
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     saved = memory["weights"] if trained is None else 4 * trained
     whole = memory["weights"] * (1 if trained is None else 2)
-    memory["weights"] -= spared
     save = train.save
     older = len(kept(range(save.every, train.steps + 1, save.every), save))
     disk = (max(save.keep_last, older) + 1) * (saved + memory["optimizer"]) + whole
@@ -211,13 +209,11 @@ def step_seconds(
     return sorted(times[1:])[1]
 
 
-def _trained(recipe: Recipe) -> tuple[int, int]:
-    """Parameters that are trained, adapters included; and bytes that integers spare."""
+def _trained(recipe: Recipe) -> int:
+    """Parameters that are trained, adapters included."""
     model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)
-    maps = [m for m in model.modules() if isinstance(m, Linear) and m.levels is not None]
-    spared = sum(3 * m.in_features * m.out_features - 4 * m.out_features for m in maps)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad), spared
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:

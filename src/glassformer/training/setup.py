@@ -18,6 +18,7 @@ from glassformer.layers.lora import plain_parameters
 from glassformer.models.transformer import Transformer
 from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.cpu import keep_freed_memory
@@ -87,10 +88,7 @@ def set_up(
         Checkpoints(run).load(state.step, model, optimizer)
         say(f"resuming at step {state.step}")
     elif train.init_from is not None:
-        keeps = train.finetune.keep_head
-        own = any(name.startswith("head.") for name, _ in model.named_parameters())
-        new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
-        say(f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}")
+        say(_describe_start(train, model))
     return SetUp(task, machine, state, division, model, optimizer)
 
 
@@ -106,6 +104,13 @@ def _open(
     machine = choose_machine(prepared.recipe.train.device, prepared.recipe.train.precision)
     task.recipe = task.recipe.with_machine(machine.precision_name, torch.get_num_threads())
     return task, machine
+
+
+def _describe_start(train: TrainConfig, model: nn.Module) -> str:
+    keeps = train.finetune.keep_head
+    own = any(name.startswith("head.") for name, _ in model.named_parameters())
+    new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
+    return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
 
 
 def check_named(checkpoint: int, resume: bool, steps: int) -> None:

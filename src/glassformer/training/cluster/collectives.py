@@ -6,12 +6,11 @@ and the time that it takes by the cost of a ring.
     broadcast                                 B / bandwidth + (n - 1) · latency
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
@@ -19,8 +18,6 @@ from torch.distributed.fsdp import FSDPModule
 from glassformer.axes import Tensor
 from glassformer.layers.attention import Attention
 from glassformer.models.transformer import Transformer
-from glassformer.shards import cut_names
-from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.sharding import AXES, bytes_here
 from glassformer.training.tensor_parallel import copies, stacks
 
@@ -52,12 +49,10 @@ class Part:
     number: int
 
 
-def collectives(
-    model: Transformer, mesh: DeviceMesh, part: Part, parts: int, muon: bool
-) -> list[Collective]:
+def collectives(model: Transformer, mesh: DeviceMesh, part: Part, parts: int) -> list[Collective]:
     """Those of a step of `parts` micro-batches in each process, for the first process of a mesh,
-    whose parts of tensors are the largest. Left out are calls that exchange a few numbers, and the
-    gradients of norms and biases of heads."""
+    whose parts of tensors are the largest. Left out are calls that exchange a few numbers, the
+    gradients of norms and biases of heads, and what Muon sends."""
     sizes = {axis: mesh[axis].size() for axis in AXES}
     found: list[Collective] = []
     trained = [one for one in model.parameters() if one.requires_grad]
@@ -70,8 +65,6 @@ def collectives(
         found.append(_of_tensors(model, part, parts))
         size = bytes_here(copies(trained))
         found.append(Collective("gradients of copies", "broadcast", "tensor", 1, size))
-    if muon:
-        found += _of_directions(model, sizes)
     totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
     for one in found:
         total = totals[one.purpose, one.operation, one.axis]
@@ -127,24 +120,6 @@ def _of_tensors(model: Transformer, part: Part, parts: int) -> Collective:
     return Collective("activations", "all-reduce", "tensor", parts * calls, parts * size)
 
 
-def _of_directions(model: Transformer, sizes: dict[str, int]) -> Iterator[Collective]:
-    """Muon gathers each divided matrix of a block, first along "shard", then along "tensor". The
-    processes along the first axis share the updates, and all of them gather these."""
-    named = model.named_parameters()
-    matrices = [one for name, one in named if one.requires_grad and is_block_matrix(name, one)]
-    rounds: Counter[tuple[torch.Size, str, int]] = Counter()
-    for one in matrices:
-        whole, axes = one.numel() * one.element_size(), sorted(cut_names(one))
-        for axis in axes:
-            size = bytes_here([one]) * sizes["shard"] if axis == "shard" else whole
-            yield Collective("Muon's directions", "all-gather", axis, 1, size)
-        rounds[one.shape, axes[0] if axes else "replicate", whole] += 1
-    for (_, axis, whole), count in rounds.items():
-        size = -(-count // sizes[axis]) * sizes[axis] * whole
-        calls = 1 if axis == "replicate" else -(-count // sizes[axis])
-        yield Collective("Muon's updates", "all-gather", axis, calls, size)
-
-
 def ring_seconds(
     operation: Operation, calls: int, size: float, processes: int, bandwidth: float, latency: float
 ) -> float:
@@ -152,14 +127,3 @@ def ring_seconds(
     turns = 2 if operation == "all-reduce" else 1
     share = 1.0 if operation == "broadcast" else (processes - 1) / processes
     return turns * (share * size / bandwidth + calls * (processes - 1) * latency)
-
-
-def orthogonalizing_flops(shapes: Iterable[tuple[int, ...]], processes: int) -> float:
-    """Operations of Muon's five steps on matrices of these shapes (`optimizer.orthogonalize`) in
-    one of the processes that share them."""
-    total = 0.0
-    for shape, count in Counter(shapes).items():
-        m, n = sorted(shape)
-        products = 34 * m**3 + 4 * m * m * n if n >= 2 * m else 5 * (2 * m**3 + 4 * m * m * n)
-        total += -(-count // processes) * products
-    return total

@@ -24,7 +24,6 @@ from glassformer.training.cluster.collectives import (
     Part,
     collectives,
     gathered_together,
-    orthogonalizing_flops,
     ring_seconds,
 )
 from glassformer.training.cluster.failures import (
@@ -163,18 +162,12 @@ def plan_cluster(
         mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
         parts, part = _parts(recipe, length, sequences, mesh.size(0) * mesh.size(1))
-        sent = collectives(model, mesh, part, parts, muon)
+        sent = collectives(model, mesh, part, parts)
         sizes = {axis: mesh[axis].size() for axis in AXES}
         memory = _memory_of_training(model, muon)
         memory |= _memory_of_a_step(model, recipe, part, sizes)
     computing = flops(recipe, length) * sequences * length / processes
     seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
-    if muon:
-        named = Transformer(recipe.model, None, "meta").named_parameters()
-        shapes = [tuple(one.shape) for name, one in named if is_block_matrix(name, one)]
-        sharing = next((n for n in (sizes["shard"], sizes["tensor"]) if n > 1), sizes["replicate"])
-        operations = orthogonalizing_flops(shapes, sharing)
-        seconds["orthogonalizing"] = operations / (hardware.peak * hardware.mfu)
     mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
     stalls = {"blocking": hardware.save, "asynchronous": hardware.stall}
     saved = lambda memory: memory["parameters"] + memory["optimizer"]
