@@ -80,12 +80,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by a JSON value as one step."""
-    write_text(path, json_text(value))
-
-
-def json_text(value: Any) -> str:
-    """The text of a JSON file."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def finite(value: Any) -> Any:
