@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,10 @@ from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.result import Result
 from glassformer.training.run_folder import held, unchanged
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
-from glassformer.training.setup import SetUp, describe, set_up
+from glassformer.training.setup import SetUp, check, describe, set_up
 from glassformer.training.start import model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
 from glassformer.training.tensorboard import tensorboard
@@ -51,6 +50,23 @@ REMEDY = (
     "Try a lower train.optimizer.learning_rate, more train.schedule.warmup_steps or "
     "train.precision=float32."
 )
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
+    use the model with, whether it was interrupted (by which signal), and baselines.
+    """
+
+    run: Path
+    steps: int
+    scores: dict[str, Any]
+    best: float | None
+    metric: str
+    use: str
+    seconds: float
+    interrupted: int | None = None
+    baselines: Mapping[str, Any] = field(default_factory=dict)
 
 
 def train(
@@ -77,7 +93,8 @@ def train(
         progress = progress or Progress()
         repeated = is_repeated_start() and (run / "recipe.yaml").is_file()
         resume, checkpoint = resume or repeated, None if is_repeated_start() else checkpoint
-        ends.enter_context(processes.first_holds(lambda: held(run, resume)))
+        processes.from_first(lambda: check(recipe, run, resume, processes.count, checkpoint))
+        ends.enter_context(processes.first_holds(lambda: held(run)))
         ends.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
         ends.enter_context(cpu_threads())
         with processes.first_holds(lambda: unchanged(run)), following(progress.before):

@@ -82,28 +82,28 @@ class Optimizer:
 
         CheckpointError: keys of other parameters, or of another optimizer.
         """
-        by_name = {name: parameter for parameter, name in self._names.items()}
         owner = {
-            p: part
+            self._names[parameter]: (parameter, part)
             for part, _ in self._parts
             for group in part.param_groups
-            for p in group["params"]
+            for parameter in group["params"]
         }
         for part, _ in self._parts:
             part.state.clear()
         keys = {*keys}
+        named = owner.keys() & {key.rpartition(":")[0] for key in keys}
+        roles = lambda name: MUON if isinstance(owner[name][1], Muon) else ADAMW
+        wanted = {f"{name}:{role}" for name in named for role in roles(name)}
+        for key in sorted(keys ^ wanted):
+            what = "is missing" if key in wanted else "is of no parameter that it trains so"
+            raise CheckpointError(
+                f"The optimizer state {key!r} {what}; resume with the run's own recipe and "
+                "checkpoints."
+            )
         for key in sorted(keys):
             name, _, role = key.rpartition(":")
-            parameter = by_name.get(name)
-            if parameter is None:
-                raise _foreign(key, "is of no parameter that is trained")
-            roles = MUON if isinstance(owner[parameter], Muon) else ADAMW
-            if role not in roles:
-                raise _foreign(key, "is not of this optimizer")
-            for other in roles:
-                if f"{name}:{other}" not in keys:
-                    raise _foreign(f"{name}:{other}", "is missing")
-            owner[parameter].state[parameter][role] = (
+            parameter, part = owner[name]
+            part.state[parameter][role] = (
                 torch.zeros((), dtype=torch.float32, device=parameter.device)
                 if role == "step"
                 else torch.zeros_like(parameter.detach())
@@ -113,12 +113,6 @@ class Optimizer:
 
 ADAMW, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum",)
 """What each optimizer keeps of a parameter."""
-
-
-def _foreign(key: str, what: str) -> CheckpointError:
-    return CheckpointError(
-        f"The optimizer state {key!r} {what}; resume with the run's own recipe and checkpoints."
-    )
 
 
 BLOCK = re.compile(r"(\w+)\.blocks\.(\d+)\.")

@@ -94,7 +94,6 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
             "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
             "folder or -)."
         )
-    check_folder(run, resume)
     saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
         resume = False
@@ -174,9 +173,8 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 
 
 @contextmanager
-def held(run: Path, resume: bool) -> Iterator[None]:
-    """Hold a folder for one trainer: checked, locked, without what a killed one left unfinished."""
-    check_folder(run, resume)  # before the lock leaves its file there; `prepare` checks once more
+def held(run: Path) -> Iterator[None]:
+    """Hold a folder for one trainer, without what a killed one left unfinished."""
     # the loading processes of one that was killed hold it for some seconds
     with locked(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)

@@ -26,7 +26,7 @@ from glassformer.training.division import Division, division_of
 from glassformer.training.machine import Machine, choose_machine, platform
 from glassformer.training.model_files import save_inputs
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.run_folder import prepare
+from glassformer.training.run_folder import check_folder, prepare
 from glassformer.training.start import first_model, model_to_fill
 
 
@@ -52,15 +52,11 @@ def set_up(
 ) -> SetUp:
     """Begin in the folder `run`, or continue there (from the step `checkpoint`); threads are set.
 
-    Errors: see `prepare` and `first_model`; ConfigError for a number of processes that the recipe
-    does not allow.
+    Errors: see `prepare` and `first_model`.
     """
 
     def first() -> tuple[Task, Machine, State]:
-        own = shared(recipe, processes.count)
-        if checkpoint is not None:
-            check_named(checkpoint, resume, own.train.steps)
-        task, machine = _open(own, run, resume, say)
+        task, machine = _open(shared(recipe, processes.count), run, resume, say)
         checkpoints = Checkpoints(run)
         checkpoints.sweep()
         state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
@@ -113,13 +109,19 @@ def _describe_start(train: TrainConfig, model: nn.Module) -> str:
     return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
 
 
-def check_named(checkpoint: int, resume: bool, steps: int) -> None:
-    """Raise ConfigError for a step from which a run cannot continue."""
-    told = f"checkpoint={checkpoint} is the step to go on from"
-    if not resume:
-        raise ConfigError(f"{told}; add --resume (in Python resume=True).")
-    if checkpoint >= steps:
-        raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
+def check(
+    recipe: Recipe, run: Path, resume: bool, processes: int, checkpoint: int | None = None
+) -> None:
+    """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which so many
+    processes cannot begin or continue."""
+    steps = shared(recipe, processes).train.steps
+    if checkpoint is not None:
+        told = f"checkpoint={checkpoint} is the step to go on from"
+        if not resume:
+            raise ConfigError(f"{told}; add --resume (in Python resume=True).")
+        if checkpoint >= steps:
+            raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
+    check_folder(run, resume)
 
 
 def shared(recipe: Recipe, processes: int) -> Recipe:
