@@ -9,7 +9,7 @@ process that is killed in between leaves files that are as the manifest says.
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,13 @@ from glassformer.files import (
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
-PART = 1 << 20
 Entry = dict[str, Any]
 
 
-def digest(file: Path, begin: int = 0, size: int | None = None) -> str:
-    """SHA-256 of a file's bytes, or of `size` of them; those that are missing do not count."""
+def digest(file: Path) -> str:
+    """SHA-256 of a file's bytes."""
     with file.open("rb") as stream:
-        if size is None:
-            return file_digest(stream, "sha256").hexdigest()
-        stream.seek(begin)
-        found = sha256()
-        while size and (part := stream.read(min(size, PART))):
-            found.update(part)
-            size -= len(part)
-        return found.hexdigest()
+        return file_digest(stream, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:

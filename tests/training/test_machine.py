@@ -5,12 +5,11 @@ import torch
 
 from glassformer.errors import ConfigError
 from glassformer.training import machine
-from glassformer.training.machine import choose_machine, find_device, matmul_peak
+from glassformer.training.machine import choose_machine, find_device, measured_peak
 
 
 def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
     peaks = {torch.float32: float32, torch.bfloat16: bfloat16}
-    monkeypatch.setattr(machine, "matmul_peak", lambda where, dtype: peaks[dtype])
     monkeypatch.setattr(machine, "measured_peak", lambda where, dtype, threads: peaks[dtype])
 
 
@@ -65,5 +64,5 @@ def test_without_a_gpu_it_is_the_processor(monkeypatch):
 
 
 def test_the_peak_is_a_plausible_number_of_operations():
-    peak = matmul_peak(torch.device("cpu"), torch.float32, size=64, seconds=0.001)
+    peak = measured_peak(torch.device("cpu"), torch.float32, 1)
     assert 1e6 < peak < 1e14
