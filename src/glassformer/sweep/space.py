@@ -58,16 +58,6 @@ def read_space(arguments: Sequence[str]) -> tuple[list[str], Axes]:
     return fixed, axes
 
 
-def ends(axes: Axes) -> list[dict[str, Any]]:
-    """Return each choice and each end of a range once, beside the first of the others."""
-    own = {
-        field: getattr(axis, "choices", None) or (axis.low, axis.high)
-        for field, axis in axes.items()
-    }
-    first = {field: values[0] for field, values in own.items()}
-    return [first | {field: value} for field, values in own.items() for value in values]
-
-
 def as_text(value: Any) -> str:
     """Return a value as a recipe has it, a fraction with four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

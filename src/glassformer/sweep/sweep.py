@@ -26,7 +26,7 @@ from glassformer.pages.charts import Point
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 from glassformer.sweep.report import write_report
-from glassformer.sweep.space import Axes, as_text, ends, optuna, read_space
+from glassformer.sweep.space import Axes, as_text, optuna, read_space
 from glassformer.training.history import read_metrics
 from glassformer.training.loop import train
 from glassformer.training.progress import Progress
@@ -149,7 +149,7 @@ def sweep(
     """
     fixed, axes = read_space(arguments)
     grid = _grid(axes) if trials is None else []
-    recipes = [_recipe(recipe, fixed, params) for params in grid or ends(axes)]
+    recipes = [_recipe(recipe, fixed, params) for params in grid or [{}]]
     values = read_yaml(recipe_file(recipe)), sorted(arguments), None if trials is None else seed
     with locked(folder):
         own = Sweep(folder, _metric(recipes), json.dumps(values, default=str))
@@ -192,7 +192,8 @@ def _recipe(recipe: str, fixed: Sequence[str], params: Mapping[str, Any]) -> Rec
     try:
         return read_recipe(recipe, [*fixed, *varied])
     except ConfigError as error:
-        raise ConfigError(f"The trial {' '.join(varied)} is invalid: {error}") from None
+        told = f"The trial {' '.join(varied)} is invalid: {error}" if varied else str(error)
+        raise ConfigError(told) from None
 
 
 def _metric(recipes: Sequence[Recipe]) -> str:

@@ -193,7 +193,6 @@ def check_folder(run: Path, resume: bool) -> None:
         if resume and not (run / LOCK).is_file() and not by_torchrun():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
         check_unused(run)
-    check_writable(run)
 
 
 def is_own(name: str) -> bool:
@@ -221,17 +220,6 @@ def check_unused(run: Path) -> None:
                 f"{run} already holds {name}, and a run has a folder of its own; choose another "
                 "--run."
             )
-
-
-def check_writable(run: Path) -> None:
-    """Raise ConfigError if the folder cannot be made or written, before any work is done for it."""
-    place = run.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise ConfigError(f"{place} is a file, not a folder; choose another --run.")
-    if not os.access(place, os.W_OK):
-        raise ConfigError(f"{place} cannot be written; choose another --run.")
 
 
 def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:

@@ -6,12 +6,10 @@ and the time that it takes by the cost of a ring.
     broadcast                                 B / bandwidth + (n - 1) · latency
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from torch._C._distributed_c10d import _compute_bucket_assignment_by_size
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
@@ -21,6 +19,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.training.sharding import AXES, bytes_here
 from glassformer.training.tensor_parallel import copies, stacks
 
+FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
+"""Bytes of gradients that DistributedDataParallel sends in one message."""
 Operation = Literal["all-gather", "reduce-scatter", "all-reduce", "broadcast"]
 
 
@@ -56,20 +56,24 @@ def collectives(model: Transformer, mesh: DeviceMesh, part: Part, parts: int) ->
     sizes = {axis: mesh[axis].size() for axis in AXES}
     found: list[Collective] = []
     trained = [one for one in model.parameters() if one.requires_grad]
+    size = bytes_here(trained)
     if sizes["shard"] * sizes["tensor"] == 1:
-        buckets, size = _buckets(trained), bytes_here(trained)
+        buckets = 1 + max(0, -(-(size - FIRST_BUCKET) // BUCKET))
         found.append(Collective("gradients", "all-reduce", "replicate", buckets, size))
     elif isinstance(model, FSDPModule):
-        found += _of_shards(model, parts, sizes["shard"])
+        *blocks, rest = map(bytes_here, gathered_together(model))
+        n, shard = parts * (len(blocks) + 1), sizes["shard"]
+        gathered = parts * (2 * sum(blocks) + rest) * shard  # blocks are gathered twice
+        found += [
+            Collective("parameters", "all-gather", "shard", 2 * n - parts, gathered),
+            Collective("gradients", "reduce-scatter", "shard", n, parts * size * shard),
+            Collective("gradients", "all-reduce", "replicate", n, parts * size),
+        ]
     if sizes["tensor"] > 1:
         found.append(_of_tensors(model, part, parts))
         size = bytes_here(copies(trained))
         found.append(Collective("gradients of copies", "broadcast", "tensor", 1, size))
-    totals: dict[tuple[str, Operation, str], list[int]] = defaultdict(lambda: [0, 0])
-    for one in found:
-        total = totals[one.purpose, one.operation, one.axis]
-        total[0], total[1] = total[0] + one.calls, total[1] + one.bytes
-    return [Collective(*key, *total) for key, total in totals.items() if sizes[key[2]] > 1]
+    return [one for one in found if sizes[one.axis] > 1]
 
 
 def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
@@ -79,24 +83,6 @@ def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
     ]
     inside = {id(one) for block in blocks for one in block}
     return [*blocks, [one for one in model.parameters() if id(one) not in inside]]
-
-
-def _buckets(trained: Sequence[Tensor]) -> int:
-    """The number of messages in which DistributedDataParallel sends gradients."""
-    return len(_compute_bucket_assignment_by_size([*reversed(trained)], [1 << 20, 25 << 20])[0])
-
-
-def _of_shards(model: Transformer, parts: int, shard: int) -> Iterator[Collective]:
-    *blocks, rest = gathered_together(model)
-    for group in (*blocks, rest):
-        size = bytes_here(group) * shard
-        trained = bytes_here(one for one in group if one.requires_grad)
-        again = 1 if group is rest else 2  # blocks are freed after the forward pass
-        yield Collective("parameters", "all-gather", "shard", parts * again, parts * again * size)
-        if trained:
-            sent = parts * trained
-            yield Collective("gradients", "reduce-scatter", "shard", parts, sent * shard)
-            yield Collective("gradients", "all-reduce", "replicate", parts, sent)
 
 
 def _of_tensors(model: Transformer, part: Part, parts: int) -> Collective:
