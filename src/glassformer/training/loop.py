@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from glassformer.data.collate import Share
 from glassformer.errors import ElsewhereError, GlassformerError, TrainingError, counted, printable
 from glassformer.headway import following
 from glassformer.metrics.comparison import report
@@ -152,7 +151,12 @@ class _Training:
         with (
             interruptions() as signals,
             closing(
-                batches_ahead(self._share, self.state.step, config.steps, config.workers)
+                batches_ahead(
+                    partial(self.division.share, self.task),
+                    self.state.step,
+                    config.steps,
+                    config.workers,
+                )
             ) as self.shares,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):
@@ -203,9 +207,6 @@ class _Training:
             threads=threads,
             division=self.division,
         )
-
-    def _share(self, step: int) -> Share:
-        return self.division.share(self.task, step)
 
     def _whole(self) -> Transformer:
         """The model with all of its weights; all processes ask for it."""
@@ -309,10 +310,12 @@ class _Training:
     def average(self) -> None:
         """Try the mean of the last checkpoints as the final model; it is taken if it scores better
         than the best."""
-        steps = self.processes.from_first(self._to_average)
+        done = self.history.since(self.state.step, "averaged")  # before this run was resumed
+        steps = self.processes.from_first(lambda: [] if done else self.checkpoints.regular())
+        steps = steps[-self.config.save.average_checkpoints :]
         if not steps:
             return
-        mean = self._model_to_fill(self.machine.device)
+        mean = model_to_fill(self.task.recipe, self.run, self.state.base, self.machine.device)
         self.processes.each(lambda: self.checkpoints.load_mean(steps, mean))
         scores = self.task.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores)
@@ -320,19 +323,13 @@ class _Training:
             self.scores = scores or {}
             self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
             origin = replace(self.origin, averaged=tuple(steps))
-            written = partial(export, mean, self.task, self.run, self.state.step, self.scores)
-            self.processes.from_first(lambda: written(origin))
+            given = mean, self.task, self.run, self.state.step, self.scores, origin
+            self.processes.from_first(lambda: export(*given))
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
         else:
             self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
-
-    def _to_average(self) -> list[int]:
-        """The steps whose mean is tried; none if that was done before this run was resumed."""
-        if self.history.since(self.state.step, "averaged"):
-            return []
-        return self.checkpoints.regular()[-self.config.save.average_checkpoints :]
 
     def _is_better(self, scores: dict[str, Any]) -> bool:
         best, now = self.state.best_score, scores[self.config.evaluate.best]
@@ -350,7 +347,7 @@ class _Training:
         self.progress.message(
             f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}"
         )
-        self._report()
+        self.saving.report()
 
     def sample(self) -> None:
         """Show what the model writes by now."""
@@ -389,14 +386,7 @@ class _Training:
             self._whole() if better or not self.task.validated else None,
             last=stopped or step == config.steps,
         )
-        self._report()
-
-    def _report(self) -> None:
-        if self.processes.first:
-            self.saving.report()
-
-    def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
-        return model_to_fill(self.task.recipe, self.run, self.state.base, device)
+        self.saving.report()
 
     def _ended(self, why: str) -> GlassformerError:
         """The error of a run that cannot go on, which comes in all processes and is told by one."""

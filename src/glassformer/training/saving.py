@@ -109,6 +109,8 @@ class Saving:
 
     def report(self) -> None:
         """Write `report.html`; a refused page is told, and not worth losing a run."""
+        if not self._processes.first:
+            return
         try:
             page = report_html(
                 self.history.lines,
