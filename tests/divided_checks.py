@@ -31,9 +31,8 @@ from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainCo
 from glassformer.shards import local, own, put, whole
 from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.clipping import clip_gradients
 from glassformer.training.division import Division, division_of
-from glassformer.training.optimizer import Optimizer
+from glassformer.training.optimizer import Optimizer, clip_gradients
 from glassformer.training.step import TrainingStep
 from glassformer.training.tensor_parallel import copies
 

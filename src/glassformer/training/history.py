@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from glassformer.errors import ConfigError
 from glassformer.files import write_text, writing
 
 VALIDATION = "validation_"
@@ -87,6 +88,36 @@ class History:
         """Close the files."""
         with suppress(OSError):  # a line that a full disk refused is tried again here
             self._file.close()
+
+
+@contextmanager
+def tensorboard(run: Path) -> Iterator[Listener]:
+    """Write the numbers of every line as TensorBoard's events into the run folder; steps that come
+    again replace what was written of them. ConfigError: TensorBoard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError(
+            "train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'."
+        ) from None
+    writers: list[SummaryWriter] = []
+
+    def listen(line: Mapping[str, Any]) -> None:
+        step = line["step"]
+        if not writers:
+            writers.append(SummaryWriter(str(run / "tensorboard"), purge_step=step))
+        for name, value in line.items():
+            if name != "step" and isinstance(value, int | float):
+                group, _, rest = name.partition("_")
+                ours = group if group == "validation" else "train"
+                shown = rest if group == ours else name
+                writers[0].add_scalar(f"{ours}/{shown}", value, step)
+
+    try:
+        yield listen
+    finally:
+        for writer in writers:
+            writer.close()
 
 
 def scores_at(

@@ -29,7 +29,7 @@ from glassformer.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.cpu import cpu_threads, micro_batch_threads
 from glassformer.training.given_data import check_rows, written
-from glassformer.training.history import History, Listener
+from glassformer.training.history import History, Listener, tensorboard
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
@@ -41,7 +41,6 @@ from glassformer.training.schedule import rate_at
 from glassformer.training.setup import SetUp, check, describe, set_up
 from glassformer.training.start import model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
-from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""

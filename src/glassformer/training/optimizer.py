@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed import all_gather_into_tensor, all_reduce
 
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError
@@ -192,7 +193,7 @@ class Muon(torch.optim.Optimizer):
             updates = orthogonalize(mine).contiguous()
             if n > 1:
                 own_updates, updates = updates, updates.new_empty(n * size, *some[0].shape)
-                torch.distributed.all_gather_into_tensor(updates, own_updates, group=group)
+                all_gather_into_tensor(updates, own_updates, group=group)
             yield from zip(some, updates, strict=False)
 
     def _direction(self, parameter: Tensor, mu: float) -> Tensor:
@@ -203,6 +204,27 @@ class Muon(torch.optim.Optimizer):
             state["momentum"] = torch.zeros_like(parameter)
         momentum = state["momentum"].mul_(mu).add_(gradient)
         return gradient.add(momentum, alpha=mu)
+
+
+def clip_gradients(parameters: Iterable[Tensor], most: float) -> float:
+    """Scale the gradients to a norm of at most `most`; the norm of all of them before."""
+    by_mesh: dict[Any, list[Tensor]] = defaultdict(list)
+    by_groups: dict[tuple[Any, ...], list[Tensor]] = defaultdict(list)
+    for parameter in parameters:
+        if (gradient := parameter.grad) is not None:
+            by_mesh[mesh_of(parameter)].append(parameter)
+            by_groups[groups_of(gradient)].append(local(gradient))
+    norms = []
+    for groups, parts in by_groups.items():
+        norm = nn.utils.get_total_norm(parts)
+        for group in groups:
+            all_reduce(norm.square_(), group=group)
+            norm.sqrt_()
+        norms.append(norm)
+    norm = norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+    for some in by_mesh.values():
+        nn.utils.clip_grads_with_norm_(some, most, norm)
+    return float(norm)
 
 
 def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:
