@@ -20,7 +20,7 @@ from glassformer.processes import (
     _array_to_json,
 )
 from glassformer.torchrun import _agreed_name
-from glassformer.training.setup import shared
+from glassformer.training.setup import with_shares
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
 from torchrun import train_together
@@ -116,11 +116,11 @@ def test_an_error_of_another_is_told_by_the_first(monkeypatch):
 def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
-        shared(in_order, 4)
+        with_shares(in_order, 4)
     with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
-        shared(recipe(tmp_path), 5)
-    assert shared(recipe(tmp_path), 3).train.micro_batches == 3
-    assert shared(in_order, 2).train.micro_batches == 2
+        with_shares(recipe(tmp_path), 5)
+    assert with_shares(recipe(tmp_path), 3).train.micro_batches == 3
+    assert with_shares(in_order, 2).train.micro_batches == 2
 
 
 def test_two_processes_end_in_the_bits_of_one_whatever_stops_them(tmp_path):

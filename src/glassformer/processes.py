@@ -117,8 +117,8 @@ class Processes:
         return [value for value, _ in found]
 
     def in_turn(self, first: Callable[[], T], others: Callable[[], T]) -> T:
-        """What `first` returns in the first process, and then `others` in the others; an error of
-        any ends all."""
+        """Call `first` in the first process, then `others` in the others, and return the result; an
+        error of any ends all."""
         own: list[T] = []
         self.from_first(lambda: own.append(first()))
         self.each(lambda: None if self.first else own.append(others()))

@@ -35,7 +35,7 @@ from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import held, unchanged
+from glassformer.training.run_folder import hold, unchanged
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
 from glassformer.training.setup import SetUp, check, describe, set_up
@@ -52,7 +52,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
+    """The end of a run: steps done, the last evaluation, the best score by `metric`, a command to
     use the model with, whether it was interrupted (by which signal), and baselines.
     """
 
@@ -92,7 +92,7 @@ def train(
         repeated = is_repeated_start() and (run / "recipe.yaml").is_file()
         resume, checkpoint = resume or repeated, None if is_repeated_start() else checkpoint
         processes.from_first(lambda: check(recipe, run, resume, processes.count, checkpoint))
-        ends.enter_context(processes.first_holds(lambda: held(run)))
+        ends.enter_context(processes.first_holds(lambda: hold(run)))
         ends.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
         ends.enter_context(cpu_threads())
         with processes.first_holds(lambda: unchanged(run)), following(progress.before):

@@ -157,7 +157,7 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     share = operations * per_step / seconds / machine.peak
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
-    trained = _trained(recipe) if train.finetune.partial else None
+    trained = _count_trained(recipe) if train.finetune.partial else None
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     saved = memory["weights"] if trained is None else 4 * trained
     whole = memory["weights"] * (1 if trained is None else 2)
@@ -209,7 +209,7 @@ def step_seconds(
     return sorted(times[1:])[1]
 
 
-def _trained(recipe: Recipe) -> int:
+def _count_trained(recipe: Recipe) -> int:
     """Parameters that are trained, adapters included."""
     model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)

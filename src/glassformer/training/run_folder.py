@@ -173,7 +173,7 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 
 
 @contextmanager
-def held(run: Path) -> Iterator[None]:
+def hold(run: Path) -> Iterator[None]:
     """Hold a folder for one trainer, without what a killed one left unfinished."""
     # the loading processes of one that was killed hold it for some seconds
     with locked(run, patience=30 if is_repeated_start() else 0):

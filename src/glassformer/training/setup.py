@@ -32,7 +32,7 @@ from glassformer.training.start import first_model, model_to_fill
 
 @dataclass
 class SetUp:
-    """What a run begins with, or continues with where a checkpoint stands."""
+    """Task, machine, model and optimizer of a run at its first step, or at that of a checkpoint."""
 
     task: Task
     machine: Machine
@@ -56,7 +56,7 @@ def set_up(
     """
 
     def first() -> tuple[Task, Machine, State]:
-        task, machine = _open(shared(recipe, processes.count), run, resume, say)
+        task, machine = _open(with_shares(recipe, processes.count), run, resume, say)
         checkpoints = Checkpoints(run)
         checkpoints.sweep()
         state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
@@ -65,7 +65,7 @@ def set_up(
         return task, machine, state
 
     def others() -> tuple[Task, Machine, State]:
-        own = shared(recipe, processes.count)
+        own = with_shares(recipe, processes.count)
         return *_open(own, run, True, lambda text: None), State(0, "")
 
     task, machine, state = processes.in_turn(first, others)
@@ -112,9 +112,9 @@ def _describe_start(train: TrainConfig, model: nn.Module) -> str:
 def check(
     recipe: Recipe, run: Path, resume: bool, processes: int, checkpoint: int | None = None
 ) -> None:
-    """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which so many
+    """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which this number of
     processes cannot begin or continue."""
-    steps = shared(recipe, processes).train.steps
+    steps = with_shares(recipe, processes).train.steps
     if checkpoint is not None:
         told = f"checkpoint={checkpoint} is the step to go on from"
         if not resume:
@@ -124,8 +124,8 @@ def check(
     check_folder(run, resume)
 
 
-def shared(recipe: Recipe, processes: int) -> Recipe:
-    """The recipe with a micro-batch for each process that reads rows of its own; ConfigError: their
+def with_shares(recipe: Recipe, processes: int) -> Recipe:
+    """The recipe with a micro-batch for each process that reads other rows; ConfigError: their
     number does not go with it."""
     train, of = recipe.train, recipe.train.distributed
     if processes % (of.shard * of.tensor):

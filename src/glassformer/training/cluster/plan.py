@@ -35,7 +35,7 @@ from glassformer.training.init_from import with_init_from
 from glassformer.training.optimizer import is_block_matrix
 from glassformer.training.plan import sizes_without_data
 from glassformer.training.progress import clock, size
-from glassformer.training.setup import shared
+from glassformer.training.setup import with_shares
 from glassformer.training.sharding import AXES, build_mesh, bytes_here, divide
 from glassformer.training.step import flops
 
@@ -151,7 +151,7 @@ def plan_cluster(
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
     hardware, processes = hardware or Hardware(), nodes * gpus_per_node
-    recipe, length, sequences = sizes_without_data(with_init_from(shared(recipe, processes)))
+    recipe, length, sequences = sizes_without_data(with_init_from(with_shares(recipe, processes)))
     train = recipe.train
     muon = train.optimizer.kind == "muon"
     model = Transformer(recipe.model, None, "meta")
@@ -194,7 +194,7 @@ def one_of(processes: int) -> Iterator[None]:
 
 
 def _parts(recipe: Recipe, length: int, sequences: int, readers: int) -> tuple[int, Part]:
-    """Micro-batches in each process and one of them, for so many readers of different rows."""
+    """Micro-batches in each process and one of them, for these readers of different rows."""
     config, parts = recipe.model, recipe.train.micro_batches // readers
     rows = -(-sequences // (parts * readers))
     number = 4 if recipe.train.precision == "float32" else 2
