@@ -146,17 +146,11 @@ class _Training:
         if self.state.step:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))
             self.state = State(**self.processes.from_first(restored))
-        config = self.config
+        config, share = self.config, partial(self.division.share, self.task)
+        ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
             interruptions() as signals,
-            closing(
-                batches_ahead(
-                    partial(self.division.share, self.task),
-                    self.state.step,
-                    config.steps,
-                    config.workers,
-                )
-            ) as self.shares,
+            closing(ahead) as self.shares,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):
             self.compute = self._step(threads)
