@@ -117,6 +117,8 @@ def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
         with_shares(in_order, 4)
+    with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 8 proc"):
+        with_shares(recipe(tmp_path, train={"distributed.shard": 3}), 8)
     with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
         with_shares(recipe(tmp_path), 5)
     assert with_shares(recipe(tmp_path), 3).train.micro_batches == 3

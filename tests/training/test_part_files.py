@@ -130,7 +130,7 @@ def test_files_that_do_not_fit_are_refused(ranks, tmp_path):
         load_parts(whole(), part_files(tmp_path, "model"))
     for where in ({"alone": [[5], [3]]}, {"alone": [[9], [0]]}, {}):  # behind the end; of others
         save_file({"alone": torch.zeros(5)}, files[1], {"parts": json.dumps(where)})
-        with pytest.raises(CheckpointError, match=r"is not a readable file of parts"):
+        with pytest.raises(CheckpointError, match=r"not a readable file of parts|numbers of rows"):
             load_parts(whole(), part_files(tmp_path, "model"))
 
 
