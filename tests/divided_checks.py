@@ -31,9 +31,8 @@ from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainCo
 from glassformer.shards import local, own, put, whole
 from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.clipping import clip_gradients
 from glassformer.training.division import Division, division_of
-from glassformer.training.optimizer import Optimizer
+from glassformer.training.optimizer import Optimizer, clip_gradients
 from glassformer.training.step import TrainingStep
 from glassformer.training.tensor_parallel import copies
 
@@ -47,6 +46,7 @@ SPLITS = {
 }
 CASES: dict[str, dict[str, Any]] = {
     "decoder": {"position": "rotary", "gated": True, "norm": "rms", "qk_norm": True},
+    "plain": {"position": "rotary", "gated": True, "norm": "rms"},
     "untied": {"position": "relative", "tied": False, "n_kv_heads": 2},
     "encoder": {"architecture": "encoder", "head": "masked_lm", "norm_placement": "post"},
     "encoder-decoder": {"architecture": "encoder_decoder", "position": "buckets"},

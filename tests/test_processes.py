@@ -1,9 +1,7 @@
 """The shares of processes, and sums that do not depend on their number."""
 
 import json
-import signal
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from threading import Barrier
 
 import numpy as np
@@ -12,19 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-from glassformer import torchrun as launched
 from glassformer.data.collate import micro_batches
 from glassformer.errors import ConfigError, ElsewhereError
 from glassformer.processes import (
     ALONE,
-    ROUND,
     Processes,
     Tree,
     _array_of_json,
     _array_to_json,
 )
-from glassformer.torchrun import _agreed_name, _is_silence, _report_silence
-from glassformer.training.beginning import shared
+from glassformer.torchrun import _agreed_name
+from glassformer.training.setup import with_shares
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
 from torchrun import train_together
@@ -76,9 +72,9 @@ def square(number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("items", [0, 1, 2, 5, 2 * ROUND, 3 * ROUND + 1])
+@pytest.mark.parametrize("items", [0, 1, 2, 5, 33])
 def test_results_of_all_processes_come_in_the_order_of_items(monkeypatch, count, items):
-    """By threads in place of processes, in rounds that end anywhere."""
+    """By threads in place of processes."""
     meeting, given = Barrier(count), [""] * count
 
     def gathered(self, value):
@@ -120,11 +116,13 @@ def test_an_error_of_another_is_told_by_the_first(monkeypatch):
 def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
-        shared(in_order, 4)
+        with_shares(in_order, 4)
+    with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 8 proc"):
+        with_shares(recipe(tmp_path, train={"distributed.shard": 3}), 8)
     with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
-        shared(recipe(tmp_path), 5)
-    assert shared(recipe(tmp_path), 3).train.micro_batches == 3
-    assert shared(in_order, 2).train.micro_batches == 2
+        with_shares(recipe(tmp_path), 5)
+    assert with_shares(recipe(tmp_path), 3).train.micro_batches == 3
+    assert with_shares(in_order, 2).train.micro_batches == 2
 
 
 def test_two_processes_end_in_the_bits_of_one_whatever_stops_them(tmp_path):
@@ -156,21 +154,3 @@ def test_processes_agree_on_a_name_that_earlier_ones_did_not_have():
             names.append({*threads.map(lambda rank: _agreed_name(store, rank, 3), range(3))})
     assert [len(name) for name in names] == [1] * 5
     assert len(set.union(*names)) == 5
-
-
-@pytest.mark.parametrize("silent", range(3))
-def test_a_silent_process_is_reported_by_one_of_the_others_and_killed(monkeypatch, silent):
-    """By a store that these processes share, one of them on another machine."""
-    store, killed = HashStore(), []
-    monkeypatch.setattr(launched, "GRACE", timedelta(seconds=0.5))
-    monkeypatch.setattr(launched.os, "kill", lambda pid, number: killed.append((pid, number)))
-    monkeypatch.setenv("GROUP_RANK", "0")
-    for rank, agent in enumerate("001"):
-        store.set(f"place {rank}", f"host{agent} 12345{rank} {agent}")
-    waiting = [Processes(rank, 3, store=store) for rank in range(3) if rank != silent]
-    with ThreadPoolExecutor(2) as threads:
-        assert all(_is_silence(one, RuntimeError("Timed out")) for one in waiting)
-        (said,) = filter(None, threads.map(_report_silence, waiting))
-    agent = "001"[silent]
-    assert f"too long for process {silent} (pid 12345{silent} on host{agent}): it is st" in said
-    assert killed == ([(123450 + silent, signal.SIGKILL)] if agent == "0" else [])

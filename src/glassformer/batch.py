@@ -60,13 +60,11 @@ class Positions:
         return cls(torch.arange(start, start + length, device=device)[None], start=start)
 
     @classmethod
-    def padded(
-        cls, lengths: Sequence[int], side: Side = "right", device: torch.device | str | None = None
-    ) -> Self:
+    def padded(cls, lengths: Sequence[int], side: Side = "right") -> Self:
         """Rows of the given lengths padded to the longest on the `right` or `left`; only real
         elements count."""
-        width, count = max(lengths), torch.tensor(list(lengths), device=device)[:, None]
-        slot = torch.arange(width, device=device)[None]
+        width, count = max(lengths), torch.tensor(list(lengths))[:, None]
+        slot = torch.arange(width)[None]
         position = slot.expand(len(lengths), -1) if side == "right" else slot - (width - count)
         return cls(
             position.clamp(min=0),

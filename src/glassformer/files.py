@@ -80,12 +80,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by a JSON value as one step."""
-    write_text(path, json_text(value))
-
-
-def json_text(value: Any) -> str:
-    """The text of a JSON file."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def finite(value: Any) -> Any:
@@ -139,16 +134,6 @@ def remove_folder(path: Path) -> None:
     path.rename(away)
     sync(path.parent)
     shutil.rmtree(away, ignore_errors=True)
-
-
-def check_room(folder: Path, n_bytes: int, what: Path) -> None:
-    """Raise CheckpointError unless so many bytes and a fifth more are free where `folder` is."""
-    needed, free = n_bytes * 6 // 5, shutil.disk_usage(folder).free
-    if free < needed:
-        raise CheckpointError(
-            f"Cannot write {what}: it needs {needed / 1e6:,.1f} MB and {free / 1e6:,.1f} MB are "
-            "free; free some space."
-        )
 
 
 def replace_folder(new: Path, path: Path) -> None:

@@ -9,13 +9,11 @@ process that is killed in between leaves files that are as the manifest says.
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from glassformer.files import (
-    SYSTEM,
-    json_text,
     make_folder,
     read_json,
     replace_folder,
@@ -27,21 +25,13 @@ from glassformer.files import (
 
 NAME = "manifest.json"
 LARGEST = 16 << 20
-PART = 1 << 20
 Entry = dict[str, Any]
 
 
-def digest(file: Path, begin: int = 0, size: int | None = None) -> str:
-    """SHA-256 of a file's bytes, or of `size` of them; those that are missing do not count."""
+def digest(file: Path) -> str:
+    """SHA-256 of a file's bytes."""
     with file.open("rb") as stream:
-        if size is None:
-            return file_digest(stream, "sha256").hexdigest()
-        stream.seek(begin)
-        found = sha256()
-        while size and (part := stream.read(min(size, PART))):
-            found.update(part)
-            size -= len(part)
-        return found.hexdigest()
+        return file_digest(stream, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:
@@ -53,19 +43,17 @@ def difference(
     folder: Path,
     required: Collection[str] = (),
     only: Collection[str] | None = None,
-    alone: bool = False,
 ) -> str | None:
     """What is not as the folder's manifest says, in a clause; None: everything is.
 
-    Compared are the files of the manifest and those `required`, or `only` some; if `alone`, nothing
-    else may be there, and the manifest has the bytes that it was written with. Sizes come first:
+    Compared are the files of the manifest and those `required`, or `only` some. Sizes come first:
     they are known without reading.
     """
     while True:  # another process may replace files meanwhile
-        before = _read(folder, alone)
+        before = _read(folder)
         found = _difference(folder, before, required, only)
-        if found is None or _read(folder, alone) == before:
-            return found or (_other(folder, before or {}) if alone else None)
+        if found is None or _read(folder) == before:
+            return found
 
 
 @contextmanager
@@ -150,14 +138,11 @@ def _write(folder: Path, entries: Mapping[str, list[Entry]]) -> None:
     write_json(folder / NAME, {"format": 1, "files": files})
 
 
-def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
-    """The entries of a manifest by plain file names; None: it cannot be read, or `exactly`, and it
-    has other bytes than `_write` gives it."""
+def _read(folder: Path) -> dict[str, list[Entry]] | None:
+    """The entries of a manifest by plain file names; None: it cannot be read."""
     try:
         values = read_json(folder / NAME, LARGEST)
         if values["format"] != 1:
-            return None
-        if exactly and (folder / NAME).read_text(encoding="utf-8") != json_text(values):
             return None
         files = {
             name: [
@@ -170,13 +155,6 @@ def _read(folder: Path, exactly: bool = False) -> dict[str, list[Entry]] | None:
         return files if plain and all(files.values()) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-
-
-def _other(folder: Path, entries: dict[str, list[Entry]]) -> str | None:
-    """What is in a folder beside its files, in a clause."""
-    names = {path.name for path in folder.iterdir()} - SYSTEM
-    other = min(names - {*entries, NAME}, default=None)
-    return None if other is None else f"{folder / NAME} does not mention {other}, which is there"
 
 
 def _difference(

@@ -13,6 +13,7 @@ import base64
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -35,8 +36,6 @@ from glassformer.errors import (
 T = TypeVar("T")
 KINDS = (CheckpointError, ConfigError, DataError, TrainingError)
 """Errors that one process tells for another."""
-ROUND, ROUND_END = 16, object()
-"""Results of a process that travel at once; what stands behind the last."""
 PATIENCE = timedelta(hours=12)
 """Longest wait for the first process before training."""
 STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
@@ -47,15 +46,13 @@ STEP, WORK = timedelta(minutes=1), timedelta(minutes=10)
 class Processes:
     """The processes of a run, as one of them sees them; 0 <= `rank` < `count`.
 
-    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else; `store`:
-    of the keys that all of them see.
+    `group`: of torch.distributed, for the sums of a step; `patient`: for everything else.
     """
 
     rank: int = 0
     count: int = 1
     group: Any = None
     patient: Any = None
-    store: Any = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Processes":
         """Itself: a copy of what knows them knows the same processes."""
@@ -119,6 +116,21 @@ class Processes:
             raise failed or kind(f"In process {rank}: {told[1]}")
         return [value for value, _ in found]
 
+    def in_turn(self, first: Callable[[], T], others: Callable[[], T]) -> T:
+        """Call `first` in the first process, then `others` in the others, and return the result; an
+        error of any ends all."""
+        own: list[T] = []
+        self.from_first(lambda: own.append(first()))
+        self.each(lambda: None if self.first else own.append(others()))
+        return own[0]
+
+    @contextmanager
+    def first_holds(self, enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+        """Enter a context in the first process for the body; an error of `enter` ends all."""
+        with ExitStack() as held:
+            self.from_first(lambda: bool(held.enter_context(enter())))
+            yield
+
     def apart(self) -> "Processes":
         """The same processes with a group of their own, for a thread beside; all must ask for
         it."""
@@ -133,20 +145,13 @@ class Processes:
 
     def spread(self, items: Iterable[T], compute: Callable[[T], Any]) -> Iterable[Any]:
         """What `compute` returns for each item (JSON or arrays), in order; each process computes
-        every `count`-th of them, and all of them iterate over the results."""
+        every `count`-th of them."""
         if self.count == 1:
             return map(compute, items)
-        own = map(compute, itertools.islice(items, self.rank, None, self.count))
-        return itertools.chain.from_iterable(self._rounds(own))
-
-    def _rounds(self, own: Iterator[Any]) -> Iterator[Iterator[Any]]:
-        """Gather some results at a time, each process's first ones first."""
-        while True:
-            parts = self.gathered([*itertools.islice(own, ROUND)])
-            for results in itertools.zip_longest(*parts, fillvalue=ROUND_END):
-                yield (result for result in results if result is not ROUND_END)
-            if len(parts[-1]) < ROUND:  # the last process has the fewest
-                return
+        own = [compute(item) for item in itertools.islice(items, self.rank, None, self.count)]
+        found = self.gathered(own)
+        n = sum(map(len, found))
+        return [found[at % self.count][at // self.count] for at in range(n)]
 
     def added(self, values: Sequence[float]) -> list[float]:
         """The sum of each value over the processes, in float64, the same in all of them."""
@@ -187,23 +192,6 @@ class Processes:
                 one.wait()
             numbers += theirs
             distance *= 2
-
-    def start_gather(
-        self, numbers: Float[Tensor, "*shape"]
-    ) -> Callable[[], list[Float[Tensor, "*shape"]]]:
-        """Begin to gather the numbers of each process, of one shape; the result waits for them, by
-        rank."""
-        if self.count == 1:
-            return lambda: [numbers]
-        found = [torch.empty_like(numbers) for _ in range(self.count)]
-        own = numbers.contiguous()
-        sent: Any = distributed.all_gather(found, own, group=self.group, async_op=True)
-
-        def gathered() -> list[Float[Tensor, "*shape"]]:
-            sent.wait()
-            return found
-
-        return gathered
 
 
 ALONE = Processes()

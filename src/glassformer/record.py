@@ -32,7 +32,11 @@ class Record(BaseModel):
     """A section of a recipe: frozen, with a description of every field, unknown fields refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        coerce_numbers_to_str=True,  # text_field: 2
     )
     section: ClassVar[str]
 
@@ -53,7 +57,7 @@ class Record(BaseModel):
                 elif isinstance(part, int):
                     where.append(str(part))
             message = first["msg"].removeprefix("Value error, ")
-            if first["type"] == "string_type" and isinstance(first["input"], bool | float):
+            if first["type"] == "string_type" and isinstance(first["input"], bool):
                 message += " (in quotes)"
             got = "" if first["type"] == "value_error" else f", got {_given(first['input'])}"
             name = ".".join(filter(None, where))
@@ -107,7 +111,7 @@ class Record(BaseModel):
         kind = cls.model_fields[name].annotation
         if value is None and kind is cls.nested().get(name):
             return {}
-        value = _as_number(_as_text(value, kind), kind)
+        value = _as_number(value, kind)
         if isinstance(value, bool) and kind is not bool and bool not in get_args(kind):
             raise ValueError(f"a yes or no is not what belongs here, got {value!r}")
         return value
@@ -134,19 +138,4 @@ def _as_number(value: Any, kind: Any) -> Any:
         for number in get_args(one) if get_origin(one) is Literal else ():
             if isinstance(number, int) and value == str(number):
                 return number
-    return value
-
-
-def _as_text(value: Any, kind: Any) -> Any:
-    """A whole number as the text that belongs there: `text_field: 2`, `class_names: [0, 1]`."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    if type(value) is int:
-        return str(value) if str in kinds and not {int, float} & set(kinds) else value
-    for one in kinds:
-        inside = get_args(one)
-        match value:
-            case list() | tuple() if get_origin(one) in (list, tuple):
-                return [_as_text(part, inside[0]) for part in value]
-            case dict() if get_origin(one) is dict:
-                return {_as_text(k, inside[0]): _as_text(v, inside[1]) for k, v in value.items()}
     return value

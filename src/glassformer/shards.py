@@ -18,45 +18,34 @@ def mesh_of(tensor: Tensor) -> Any:
     return getattr(tensor, "device_mesh", None)  # of torch's DTensors, asked without importing them
 
 
-def is_divided(tensor: Tensor) -> bool:
-    """Whether this process may hold a part of a tensor only."""
-    return mesh_of(tensor) is not None
-
-
-def cuts(tensor: Tensor) -> int:
-    """How often a tensor is cut: the axes of the mesh along which processes have other parts."""
-    return len(_cut_axes(tensor)) if is_divided(tensor) else 0
-
-
 def cut_names(tensor: Tensor) -> set[str]:
-    """The names of these axes."""
-    mesh = mesh_of(tensor)
-    return {mesh.mesh_dim_names[at] for at in _cut_axes(tensor)} if is_divided(tensor) else set()
+    """The names of the axes of the mesh along which processes have other parts."""
+    return {mesh_of(tensor).mesh_dim_names[at] for at in _cut_axes(tensor)}
 
 
 def groups_of(tensor: Tensor) -> tuple[Any, ...]:
     """The groups of processes that hold the other parts of a tensor, one for each time it is
     cut."""
-    return tuple(map(mesh_of(tensor).get_group, _cut_axes(tensor))) if is_divided(tensor) else ()
+    return tuple(mesh_of(tensor).get_group(at) for at in _cut_axes(tensor))
 
 
 def local(tensor: Tensor) -> Tensor:
     """The numbers that this process holds, sharing their memory."""
     divided: Any = tensor
-    return divided.to_local() if is_divided(tensor) else tensor
+    return divided.to_local() if mesh_of(tensor) is not None else tensor
 
 
 @torch.no_grad()
 def whole(tensor: Tensor) -> Tensor:
     """All numbers of a tensor; every process that has a part of it must call this."""
     divided: Any = tensor
-    return divided.full_tensor() if is_divided(tensor) else tensor
+    return divided.full_tensor() if mesh_of(tensor) is not None else tensor
 
 
 def box(tensor: Tensor) -> tuple[list[int], list[int]]:
     """Where this process's part begins in the whole tensor, and its lengths."""
     divided: Any = tensor
-    if not is_divided(tensor):
+    if mesh_of(tensor) is None:
         return [0] * tensor.dim(), [*tensor.shape]
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
@@ -80,6 +69,7 @@ def put(target: Tensor, full: Tensor) -> None:
 
 def _cut_axes(tensor: Any) -> list[int]:
     """The axes of the mesh that cut a tensor, the last first."""
-    mesh, placements = tensor.device_mesh, enumerate(tensor.placements)
-    cut = [at for at, one in placements if not one.is_replicate() and mesh.size(at) > 1]
-    return cut[::-1]
+    if (mesh := mesh_of(tensor)) is None:
+        return []
+    placements = enumerate(tensor.placements)
+    return [at for at, one in placements if not one.is_replicate() and mesh.size(at) > 1][::-1]

@@ -20,7 +20,6 @@ TERMINATED = int(signal.SIGTERM)
 """The number of the request to end."""
 KILLED = int(getattr(signal, "SIGKILL", signal.SIGTERM))
 """The number of what no process survives, also one that is stopped."""
-_OVERHEARING: list[list[int]] = []
 
 
 @contextmanager
@@ -73,23 +72,9 @@ def interruptions() -> Iterator[list[int]]:
         if not received:
             began = time.monotonic()
         received.append(number)
-        for heard in _OVERHEARING:
-            heard.append(number)
 
     with handled(receive, *STOPPING) as before:
         yield received
-
-
-@contextmanager
-def overheard() -> Iterator[list[int]]:
-    """A list that receives the signals of every `interruptions` in the body, also of one that an
-    error ends."""
-    heard: list[int] = []
-    _OVERHEARING.append(heard)
-    try:
-        yield heard
-    finally:
-        _OVERHEARING.pop()
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -49,20 +49,13 @@ def joined() -> Iterator[Processes]:
     with _reaching():
         store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
         own = PrefixStore(_agreed_name(store, rank, count), store)
-        own.set(f"place {rank}", _place())
         distributed.init_process_group(kind, store=own, rank=rank, world_size=count, timeout=STEP)
         try:
-            together = Processes(rank, count, patient=patient_group(PATIENCE), store=own)
-            with leaving_the_silent(together):
-                yield together
-                distributed.barrier(together.patient)
+            together = Processes(rank, count, patient=patient_group(PATIENCE))
+            yield together
+            distributed.barrier(together.patient)
         finally:
             distributed.destroy_process_group()
-
-
-def _place() -> str:
-    """Machine, number and torchrun agent of this process."""
-    return f"{socket.gethostname()} {os.getpid()} {os.environ.get('GROUP_RANK', '')}"
 
 
 def _agreed_name(store: Any, rank: int, count: int) -> str:
@@ -72,7 +65,7 @@ def _agreed_name(store: Any, rank: int, count: int) -> str:
     Each writes a number that is drawn now. The first one writes the list of all, again until every
     process has found its own in it: then no number of an earlier process is left.
     """
-    own, agreed = f"{_place()} {uuid.uuid4().hex}", set[str]()
+    own, agreed = uuid.uuid4().hex, set[str]()
     store.set(f"process {rank}", own)
     while True:
         if rank == 0:
@@ -108,14 +101,22 @@ def leaving_the_silent(processes: Processes) -> Iterator[None]:
 
     Nothing is closed: threads may wait for the silent process too.
     """
+    if processes.count == 1:
+        yield
+        return
+    watch = patient_group(GRACE)
+    places = processes.gathered([socket.gethostname(), os.getpid(), os.environ.get("GROUP_RANK")])
     try:
         yield
     except RuntimeError as error:
-        if processes.count == 1 or not _is_lost(error) or not _is_silence(processes, error):
+        if not _is_lost(error):
             raise
-        if said := _report_silence(processes):
+        silent = _find_silent(processes, watch)
+        if not silent and not LATE.search(str(error)):
+            raise
+        if silent:
             begin = "\n" if sys.stderr.isatty() else ""  # after the line of progress
-            sys.stderr.write(f"{begin}glassformer: {said}\n")
+            sys.stderr.write(f"{begin}glassformer: {_end(silent, places)}\n")
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -127,52 +128,34 @@ def _is_lost(error: RuntimeError) -> bool:
     return isinstance(error, distributed.DistError) or bool(LOST.search(str(error)))
 
 
-def _is_silence(processes: Processes, error: RuntimeError) -> bool:
-    """Whether an error comes from a silent process: it is late, or a process that waited for it has
-    closed its connections. The others learn that this one is not it."""
-    processes.store.set_timeout(GRACE)
-    with suppress(RuntimeError):  # of a store that is gone
-        processes.store.set(f"waits {processes.rank}", "")
-        return bool(LATE.search(str(error))) or _is_soon(
-            timedelta(seconds=1), lambda: processes.store.check(["reports"])
-        )
-    return bool(LATE.search(str(error)))
+def _find_silent(processes: Processes, watch: Any) -> list[int]:
+    """Return the processes that do not come to a barrier, for the first process, which reports
+    them; for the others, the first one if it is silent itself."""
+    try:
+        limit = GRACE if processes.first else 3 * GRACE
+        distributed.monitored_barrier(watch, limit, wait_all_ranks=True)
+    except RuntimeError as error:
+        if not processes.first:
+            return [0] if LATE.search(str(error)) and processes.rank == 1 else []
+        found = re.search(r"Ranks? ([\d, ]+) failed to pass", str(error))
+        return [int(rank) for rank in found[1].split(",") if rank.strip()] if found else []
+    return []
 
 
-def _is_soon(limit: timedelta, condition: Callable[[], bool]) -> bool:
-    """Whether a condition holds within a time."""
-    end = time.monotonic() + limit.total_seconds()
-    while not (found := condition()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
-
-
-def _report_silence(processes: Processes) -> str:
-    """A sentence about the processes that do not say within GRACE that they wait too; "": another
-    process reports it.
-
-    One of the same agent of torchrun is killed: a stopped process does not end by SIGTERM.
-    """
-    store, rank = processes.store, processes.rank
-    keys = [f"waits {other}" for other in range(processes.count)]
-    places = ["process 0, which keeps the store"]
-    with suppress(RuntimeError):  # of a store that is gone
-        if store.compare_set("reports", "", str(rank)).decode() != str(rank):
-            store.wait(["reported"], 2 * GRACE)
-            return ""
-        _is_soon(GRACE, lambda: store.check(keys))
-        places = []
-        for other in (other for other, key in enumerate(keys) if not store.check([key])):
-            host, pid, agent = store.get(f"place {other}").decode().split(" ")
-            places.append(f"process {other} (pid {pid} on {host})")
-            if agent and agent == os.environ.get("GROUP_RANK"):
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), KILLED)
-        store.set("reported", "")
+def _end(silent: list[int], places: list[Any]) -> str:
+    """Kill the silent processes of the same agent of torchrun, which a SIGTERM does not end while
+    they are stopped; return a sentence about all of them."""
+    named = []
+    for rank in silent:
+        host, pid, agent = places[rank]
+        named.append(f"process {rank} (pid {pid} on {host})")
+        if agent is not None and agent == os.environ.get("GROUP_RANK"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, KILLED)
     return (
-        f"This run waited for too long for {', '.join(places) or 'a process'}: it is stopped, or "
-        "its machine is gone; all processes end, and --max-restarts or --resume continues from the "
-        "last checkpoint."
+        f"This run waited for too long for {', '.join(named)}: it is stopped, or its machine is "
+        "gone; all processes end, and --max-restarts or --resume continues from the last "
+        "checkpoint."
     )
 
 

@@ -2,7 +2,6 @@
 is changed."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -138,12 +137,9 @@ def test_a_text_that_cannot_be_used(cli, recipe, tmp_path, content, sentence, co
 
 def test_a_run_folder_that_cannot_be(refused, recipe, tmp_path):
     file = write(tmp_path / "file", "content")
-    assert "is a file, not a folder" in refused(
-        "train", recipe, "--run", file / "run", code=2, keep=tmp_path
-    )
-    assert "is a file, not a folder" in refused(
-        "train", recipe, "--run", file, code=2, keep=tmp_path
-    )
+    for run in (file, file / "run"):
+        sentence = refused("train", recipe, "--run", run, code=1, keep=tmp_path)
+        assert f"Cannot write {run}: " in sentence
 
 
 @pytest.mark.skipif(
@@ -151,10 +147,8 @@ def test_a_run_folder_that_cannot_be(refused, recipe, tmp_path):
     reason="needs a file system that cannot be written, even by root",
 )
 def test_a_run_folder_where_nothing_can_be_written(refused, recipe, tmp_path):
-    """Root is refused by the file system, others by the folder's mode before anything is read."""
-    root = os.geteuid() == 0
-    sentence = refused("train", recipe, "--run", "/proc/run", code=1 if root else 2, keep=tmp_path)
-    assert ("Cannot write /proc/run: " if root else "/proc cannot be written; ") in sentence
+    sentence = refused("train", recipe, "--run", "/proc/run", code=1, keep=tmp_path)
+    assert "Cannot write /proc/run: " in sentence
     assert "choose another" in sentence
 
 
@@ -320,7 +314,6 @@ def test_wrong_options_of_evaluate(refused, trained, recipe, tmp_path):
     ("options", "sentence"),
     [
         (["--checkpoint", 4], "There is no checkpoint of step 4 in"),
-        (["--choose"], "so --choose has no use"),
         (["--all-checkpoints", "--beams", 2], "so --beams has no use"),
         (["--all-checkpoints", "--checkpoint", 3], "so --checkpoint has no use"),
         (["--all-checkpoints", "--split", "test"], "so --split has no use"),

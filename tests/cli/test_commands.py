@@ -1,7 +1,6 @@
 """Every command from its arguments to what it prints: results on stdout, progress on stderr, strict
 JSON."""
 
-import json
 import math
 
 import pytest
@@ -104,36 +103,12 @@ def test_evaluate_a_checkpoint_and_all_of_them(cli, trained):
         assert row["scores"]["loss"] == pytest.approx(own["loss"], rel=1e-5)
         assert row["reported"]["loss"] == pytest.approx(own["loss"], rel=1e-5)
     better = min(found, newest, key=lambda own: own["loss"])["checkpoint"]
-    assert (said["best"], said["metric"], said["chosen"]) == (better, "loss", False)
+    assert (said["best"], said["metric"]) == (better, "loss")
     header, *lines, last = cli("evaluate", trained, "--all-checkpoints").out.splitlines()
     assert header.split()[:2] == ["step", "loss"]
     assert header.endswith("reported loss")
     assert [int(line.split()[0]) for line in lines] == [3, 6]
     assert last == f"best by loss: step {better}"
-
-
-def test_a_run_with_scores_of_other_weights_is_found_and_mended(cli, copied):
-    path = copied / "metrics.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    [wrong] = [line for line in lines if line["step"] == 6 and "validation_loss" in line]
-    right, wrong["validation_loss"] = wrong["validation_loss"], 9.0
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    said = cli("verify", copied)
-    assert said.code == 1
-    assert (
-        "training reported other scores than these weights have; by a new evaluation step"
-        in said.out
-    )
-    assert f"glassformer evaluate {copied} --all-checkpoints --choose" in said.out
-    assert "9.0000" in cli("evaluate", copied, "--all-checkpoints").out
-    assert cli("evaluate", copied, "--all-checkpoints", "--choose").code == 0
-    assert cli("verify", copied).code == 0
-    [line] = [
-        line
-        for line in map(json.loads, path.read_text().splitlines())
-        if line["step"] == 6 and "validation_loss" in line
-    ]
-    assert line["validation_loss"] == pytest.approx(right, rel=1e-5)
 
 
 def test_generate_as_the_model_was_at_a_step(cli, trained):
@@ -238,35 +213,22 @@ def test_generate_options_reach_the_model(cli, trained):
     assert cli("generate", trained, "--prompt", long, "--window", "--max_new_tokens", 3).code == 0
 
 
-def test_generate_prints_what_quantized_weights_cost_and_gain(cli, trained):
-    asked = ("generate", trained, "--prompt", "the", "--temperature", "0", "--quantize", "fp16")
-    said = cli(*asked)
-    head, *rows = said.err.splitlines()
-    assert head.split() == ["bits", "per", "byte", "tokens/s"]
-    (one, full, _), (other, low, speed) = map(str.split, rows)
-    assert (one, other) == ("float32", "fp16")
-    assert float(speed) > 0
-    # 64 characters of 1 to 3 bytes and some bits each; half precision has 11 digits
-    assert float(low) == pytest.approx(float(full), abs=1e-3)
-    scores = cli("evaluate", trained, "--json").json
-    assert float(full) == pytest.approx(scores["bits_per_byte"], abs=1e-4)
-    assert said.out == cli(*asked[:-2]).out
-    said = cli(*asked, "--data", trained / "recipe.yaml")
-    assert said.err.splitlines()[1].split()[1] != rows[0].split()[1]
+def test_quantized_weights_are_scored_and_used(cli, trained):
+    asked = ("generate", trained, "--prompt", "the", "--temperature", "0")
+    assert cli(*asked, "--quantize", "fp16").out == cli(*asked).out
+    full = cli("evaluate", trained, "--json").json
+    low = cli("evaluate", trained, "--quantize", "fp16", "--device", "cpu", "--json").json
+    assert low["loss"] != full["loss"]
+    assert low["loss"] == pytest.approx(full["loss"], abs=1e-3)  # half precision has 11 digits
 
 
 @pytest.mark.parametrize("temperature", ["0", "1"])
-def test_generate_prints_what_a_draft_gains(cli, trained, temperature):
+def test_a_draft_changes_no_text(cli, trained, temperature):
     asked = ("generate", trained, "--prompt", "the dog the", "--temperature", temperature)
     alone = cli(*asked)
     for draft in ("ngram", trained):
         said = cli(*asked, "--draft", draft, "--draft-tokens", "3")
         assert said.out == alone.out
-        head, (one, _), (other, speed, right, *words) = map(str.split, said.err.splitlines())
-        assert (head, one, other) == (["tokens/s", "right"], "alone", "draft")
-        assert float(speed) > 0
-        assert words[:2] == ["the", "same"]
-        assert draft == "ngram" or int(right.removesuffix("%")) > 90
     assert cli(*asked, "--draft", trained, "--stream").out == cli(*asked, "--stream").out
     assert "--draft is empty" in cli(*asked, "--draft", "").err
     refused = cli(*asked[:4], "--draft", "ngram", "--score")

@@ -139,7 +139,9 @@ def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):
     assert said.code == 1
     assert said.err.count("\n") == 1
     assert "ZeroDivisionError: by zero" in said.err
-    monkeypatch.setattr("glassformer.run.load", lambda *a: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(
+        "glassformer.run.load", lambda *a, **options: (_ for _ in ()).throw(MemoryError())
+    )
     assert "Out of memory" in cli("evaluate", tmp_path).err
 
 

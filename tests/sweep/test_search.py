@@ -34,12 +34,12 @@ def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, m
     monkeypatch.setattr(sweep_module, "train", lambda made, *rest: Ended(made))
     fields = ["train.optimizer.learning_rate=1e-4..1e-2", "model.d_model=8,16", "train.seed=1..6"]
     fields += ["train.evaluate.best=accuracy"] * higher
-    done = sweep(recipe, fields, tmp_path / "search", trials=30, progress=QUIET).trials()
+    done = sweep(recipe, fields, tmp_path / "search", trials=30, progress=QUIET).study.trials
     assert all(1e-4 <= trial.params["train.optimizer.learning_rate"] <= 1e-2 for trial in done)
     assert {trial.params["train.seed"] for trial in done} <= {1, 2, 3, 4, 5, 6}
     late = [trial.params["model.d_model"] for trial in done[12:]]
     assert late.count("16") > 1.5 * late.count("8")  # against scores: far fewer
-    other = sweep(recipe, fields, tmp_path / "other", trials=3, seed=1, progress=QUIET).trials()
+    other = sweep(recipe, fields, tmp_path / "other", trials=3, seed=1, progress=QUIET).study.trials
     assert [trial.params for trial in other] != [trial.params for trial in done[:3]]
 
 
@@ -50,6 +50,6 @@ def test_a_killed_search_continues_as_if_it_had_not_been(recipe, tmp_path):
     with stopped_after(3):
         sweep(recipe, fields, tmp_path / "killed", trials=3, progress=QUIET)
     done = sweep(recipe, fields, tmp_path / "killed", trials=3, progress=QUIET)
-    assert [(t.changes, t.score) for t in done.latest] == [
-        (t.changes, t.score) for t in whole.latest
+    assert [(t.changes, t.score) for t in done.trials] == [
+        (t.changes, t.score) for t in whole.trials
     ]

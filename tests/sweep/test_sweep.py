@@ -34,25 +34,24 @@ def recipe(tmp_path) -> str:
 
 def test_a_grid_of_ordinary_runs(recipe, tmp_path):
     done = sweep(recipe, ["model.n_heads=1,2", "train.seed=3"], tmp_path / "grid", progress=QUIET)
-    assert [trial.name for trial in done.latest] == ["n_heads=1", "n_heads=2"]
+    last = {trial.run.name: trial for trial in done.trials}["n_heads=2"]
     result, _ = go(read_recipe(recipe, ["model.n_heads=2", "train.seed=3"]), tmp_path / "alone")
-    last = done.latest[1]
-    assert hashes(done.run(last)) == hashes(tmp_path / "alone")
+    assert hashes(last.run) == hashes(tmp_path / "alone")
     assert last.score == result.best
     assert done.best is not None
-    assert done.best.score == min(trial.score for trial in done.latest)
+    assert done.best.score == min(trial.score for trial in done.trials)
     assert {path.name for path in (tmp_path / "grid").iterdir()} == {
         *("run.lock", "sweep.db", "sweep.html"),
-        *(trial.name for trial in done.latest),
+        *("n_heads=1", "n_heads=2"),
     }
 
 
 def test_the_table_and_the_page_have_every_trial_the_best_first(recipe, tmp_path):
     done = sweep(recipe, [f"{RATE}=0.0001,0.02"], tmp_path / "grid", progress=QUIET)
-    assert done.best == done.latest[1]
+    assert done.best == done.trials[0]
     head, first, second = as_text(done).splitlines()
     assert head.split() == ["learning_rate", "loss", "step", "seconds", "status"]
-    assert first.split()[:3] == ["0.02", f"{done.latest[1].score:.4f}", "4"]
+    assert first.split()[:3] == ["0.02", f"{done.trials[0].score:.4f}", "4"]
     assert [first.split()[-1], second.split()[-1]] == ["best", "done"]
     told = as_json(done)
     assert told["best"] == str(tmp_path / "grid" / "learning_rate=0.02")
@@ -61,9 +60,9 @@ def test_the_table_and_the_page_have_every_trial_the_best_first(recipe, tmp_path
     page = (tmp_path / "grid" / "sweep.html").read_text(encoding="utf-8")
     assert page.count("</title></polyline>") == 2
     assert page.count('stroke-width="2.4"') == 1
-    for trial in done.latest:
-        assert f'href="{trial.name.replace("=", "%3D")}/report.html"' in page
-        assert (done.run(trial) / "report.html").is_file()
+    for trial in done.trials:
+        assert f'href="{trial.run.name.replace("=", "%3D")}/report.html"' in page
+        assert (trial.run / "report.html").is_file()
 
 
 def test_the_same_command_keeps_what_is_done_and_resumes_the_rest(recipe, tmp_path, monkeypatch):
@@ -87,11 +86,11 @@ def test_the_same_command_keeps_what_is_done_and_resumes_the_rest(recipe, tmp_pa
     assert [(name[-5:], resume) for name, resume in trained] == [
         *(("0.003", True), ("=0.01", False), ("=0.01", False)),
     ]
-    scores = [trial.score for trial in whole.latest]
-    assert [trial.score for trial in done.latest] == scores
-    for one, other in zip(whole.latest, done.latest, strict=True):
-        assert hashes(whole.run(one)) == hashes(done.run(other))
-        assert losses(whole.run(one)) == losses(done.run(other))
+    scores = [trial.score for trial in whole.trials]
+    assert [trial.score for trial in done.trials] == scores
+    for one, other in zip(whole.trials, done.trials, strict=True):
+        assert hashes(one.run) == hashes(other.run)
+        assert losses(one.run) == losses(other.run)
     sweep(recipe, fields, tmp_path / "killed", progress=QUIET)
     assert len(trained) == 3
 
@@ -99,14 +98,14 @@ def test_the_same_command_keeps_what_is_done_and_resumes_the_rest(recipe, tmp_pa
 def test_a_trial_that_falls_behind_is_stopped_unless_all_are_kept(recipe, tmp_path):
     fields = [f"{RATE}=0.02,0.019,0.018,0.0000001"]
     done = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
-    assert [trial.status for trial in done.latest] == ["done"] * 3 + ["stopped"]
-    last = done.latest[3]
+    assert [trial.status for trial in done.trials] == ["done"] * 3 + ["stopped"]
+    last = done.trials[3]
     assert last.step < 4
-    assert last.score == min(score for _, score in done.curve(last))
+    assert last.score == min(score for _, score in last.curve)
     again = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
-    assert again.latest == done.latest
+    assert again.trials == done.trials
     kept = sweep(recipe, fields, tmp_path / "kept", keep_all=True, progress=QUIET)
-    assert [(trial.status, trial.step) for trial in kept.latest] == [("done", 4)] * 4
+    assert [(trial.status, trial.step) for trial in kept.trials] == [("done", 4)] * 4
 
 
 def test_a_trial_that_fails_is_told_and_tried_again_by_the_same_command(
@@ -121,11 +120,12 @@ def test_a_trial_that_fails_is_told_and_tried_again_by_the_same_command(
 
     monkeypatch.setattr(sweep_module, "train", train)
     done = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
-    assert [trial.status for trial in done.latest] == ["failed", "done"]
-    assert [trial.error for trial in done.failed] == ["the device is gone"]
+    assert [trial.status for trial in done.trials] == ["done", "failed"]
+    assert done.trials[1].error == "the device is gone"
     assert as_json(done)["trials"][-1]["error"] == "the device is gone"
     failing.clear()
-    assert not sweep(recipe, fields, tmp_path / "grid", progress=QUIET).failed
+    again = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
+    assert [trial.status for trial in again.trials] == ["done", "done"]
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_signals_in_a_sweep(recipe, tmp_path, table):
     code = [sys.executable, "-m", "glassformer", *command, "--json"]
     told = json.loads(subprocess.run(code, check=True, capture_output=True).stdout)
     own = {Path(trial["run"]).name: trial for trial in told["trials"]}
-    for trial in whole.latest:
-        assert own[trial.name]["loss"] == trial.score
-        assert own[trial.name]["status"] == trial.status
-        assert losses(tmp_path / "grid" / trial.name) == losses(whole.run(trial))
+    for trial in whole.trials:
+        other = own[trial.run.name]
+        assert (other["loss"], other["status"]) == (trial.score, trial.status)
+        assert losses(Path(other["run"])) == losses(trial.run)
         if trial.status == "done":
-            assert hashes(tmp_path / "grid" / trial.name) == hashes(whole.run(trial))
+            assert hashes(Path(other["run"])) == hashes(trial.run)
     table("G2", f"{len(ends)} signals in a sweep of {len(own)} trials: same scores, same bits")

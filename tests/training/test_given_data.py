@@ -170,7 +170,7 @@ gf.train(recipe, run={str(tmp_path / "run")!r})
     done = torchrun(2, "-c", script)
     if own:
         assert done.returncode
-        assert "data.train.path in process 1 are not those of process 0" in done.stderr
+        assert "In process 1: Row 1 of data.train.path is not the one" in done.stderr
         assert not (tmp_path / "run").exists()
     else:
         assert done.returncode == 0, done.stderr

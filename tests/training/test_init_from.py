@@ -207,7 +207,7 @@ def test_another_start_is_another_run(tmp_path, pretrained):
         (
             {"model": {"architecture": "decoder"}},
             ConfigError,
-            r"has architecture='encoder' and .* is 'decoder'; make",
+            r"has model\.architecture='encoder' and the recipe has 'decoder'; make",
         ),
         (
             {"train": {"init_from": "nowhere"}},
@@ -537,11 +537,11 @@ def test_a_run_of_pictures_with_a_start_is_resumed_to_the_bit(tmp_path, seeing):
 
 def test_a_start_that_reads_something_else_is_one_sentence(tmp_path, seeing, pretrained):
     with pytest.raises(
-        ConfigError, match="reads patches and the recipe's model tokens; make them alike"
+        ConfigError, match=r"has model\.elements='patches' and the recipe has 'tokens'; make"
     ):
         go(class_recipe(tmp_path, train={"init_from": str(seeing)}), tmp_path / "a")
     with pytest.raises(
-        ConfigError, match="reads tokens and the recipe's model patches; make them alike"
+        ConfigError, match=r"has model\.elements='tokens' and the recipe has 'patches'; make"
     ):
         go(picture_recipe(tmp_path, train={"init_from": str(pretrained)}), tmp_path / "b")
     with pytest.raises(

@@ -120,7 +120,7 @@ def test_files_that_do_not_fit_are_refused(ranks, tmp_path):
         CheckpointError, match=r"alone holds torch.float32 .* torch.float64 in this"
     ):
         load_parts(whole() | {"alone": torch.zeros(5).double()}, files)
-    with pytest.raises(CheckpointError, match=r"has 12 of the 24 numbers of rows that this"):
+    with pytest.raises(CheckpointError, match=r"has 32 of the 44 numbers of rows; a file"):
         load_parts(whole(), [files[0], *files[2:]])
     files[1].unlink()
     with pytest.raises(CheckpointError, match=r"model-00002-of-00004.safetensors is missing"):
@@ -130,7 +130,7 @@ def test_files_that_do_not_fit_are_refused(ranks, tmp_path):
         load_parts(whole(), part_files(tmp_path, "model"))
     for where in ({"alone": [[5], [3]]}, {"alone": [[9], [0]]}, {}):  # behind the end; of others
         save_file({"alone": torch.zeros(5)}, files[1], {"parts": json.dumps(where)})
-        with pytest.raises(CheckpointError, match=r"is not a readable file of parts"):
+        with pytest.raises(CheckpointError, match=r"not a readable file of parts|numbers of rows"):
             load_parts(whole(), part_files(tmp_path, "model"))
 
 

@@ -650,7 +650,11 @@ def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
         raise KeyboardInterrupt
 
     other.checkpoints = SimpleNamespace(load_mean=load_mean)
-    monkeypatch.setattr(other, "_model_to_fill", lambda device: None)
+    other.history = SimpleNamespace(since=lambda *given: [])
+    other.state = SimpleNamespace(step=6, base=None)
+    other.config = SimpleNamespace(save=SimpleNamespace(average_checkpoints=2))
+    other.task, other.run = SimpleNamespace(recipe=None), None
+    monkeypatch.setattr(loop, "model_to_fill", lambda *given: None)
     other.processes = Told([])
     other.average()
     assert loaded == []

@@ -63,8 +63,6 @@ def test_parts_have_the_size_that_torch_gives_them(ranks):
 
 
 def test_numbers_that_do_not_divide_are_refused(ranks):
-    with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 8 proc"):
-        sharding.build_mesh("cpu", 8, 3)
     ranks(0, 8)
     wide, mesh = Transformer(tiny.config(), None, "meta"), sharding.build_mesh("cpu", 8, 1, 8)
     with pytest.raises(ConfigError, match=r"tensor=8 does not divide model\.n_heads=4; choose"):

@@ -16,8 +16,8 @@ from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy, divergence
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
+from glassformer.training.cpu import micro_batch_threads
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.step import TrainingStep, dropout_seed
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11

@@ -10,6 +10,7 @@ from glassformer.cli.options import (
     Device,
     Json,
     OptionalCount,
+    Quantize,
     RunFolder,
     refuse,
 )
@@ -34,7 +35,7 @@ def evaluate(
     beams: OptionalCount = None,
     checkpoint: AtStep = None,
     all_checkpoints: bool = False,
-    choose: bool = False,
+    quantize: Quantize = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -48,18 +49,18 @@ def evaluate(
     targets: Targets of --data's sources, line by line.
     beams: Beam width for encoder-decoders; 1: greedy.
     all_checkpoints: Score every checkpoint as training did, beside what it reported.
-    choose: With --all-checkpoints, make the best of them the run's model.
     """
     from glassformer.run import load
 
     if all_checkpoints:
         own = {"data": data, "targets": targets, "beams": beams, "checkpoint": checkpoint}
+        own["quantize"] = quantize
         own["split"] = None if split == "validation" else split
         refuse(own, "--all-checkpoints measures as training does")
-        _score_checkpoints(run, device, choose, json)
+        _score_checkpoints(run, device, json)
         return
-    refuse({"choose": choose}, "Without --all-checkpoints nothing is compared")
-    opened, how = load(run, device, checkpoint), {} if beams is None else {"beams": beams}
+    opened = load(run, device, checkpoint, quantize=quantize)
+    how = {} if beams is None else {"beams": beams}
     if how:
         opened.task.check_search()
     scores = opened.evaluate(split, data, targets, **how)
@@ -78,24 +79,17 @@ def evaluate(
     _print_table(table)
 
 
-def _score_checkpoints(folder: Path, device: str, choose: bool, as_json: bool) -> None:
-    """Print the scores of each checkpoint; with `choose`, make the best the run's model."""
+def _score_checkpoints(folder: Path, device: str, as_json: bool) -> None:
+    """Print the scores of each checkpoint."""
     from glassformer.run import checkpoints, load
 
     run = load(folder, device)
     rows: list[CheckpointScores] = []
 
-    def show(row: "CheckpointScores") -> None:
+    for row in checkpoints.checkpoint_scores(run, lambda text: print(text, file=sys.stderr)):
         if not as_json:
             _print_checkpoint(row, first=not rows)
         rows.append(row)
-
-    say = lambda text: print(text, file=sys.stderr)
-    if choose:
-        checkpoints.choose(run, say, show)
-    else:
-        for row in checkpoints.checkpoint_scores(run, say):
-            show(row)
     if run.recipe is None or not rows:
         raise CheckpointError(f"{folder} has no whole checkpoint; train it again.")
     metric = run.recipe.train.evaluate.best
@@ -105,12 +99,10 @@ def _score_checkpoints(folder: Path, device: str, choose: bool, as_json: bool) -
             {"step": row.step, "mean": row.mean, "scores": row.scores, "reported": row.reported}
             for row in rows
         ]
-        print_json({"checkpoints": about, "metric": metric, "best": found.step, "chosen": choose})
+        print_json({"checkpoints": about, "metric": metric, "best": found.step})
         return
     what = f"the mean at step {found.step:,}" if found.mean else f"step {found.step:,}"
     print(f"best by {metric.replace('_', ' ')}: {what}")
-    if choose:
-        print(f"{folder} has its model, and the corrected scores in metrics.jsonl and report.html")
 
 
 def _print_checkpoint(row: "CheckpointScores", first: bool) -> None:

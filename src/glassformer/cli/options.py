@@ -122,7 +122,7 @@ Quantize = Annotated[
     str | None,
     Option(
         "--quantize",
-        help="Use fp16, bf16, int8 or int4 matrices; prints what that costs and gains.",
+        help="Use fp16, bf16, int8 or int4 matrices, on a CPU.",
     ),
 ]
 Compile = Annotated[
@@ -137,7 +137,7 @@ Draft = Annotated[
     Option(
         "--draft",
         help="A smaller run of the same vocabulary, or ngram, proposes tokens; the text is the "
-        "same. Prints what it gains.",
+        "same.",
     ),
 ]
 DraftTokens = Annotated[
@@ -145,10 +145,6 @@ DraftTokens = Annotated[
 ]
 AtStep = Annotated[
     int | None, Option("--checkpoint", help="Use the model as it was at this training step.", min=1)
-]
-ComparedOn = Annotated[
-    str | None,
-    Option("--data", help="Text for --quantize to compare on (default: the validation split)."),
 ]
 
 

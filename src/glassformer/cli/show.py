@@ -22,7 +22,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.verify import Row
@@ -324,7 +324,6 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     """The equations on a run's own weights; its files are recorded if they are to be accepted."""
     from glassformer import verify as checks
     from glassformer.run import load
-    from glassformer.run.checkpoints import check_report
     from glassformer.training.model_files import accept_changed as record
 
     opened = load(run, accept_changed=accept_changed)
@@ -336,11 +335,4 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     batch = opened.task.batch_to_check(opened.model, text)
     if accept_changed:
         record(run)
-    rows = list(checks.model_rows(opened.model, batch))
-    say = lambda text: print(text, file=sys.stderr)
-    try:
-        found = check_report(opened, say)
-    except GlassformerError as error:  # data that are gone, for example
-        say(f"what training reported was not compared with the weights: {error}")
-        return rows
-    return rows if found is None else [*rows, checks.report_row(found.misfit, run, found.best_step)]
+    return list(checks.model_rows(opened.model, batch))

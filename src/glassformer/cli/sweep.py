@@ -39,9 +39,8 @@ def sweep(
     """
     folder = run or Path("runs") / f"sweep-{Path(recipe).stem}"
     sys.stderr.write(f"sweep folder: {folder}\n")  # before PyTorch, which takes two seconds to load
-    from glassformer.sweep.report import as_json, as_text
+    from glassformer.sweep.report import PAGE, as_json, as_text
     from glassformer.sweep.sweep import sweep as train_all
-    from glassformer.sweep.trials import PAGE
 
     made = train_all(recipe, fields, folder, trials, seed, keep_all)
     if made.interrupted is not None:
@@ -53,6 +52,6 @@ def sweep(
         print(as_text(made))
         print(f"curves: {folder / PAGE}")
         if made.best is not None:
-            print(f"best: {made.run(made.best)}")
-    if made.failed:
+            print(f"best: {made.best.run}")
+    if any(one.status == "failed" for one in made.trials):
         sys.exit(1)

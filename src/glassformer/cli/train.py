@@ -75,9 +75,11 @@ def train(
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
     recipe = _named(recipe, changes, folder, resume)
     if processes is not None:
-        from glassformer.training.launching import check, launch
+        from glassformer.recipe.recipe import read_recipe
+        from glassformer.training.launching import launch
+        from glassformer.training.setup import check
 
-        check(recipe, changes, folder, resume, processes, checkpoint)
+        check(read_recipe(recipe, changes), folder, resume, processes, checkpoint)
         given = [*filter(None, [recipe]), *changes, "--run", str(folder)]
         given += ["--resume"] * resume + ["--json"] * json + ["--debug"] * ("--debug" in sys.argv)
         given += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]

@@ -2,8 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from glassformer.cli.options import (
     AboutAudio,
     AboutImage,
     AtStep,
-    ComparedOn,
     Compile,
     Device,
     Draft,
@@ -82,7 +80,6 @@ def generate(
     template: Template = None,
     inp: Asked = None,
     quantize: Quantize = None,
-    data: ComparedOn = None,
     compile: Compile = False,
     checkpoint: AtStep = None,
     draft: Draft = None,
@@ -93,7 +90,7 @@ def generate(
 ) -> None:
     """Continue a prompt; answer it about an --image or --audio; with --shots, label texts."""
     files = given({"image": image, "audio": audio})
-    opening = {"quantize": quantize, "data": data, "compile": compile, "checkpoint": checkpoint}
+    opening = {"quantize": quantize, "compile": compile, "checkpoint": checkpoint}
     shown, guided = {"stream": stream, "score": score}, {"draft": draft, "draft_tokens": n_drafted}
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
@@ -105,34 +102,12 @@ def generate(
         return ask_labels(run, shots, prompt, inp, (n_shots, template, seed), device, json)
     refuse({"n_shots": n_shots, "template": template, "in": inp}, CONTINUES)
     if to_image is None:
-        opened = lambda: _open(run, device, opening)
-        return _write(opened, prompt, files, given(options), stream, score, json)
+        return _write((run, device, opening), prompt, files, given(options), stream, score, json)
     return _draw(run, prompt or [], to_image, force, options, files | shown | opening, device, json)
 
 
-def _open(folder: Path, device: str, how: dict[str, Any]) -> "Run":
-    """Open the run; print the loss and speed of quantized matrices on standard error."""
-    from glassformer.run import load
-
-    quantize, data = how["quantize"], how["data"]
-    opened = partial(load, folder, device, how["checkpoint"], compile=how["compile"])
-    run = opened(quantize=quantize)
-    if quantize is None:
-        refuse({"data": data}, "Without --quantize no loss is printed")
-        return run
-    from glassformer.run.quantizing import compared
-
-    costs = compared(opened(), run, data)
-    whole = costs[0].bits_per_byte is None
-    sys.stderr.write(f"{'':8}{'loss' if whole else 'bits per byte':>16}{'tokens/s':>11}\n")
-    for name, cost in zip(("float32", quantize), costs, strict=True):
-        loss = cost.loss if cost.bits_per_byte is None else cost.bits_per_byte
-        sys.stderr.write(f"{name:8}{loss:16.4f}{cost.tokens_per_second:11.1f}\n")
-    return run
-
-
 def _write(
-    opened: Callable[[], "Run"],
+    opening: tuple[Path, str, dict[str, Any]],
     prompts: list[str] | None,
     files: dict[str, str],
     options: dict[str, Any],
@@ -150,7 +125,10 @@ def _write(
             raise ConfigError(
                 f"--stream shows one text as it grows, not {count}; give one --prompt."
             )
-    run = opened()
+    from glassformer.run import load
+
+    folder, device, how = opening
+    run = load(folder, device, **how)
     options = _drafting(options, next(run.model.parameters()).device.type)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
@@ -162,8 +140,6 @@ def _write(
         _stream(run, prompts[0], options, as_json)
     else:
         _whole(run, prompts, files, options, as_json)
-    if "draft" in options:
-        _compare(run, prompts, files, options)
     _report_unknown(run, prompts)
 
 
@@ -193,17 +169,6 @@ def _drafting(options: dict[str, Any], device: str) -> dict[str, Any]:
         raise ConfigError("--draft is empty; give a run with the same tokenizer, or ngram.")
     opened = {} if named in (None, NGRAM) else {"draft": load(Path(named), device)}
     return options | opened
-
-
-def _compare(run: "Run", prompts: list[str], files: dict[str, str], how: dict[str, Any]) -> None:
-    """Print on standard error what a draft gains; a piece that differs by rounding is said."""
-    from glassformer.run.drafting import compared
-
-    gain = compared(run, prompts, files, how)
-    right = "" if gain.right is None else f"{gain.right:.0%}"
-    same = "the same" if gain.same else "NOT the same"
-    sys.stderr.write(f"{'':8}{'tokens/s':>11}{'right':>8}\n{'alone':8}{gain.alone:11.1f}\n")
-    sys.stderr.write(f"{'draft':8}{gain.drafted:11.1f}{right:>8}   {same} {gain.tokens:,} tokens\n")
 
 
 def _stream(run: "Run", prompt: str, options: dict[str, Any], as_json: bool) -> None:

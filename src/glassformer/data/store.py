@@ -245,7 +245,7 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
         if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
             return None
         only = None if hashed else [ABOUT]
-        if not (former or difference(folder, [ABOUT], only, alone=True) is None):
+        if not (former or difference(folder, [ABOUT], only) is None):
             return None
         return about if about["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -29,7 +29,7 @@ from glassformer.processors.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS
-from glassformer.training.run_folder import held
+from glassformer.training.run_folder import check_unused, hold
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ def _tokenizers(of: Published) -> tuple[Tokenizer, Tokenizer]:
 def import_run(opened: Opened, run: Path, origin: str = "") -> None:
     """Write a published model as a run folder, whose card names its `origin`, by default its
     folder; ConfigError: the folder holds something."""
-    with held(run, resume=False), replacing_files(run) as new:
+    check_unused(run)
+    with hold(run), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
     write_text(run / CARD, _card(opened, run, origin or opened.of.folder.resolve().name))

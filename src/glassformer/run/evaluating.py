@@ -21,17 +21,31 @@ Training = Callable[[], Sequence[Any]]
 """The records of the training split, read when they are asked for."""
 
 
-def on_own_data(
-    task: Task, model: Transformer, split: str, targets: str | None, how: Evaluation
+def evaluate(
+    task: Task,
+    model: Transformer,
+    recipe: Recipe | None,
+    split: str,
+    data: str | None,
+    targets: str | None,
+    how: Evaluation,
 ) -> dict[str, Any]:
-    """Scores of a split of the run's data, with baselines where the task has them. ConfigError: no
-    such split, or targets."""
-    _check_split(split)
-    if targets is not None:
-        _check_pairs(task)
-        raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
-    with own_data(task, split) as (opened, train):
-        return {"split": split, "data": None, **_scores(opened, model, split, how, train)}
+    """Scores of a split of the run's data, or of all of `data` (`-`: standard input); baselines
+    learn from the training split of the run's `recipe`. ConfigError: no such split, or targets."""
+    _check(task, split, data, targets)
+    if data is None:
+        with own_data(task, split) as (opened, train):
+            return {"split": split, "data": None, **_scores(opened, model, split, how, train)}
+
+    def own_train() -> Sequence[Any]:
+        if recipe is None:
+            raise DataError(f"{task.folder} has no recipe.yaml, which names its training data")
+        return split_of(task.processor.read(recipe.data), "train")
+
+    with scratch_folder() as place:
+        form = capture_stdin(_other_data(task.recipe.data, data, targets), place)
+        opened = _opened(task, form, place, split)[0]
+        return {"split": "all", "data": data, **_scores(opened, model, split, how, own_train)}
 
 
 @contextmanager
@@ -46,52 +60,20 @@ def own_data(task: Task, split: str) -> Iterator[tuple[Task, Training]]:
             yield opened, lambda: opened.split("train").records
 
 
-def on_other_data(
-    task: Task,
-    model: Transformer,
-    recipe: Recipe | None,
-    data: str,
-    targets: str | None,
-    split: str,
-    how: Evaluation,
-) -> dict[str, Any]:
-    """Scores of all of `data` (`-`: standard input); baselines learn from the training split of the
-    run's `recipe`. ConfigError: a split, or targets of a task that has none."""
-    _check_split(split)
-    if targets is not None:
-        _check_pairs(task)
-    if split != "validation":
+def _check(task: Task, split: str, data: str | None, targets: str | None) -> None:
+    """Raise ConfigError for a split or targets that do not go with the rest."""
+    if split not in NAMES:
+        raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}")
+    if targets is not None and "pair" not in task.processor.capabilities:
+        raise ConfigError(
+            "Only an encoder-decoder has targets beside its data; leave out --targets."
+        )
+    if targets is not None and data is None:
+        raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
+    if data is not None and split != "validation":
         raise ConfigError(
             f"The split {split!r} is of the run's own data, and --data is scored whole; leave "
             "one of them out."
-        )
-
-    def train() -> Sequence[Any]:
-        if recipe is None:
-            raise DataError(f"{task.folder} has no recipe.yaml, which names its training data")
-        return split_of(task.processor.read(recipe.data), "train")
-
-    with other_data(task, data, targets) as opened:
-        return {"split": "all", "data": data, **_scores(opened, model, split, how, train)}
-
-
-@contextmanager
-def other_data(task: Task, data: str, targets: str | None = None) -> Iterator[Task]:
-    """The task with all of `data` as its validation split."""
-    with scratch_folder() as place:
-        form = _other_data(task.recipe.data, data, targets)
-        yield _opened(task, capture_stdin(form, place), place, "validation")[0]
-
-
-def _check_split(split: str) -> None:
-    if split not in NAMES:
-        raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}")
-
-
-def _check_pairs(task: Task) -> None:
-    if "pair" not in task.processor.capabilities:
-        raise ConfigError(
-            "Only an encoder-decoder has targets beside its data; leave out --targets."
         )
 
 

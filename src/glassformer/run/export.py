@@ -3,7 +3,8 @@
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Any
 
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
@@ -11,7 +12,6 @@ from glassformer.files import read_bytes, write_text
 from glassformer.interop.parity import Parity, Plan
 from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
 from glassformer.manifest import new_folder
-from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
 from glassformer.tasks.task import Task
@@ -20,33 +20,19 @@ LARGEST_CARD = 1 << 18
 """Bytes of a model card that is taken over."""
 
 
-class Target(Protocol):
-    """A program that models are exported for: a module of `interop/targets`."""
-
-    @property
-    def LIBRARY(self) -> str:
-        """Its name in the metadata of model cards."""
-        ...
-
-    def planned(self, recipe: Recipe) -> Plan:
-        """What a recipe's model would be there."""
-        ...
-
-    def write(self, model: Transformer, task: Task, folder: Path) -> str:
-        """Write the files; returns the class or architecture. ConfigError: none fits."""
-        ...
-
-    def usage(self, task: Task, name: str) -> str:
-        """What to write to load the folder there, in Markdown; `name`: that of `write`."""
-        ...
-
-
-TARGETS: dict[str, Target] = {
+TARGETS: dict[str, ModuleType] = {
     "transformers": transformers,
     "onnx": onnx,
     "gguf": gguf,
     "ctranslate2": ctranslate2,
 }
+"""Programs that models are exported for.
+
+LIBRARY                       name in the metadata of model cards
+planned(recipe)               the `Plan` of a recipe's model there
+write(model, task, folder)    writes the files; the class or architecture; ConfigError: none fits
+usage(task, name)             what to write to load the folder there, in Markdown
+"""
 COMPARED = {"transformers": transformers.compare, "onnx": onnx.compare}
 """Run example inputs in the program; ConfigError: it is not installed."""
 
@@ -94,13 +80,13 @@ def planned(recipe: Recipe, to: str) -> Plan:
     return _target(to).planned(recipe)
 
 
-def _target(to: str) -> Target:
+def _target(to: str) -> ModuleType:
     if to not in TARGETS:
         raise ConfigError(f"There is no target {to!r}; {suggest(to, TARGETS)}")
     return TARGETS[to]
 
 
-def _card(run: Path, target: Target, name: str, task: Task, parity: Parity | None) -> str:
+def _card(run: Path, target: ModuleType, name: str, task: Task, parity: Parity | None) -> str:
     return f"""---
 library_name: {target.LIBRARY}
 pipeline_tag: {task.recipe.task}

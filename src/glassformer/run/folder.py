@@ -26,7 +26,7 @@ from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
-from glassformer.training.given_data import with_files, written
+from glassformer.training.given_data import with_files
 from glassformer.training.history import Listener
 from glassformer.training.loop import train as train_run
 from glassformer.training.machine import find_device
@@ -148,8 +148,9 @@ def train(
         values = changed(values, key, str(value) if isinstance(value, Path) else value)
     values, rows = with_files(values, Path(run))
     parsed, listeners = Recipe.parse(values), () if listener is None else (listener,)
-    with written(rows, Path(run), resume):
-        result = train_run(parsed, Path(run), resume, listeners=listeners, checkpoint=checkpoint)
+    result = train_run(
+        parsed, Path(run), resume, listeners=listeners, checkpoint=checkpoint, rows=rows
+    )
     if result.interrupted is not None:
         raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)

@@ -43,7 +43,7 @@ from glassformer.native import Program
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
-from glassformer.run.evaluating import on_other_data, on_own_data
+from glassformer.run.evaluating import evaluate
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.task import Task
@@ -160,10 +160,7 @@ class Run:
                 f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH."
             )
         how = Evaluation(how=self.options(**{"overflow": "window", **changes}))
-        if data is None:
-            found = on_own_data(self.task, self.model, split, targets, how)
-        else:
-            found = on_other_data(self.task, self.model, self.recipe, data, targets, split, how)
+        found = evaluate(self.task, self.model, self.recipe, split, data, targets, how)
         return {"run": str(self.folder), **found}
 
     @property

@@ -58,11 +58,6 @@ def read_space(arguments: Sequence[str]) -> tuple[list[str], Axes]:
     return fixed, axes
 
 
-def choices(axis: Any) -> Sequence[Any]:
-    """Return the choices of a field, or the ends of its range."""
-    return getattr(axis, "choices", None) or (axis.low, axis.high)
-
-
 def as_text(value: Any) -> str:
     """Return a value as a recipe has it, a fraction with four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -23,7 +23,6 @@ from torch import Tensor, no_grad
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import (
-    check_room,
     make_folder,
     read_json,
     remove_folder,
@@ -42,7 +41,6 @@ from glassformer.manifest import (
     drop_folder,
     end_folder,
     entries,
-    replacing_files,
     temporary_of,
 )
 from glassformer.models.transformer import Transformer
@@ -126,7 +124,7 @@ class Checkpoints:
 
     def check(self, step: int) -> None:
         """Raise CheckpointError unless the files of a step are as they were saved."""
-        _raise(difference(self.path(step), [STATE], alone=True))
+        _raise(difference(self.path(step), [STATE]))
         for stem in (WEIGHTS, OPTIMIZER):
             part_files(self.path(step), stem)
 
@@ -139,19 +137,17 @@ class Checkpoints:
         path, own = self.path(state.step), {WEIGHTS: weights, OPTIMIZER: optimizer}
         parts = {stem: part for stem, part in own.items() if part is not None}
         of = self.processes
-        n_bytes = sum(of.gathered(sum(part.n_bytes for part in parts.values())))
         try:
-            of.from_first(partial(self._begin, path, n_bytes))
+            of.from_first(partial(self._begin, path))
             written = of.each(partial(_written, path, parts, state if of.first else None))
             of.from_first(partial(self._end, path, written, state))
         finally:
             if of.first:
                 drop_folder(path)
 
-    def _begin(self, path: Path, n_bytes: int) -> None:
+    def _begin(self, path: Path) -> None:
         with writing(path):
             make_folder(self.folder)
-            check_room(self.folder, n_bytes, path)
             begin_folder(path)
 
     def _end(self, path: Path, written: Sequence[dict[str, list[Entry]]], state: State) -> None:
@@ -190,8 +186,6 @@ class Checkpoints:
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""
         sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
-        for step in self.steps():
-            sweep(self.path(step), lambda name: True)  # of `amend`
 
     def first(
         self, resume: bool, data: str, say: Callable[[str], None], named: int | None = None
@@ -265,11 +259,6 @@ class Checkpoints:
         if state.step != step:
             raise CheckpointError(f"{path} is of step {state.step}; the folder was renamed.")
         return state
-
-    def amend(self, state: State) -> None:
-        """Replace the state of a checkpoint; CheckpointError: it cannot be written."""
-        with replacing_files(self.path(state.step)) as new:
-            write_json(new / STATE, asdict(state))
 
     def load(self, step: int, model: Transformer, optimizer: Optimizer | None = None) -> None:
         """Fill this process's part of what is trained of a model, and of its optimizer, from a

@@ -40,8 +40,6 @@ class Division:
     other numbers of matrices have other bits.
     """
 
-    divided = False
-
     def __init__(self, readers: Processes, in_order: bool = False, threads: bool = False):
         self.readers, self.in_order, self.apart = readers, in_order, in_order or threads
         self.copies = ALONE if in_order else readers
@@ -97,8 +95,6 @@ class Division:
 
 class Divided(Division):
     """Each process has a part of the model."""
-
-    divided = True
 
     def __init__(self, processes: Processes, mesh: Any):
         from glassformer.training import sharding

@@ -8,7 +8,6 @@ RUN/data/files/HASH.png         images and, as WAV, audio
 import hashlib
 import io
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +19,8 @@ import numpy as np
 from PIL import Image
 
 from glassformer.errors import ConfigError
-from glassformer.files import LOCK, locked, writing
-from glassformer.manifest import digest
+from glassformer.files import writing
 from glassformer.media.audio_file import write_wav
-from glassformer.processes import Processes
-from glassformer.torchrun import joined
-from glassformer.training.run_folder import check_folder, is_continued
 
 DATA, FILES = "data", "files"
 """Folders: of a run, for its data; of these, for images and audio."""
@@ -67,69 +62,36 @@ def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], di
 
 @contextmanager
 def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
-    """Write rows into the run folder; if no run begins there in the body, they are removed again.
-
-    Of processes that torchrun started, the first one writes; all have the same rows.
-    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's; rows that
-    differ between processes.
-    """
-    if not rows:
-        yield
-        return
-    mine = False
+    """Write rows into the run folder, or compare them with those that it has when it is resumed; if
+    no run begins there in the body, they are removed again. ConfigError: a row that JSON cannot
+    hold."""
+    home = run.absolute() / DATA
+    mine = bool(rows) and not (resume and home.is_dir())
     try:
-        with joined() as processes:
-            mine = processes.from_first(lambda: _keep_rows(rows, run, resume)) and processes.first
-            _check_equal(rows, run, processes)
+        if mine:
+            shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
+            write_data(lambda folder: _write(rows, folder), home)
+        else:
+            check_rows(rows, run)
         yield
     finally:
         if mine and not (run / "recipe.yaml").exists():
-            shutil.rmtree(run.absolute() / DATA, ignore_errors=True)
-            if {*os.listdir(run)} <= {LOCK}:
-                shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)
 
 
-def _keep_rows(rows: Mapping[str, Any], run: Path, resume: bool) -> bool:
-    """Write the rows (True), or compare them with those of the run that goes on (False)."""
-    resume = resume or is_continued(run)
-    home = run.absolute() / DATA
-    check_folder(run, resume)
-    if resume and home.is_dir():
-        for split, given in rows.items():
-            _check_same(split, given, home / f"{split}.jsonl")
-        return False
-    with locked(run):  # its file says that the data are a run's
-        shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
-        write_data(lambda folder: _write(rows, folder), home)
-    return True
-
-
-def _check_equal(rows: Mapping[str, Any], run: Path, processes: Processes) -> None:
-    """Raise ConfigError in all processes if one of them has other rows than the first wrote."""
-    if processes.count == 1:
-        return
-    files = {split: run.absolute() / DATA / f"{split}.jsonl" for split in rows}
-    if processes.first:
-        own = {split: digest(file) for split, file in files.items()}
-    else:
-        own = {split: _digest(split, given) for split, given in rows.items()}
-    first, *others = processes.gathered(own)
-    for rank, theirs in enumerate(others, 1):
-        for split in rows:
-            if theirs[split] != first[split]:
-                raise ConfigError(
-                    f"The rows of data.{split}.path in process {rank} are not those of process 0; "
-                    "give the same rows, in the same order, in every process: each trains on its "
-                    "share of them."
-                )
-
-
-def _digest(split: str, given: Any) -> str:
-    """SHA-256 of the file that would be written."""
-    found = hashlib.sha256()
-    for line in _lines(split, given, _name):
-        found.update(f"{line}\n".encode())
-    return found.hexdigest()
+def check_rows(rows: Mapping[str, Any], run: Path) -> None:
+    """Raise ConfigError unless rows are those of the run folder."""
+    for split, given in rows.items():
+        file = run.absolute() / DATA / f"{split}.jsonl"
+        with file.open(encoding="utf-8") as kept:
+            lines = _lines(split, given, _name)
+            for number, (line, own) in enumerate(zip_longest(lines, kept), 1):
+                if own is None or line != own.rstrip("\n"):
+                    raise ConfigError(
+                        f"Row {number} of data.{split}.path is not the one that {run.absolute()} "
+                        "is trained with; give the same rows, in every process and when resuming, "
+                        "or choose another run folder."
+                    )
 
 
 def _are_rows(given: Any) -> bool:
@@ -150,17 +112,6 @@ def _write(rows: Mapping[str, Iterable[Any]], folder: Path) -> None:
     for split, given in rows.items():
         with (folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{line}\n" for line in _lines(split, given, keep))
-
-
-def _check_same(split: str, given: Iterable[Any], file: Path) -> None:
-    with file.open(encoding="utf-8") as kept:
-        lines = _lines(split, given, _name)
-        for number, (line, own) in enumerate(zip_longest(lines, kept), 1):
-            if own is None or line != own.rstrip("\n"):
-                raise ConfigError(
-                    f"Row {number} of data.{split}.path is not the one that {file.parents[1]} was "
-                    "trained with; resume with the same rows or choose another run folder."
-                )
 
 
 def _name(content: bytes, suffix: str) -> str:

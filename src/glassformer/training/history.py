@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from glassformer.errors import ConfigError
 from glassformer.files import write_text, writing
 
 VALIDATION = "validation_"
@@ -83,30 +84,40 @@ class History:
         means = self.since(best_step or 0, "averaged_taken")
         return self.scores(means[-1]["step"] if means else best_step)
 
-    def correct(self, found: Mapping[tuple[int, bool], Mapping[str, Any]], withdraw: bool) -> None:
-        """Replace what a line says by what was found at its (step, whether of a mean of
-        checkpoints); `withdraw`: such values of other lines get the prefix `reported_`, so that no
-        curve has them."""
-        names = {name for values in found.values() for name in values}
-        for line in self.lines:
-            new = found.get((line["step"], "averaged" in line))
-            for name in [name for name in line if name in names]:
-                if new is not None:
-                    line[name] = new.get(name, line[name])
-                elif withdraw:
-                    line[f"reported_{name}"] = line.pop(name)
-        for (step, of_mean), new in found.items():
-            if not scores_at(self.lines, step, of_mean):
-                own = {name: value for name, value in new.items() if name.startswith(VALIDATION)}
-                self.lines.append({"step": step, **own})
-        self.lines.sort(key=lambda line: line["step"])
-        self.close()
-        self._write()
-
     def close(self) -> None:
         """Close the files."""
         with suppress(OSError):  # a line that a full disk refused is tried again here
             self._file.close()
+
+
+@contextmanager
+def tensorboard(run: Path) -> Iterator[Listener]:
+    """Write the numbers of every line as TensorBoard's events into the run folder; steps that come
+    again replace what was written of them. ConfigError: TensorBoard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError(
+            "train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'."
+        ) from None
+    writers: list[SummaryWriter] = []
+
+    def listen(line: Mapping[str, Any]) -> None:
+        step = line["step"]
+        if not writers:
+            writers.append(SummaryWriter(str(run / "tensorboard"), purge_step=step))
+        for name, value in line.items():
+            if name != "step" and isinstance(value, int | float):
+                group, _, rest = name.partition("_")
+                ours = group if group == "validation" else "train"
+                shown = rest if group == ours else name
+                writers[0].add_scalar(f"{ours}/{shown}", value, step)
+
+    try:
+        yield listen
+    finally:
+        for writer in writers:
+            writer.close()
 
 
 def scores_at(

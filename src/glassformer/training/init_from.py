@@ -46,22 +46,14 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         there = source.is_file()
         sides = {"shared": not there, "source_path": str(source) if there else None}
     else:
-        trunk, sides = (
-            begun.model,
-            begun.processor.tokenizer.model_dump(include={"shared", "source_path"}),
-        )
-    if trunk.architecture != recipe.model.architecture:
-        raise ConfigError(
-            f"train.init_from={folder} has architecture={trunk.architecture!r} and the "
-            f"recipe's model.architecture is "
-            f"{recipe.model.architecture!r}; make them alike."
-        )
-    if trunk.elements != recipe.model.elements:
-        raise ConfigError(
-            f"train.init_from={folder} reads {trunk.elements} and the recipe's model "
-            f"{recipe.model.elements}; make them "
-            "alike."
-        )
+        trunk, tokenizer = begun.model, begun.processor.tokenizer
+        sides = tokenizer.model_dump(include={"shared", "source_path"})
+    for name in ("architecture", "elements"):
+        if (theirs := getattr(trunk, name)) != (ours := getattr(recipe.model, name)):
+            raise ConfigError(
+                f"train.init_from={folder} has model.{name}={theirs!r} and the recipe has "
+                f"{ours!r}; make them alike."
+            )
     processor = recipe.processor
     changed: dict[str, Any] = _readers(processor, trunk, folder, begun)
     if not trunk.reads_patches:
@@ -138,14 +130,10 @@ def _taken_over(own: Record, theirs: Record, folder: Path, resized: bool) -> Rec
     contradicts another one."""
     values = theirs.model_dump()
     if isinstance(theirs, ImageConfig) and isinstance(own, ImageConfig):
-        changed = {"size": own.size} if resized and own.size is not None else {}
-        if (
-            own.channels is not None
-            and theirs.channels is None
-            and own.channels == theirs.found_channels
-        ):
-            changed["channels"] = own.channels
-        values |= changed
+        if resized and own.size is not None:
+            values["size"] = own.size
+        if theirs.channels is None and own.channels == theirs.found_channels:
+            values["channels"] = own.channels
     for name in own.model_fields_set:
         asked = getattr(own, name)
         if asked is not None and _whole(asked) != _whole(values[name]):

@@ -5,32 +5,12 @@ import os
 import sys
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.recipe.recipe import read_recipe
 from glassformer.signals import TERMINATED
-from glassformer.training.beginning import check_named, shared
-from glassformer.training.run_folder import check_folder
 
 SAVING = 600
 """Seconds for a checkpoint after a signal; torch gives 30."""
-
-
-def check(
-    recipe: str | None,
-    overrides: Sequence[str],
-    run: Path,
-    resume: bool,
-    processes: int,
-    checkpoint: int | None = None,
-) -> None:
-    """Raise ConfigError for a recipe, a run folder or a step that the processes would refuse, after
-    each start again."""
-    own = shared(read_recipe(recipe, overrides), processes)
-    if checkpoint is not None:
-        check_named(checkpoint, resume, own.train.steps)
-    check_folder(run, resume)
 
 
 def launch(arguments: Sequence[str], processes: int, restarts: int = 0) -> int:

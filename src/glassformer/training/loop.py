@@ -6,17 +6,16 @@ in the same bits as one that was not.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from glassformer.data.collate import Share
 from glassformer.errors import ElsewhereError, GlassformerError, TrainingError, counted, printable
 from glassformer.headway import following
 from glassformer.metrics.comparison import report
@@ -26,25 +25,22 @@ from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.shards import local
 from glassformer.signals import interruptions
-from glassformer.torchrun import joined, leaving_the_silent
-from glassformer.training.beginning import Begun, begin
+from glassformer.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.training.checkpoint import Checkpoints, State, trained
-from glassformer.training.division import division_of
-from glassformer.training.history import History, Listener
+from glassformer.training.cpu import cpu_threads, micro_batch_threads
+from glassformer.training.given_data import check_rows, written
+from glassformer.training.history import History, Listener, tensorboard
 from glassformer.training.machine import environment
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import check_there, export
-from glassformer.training.opening import opening
-from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.result import Result
-from glassformer.training.run_folder import is_continued
+from glassformer.training.run_folder import hold, unchanged
 from glassformer.training.saving import Saving
 from glassformer.training.schedule import rate_at
-from glassformer.training.start import Start, model_to_fill
+from glassformer.training.setup import SetUp, check, describe, set_up
+from glassformer.training.start import model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
-from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""
@@ -54,6 +50,23 @@ REMEDY = (
 )
 
 
+@dataclass(frozen=True)
+class Result:
+    """The end of a run: steps done, the last evaluation, the best score by `metric`, a command to
+    use the model with, whether it was interrupted (by which signal), and baselines.
+    """
+
+    run: Path
+    steps: int
+    scores: dict[str, Any]
+    best: float | None
+    metric: str
+    use: str
+    seconds: float
+    interrupted: int | None = None
+    baselines: Mapping[str, Any] = field(default_factory=dict)
+
+
 def train(
     recipe: Recipe,
     run: Path,
@@ -61,32 +74,37 @@ def train(
     progress: Progress | None = None,
     listeners: Sequence[Listener] = (),
     checkpoint: int | None = None,
+    rows: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Train in the folder `run`, or go on where its newest checkpoint stands, or the one of the
-    step `checkpoint`; what came after that step goes.
+    """Train in the folder `run`, or continue where its newest checkpoint stands, or the one of the
+    step `checkpoint`; what came after that step goes. `rows`: data of splits in memory, see
+    `given_data`.
 
     Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
     folder that cannot be written, or a named checkpoint that is damaged.
     """
-    with joined() as processes, ExitStack() as training:
+    with ExitStack() as ends:
+        processes = ends.enter_context(joined())
         if not processes.first:
             progress, listeners = Progress(quiet=True), ()
         progress = progress or Progress()
-        resume = resume or is_continued(run)
-        with ExitStack() as beginning, following(progress.before):
-            say = progress.message
-            begun = begin(recipe, run, resume, processes, say, training, beginning, checkpoint)
-            if begun.task.recipe.train.tensorboard and processes.first:
-                listeners = [*listeners, training.enter_context(tensorboard(run))]
-            going = _Training(begun, run, processes, progress, listeners)
-        try:
-            with leaving_the_silent(processes):
-                return going.go()
-        finally:
-            progress.close()
-            going.saving.close()
-            going.history.close()
+        repeated = is_repeated_start() and (run / "recipe.yaml").is_file()
+        resume, checkpoint = resume or repeated, None if is_repeated_start() else checkpoint
+        processes.from_first(lambda: check(recipe, run, resume, processes.count, checkpoint))
+        ends.enter_context(processes.first_holds(lambda: hold(run)))
+        ends.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
+        ends.enter_context(cpu_threads())
+        with processes.first_holds(lambda: unchanged(run)), following(progress.before):
+            processes.each(lambda: None if processes.first else check_rows(rows or {}, run))
+            own = set_up(recipe, run, resume, processes, progress.message, checkpoint)
+            if own.task.recipe.train.tensorboard and processes.first:
+                listeners = [*listeners, ends.enter_context(tensorboard(run))]
+            training = _Training(own, run, processes, progress, listeners)
+        for one in (training.history, training.saving, progress):
+            ends.callback(one.close)
+        with leaving_the_silent(processes):  # before anything is closed
+            return training.go()
 
 
 class _Training:
@@ -94,19 +112,17 @@ class _Training:
 
     def __init__(
         self,
-        begun: Begun,
+        own: SetUp,
         run: Path,
         processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
     ):
-        self.task, self.machine = begun.task, begun.machine
+        self.task, self.machine, self.division = own.task, own.machine, own.division
+        self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
         self.run, self.processes, self.progress = run, processes, progress
         self.config = config = self.task.recipe.train
-        self.division = division_of(processes, config, self.machine.device)
         self.whole_model: Transformer | None = None
-        begin = Start(begun.task, run, processes, self.division, self.machine.device)
-        self.model, self.optimizer, self.state = begin.at(begun.state, progress.message)
         self.flops = flops(self.task.recipe, self.task.length)
         saving = processes.apart() if config.save.background else processes
         self.checkpoints = Checkpoints(run, config.save, saving)
@@ -117,7 +133,6 @@ class _Training:
             self.task, self.checkpoints, self.history, self.state, progress.message
         )
         self.per_step, self.skipped = 0.0, 0
-        self.measured_again = False
 
     def go(self) -> Result:
         """Step after step to the end, or until a signal asks to stop."""
@@ -131,12 +146,11 @@ class _Training:
         if self.state.step:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))
             self.state = State(**self.processes.from_first(restored))
-        config = self.config
+        config, share = self.config, partial(self.division.share, self.task)
+        ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
             interruptions() as signals,
-            closing(
-                batches_ahead(self._share, self.state.step, config.steps, config.workers)
-            ) as self.shares,
+            closing(ahead) as self.shares,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):
             self.compute = self._step(threads)
@@ -187,9 +201,6 @@ class _Training:
             division=self.division,
         )
 
-    def _share(self, step: int) -> Share:
-        return self.division.share(self.task, step)
-
     def _whole(self) -> Transformer:
         """The model with all of its weights; all processes ask for it."""
         if self.whole_model is None:
@@ -210,7 +221,7 @@ class _Training:
                 "give more train.steps to go on"
             )
             return
-        for sentence in opening(self.task, self.machine.reason, self.model):
+        for sentence in describe(self.task, self.machine.reason, self.model):
             self.progress.message(sentence)
 
     def advance(self) -> None:
@@ -242,9 +253,6 @@ class _Training:
         """Show where the run is."""
         step, steps = self.state.step, self.config.steps
         share = speed * self.flops / self.machine.peak
-        if share > 1 and not self.measured_again:
-            self.machine, self.measured_again = self.machine.again(), True
-            share = speed * self.flops / self.machine.peak
         left, pace = (steps - step) * self.per_step, self.task.pace(speed)
         best = self.scores.get("loss")
         self.progress.show(Moment(step, steps, loss, pace, share, left, best))
@@ -295,10 +303,12 @@ class _Training:
     def average(self) -> None:
         """Try the mean of the last checkpoints as the final model; it is taken if it scores better
         than the best."""
-        steps = self.processes.from_first(self._to_average)
+        done = self.history.since(self.state.step, "averaged")  # before this run was resumed
+        steps = self.processes.from_first(lambda: [] if done else self.checkpoints.regular())
+        steps = steps[-self.config.save.average_checkpoints :]
         if not steps:
             return
-        mean = self._model_to_fill(self.machine.device)
+        mean = model_to_fill(self.task.recipe, self.run, self.state.base, self.machine.device)
         self.processes.each(lambda: self.checkpoints.load_mean(steps, mean))
         scores = self.task.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores)
@@ -306,19 +316,13 @@ class _Training:
             self.scores = scores or {}
             self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
             origin = replace(self.origin, averaged=tuple(steps))
-            written = partial(export, mean, self.task, self.run, self.state.step, self.scores)
-            self.processes.from_first(lambda: written(origin))
+            given = mean, self.task, self.run, self.state.step, self.scores, origin
+            self.processes.from_first(lambda: export(*given))
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
             self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
         else:
             self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
-
-    def _to_average(self) -> list[int]:
-        """The steps whose mean is tried; none if that was done before this run was resumed."""
-        if self.history.since(self.state.step, "averaged"):
-            return []
-        return self.checkpoints.regular()[-self.config.save.average_checkpoints :]
 
     def _is_better(self, scores: dict[str, Any]) -> bool:
         best, now = self.state.best_score, scores[self.config.evaluate.best]
@@ -336,7 +340,7 @@ class _Training:
         self.progress.message(
             f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}"
         )
-        self._report()
+        self.saving.report()
 
     def sample(self) -> None:
         """Show what the model writes by now."""
@@ -375,14 +379,7 @@ class _Training:
             self._whole() if better or not self.task.validated else None,
             last=stopped or step == config.steps,
         )
-        self._report()
-
-    def _report(self) -> None:
-        if self.processes.first:
-            self.saving.report()
-
-    def _model_to_fill(self, device: torch.device | str = "cpu") -> Transformer:
-        return model_to_fill(self.task.recipe, self.run, self.state.base, device)
+        self.saving.report()
 
     def _ended(self, why: str) -> GlassformerError:
         """The error of a run that cannot go on, which comes in all processes and is told by one."""

@@ -5,10 +5,9 @@ tells.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from platform import python_version
-from typing import Self
 
 import torch
 
@@ -34,11 +33,6 @@ class Machine:
     def precision_name(self) -> Precision:
         """The precision as recipes say it."""
         return "float32" if self.precision == torch.float32 else "bfloat16"
-
-    def again(self) -> Self:
-        """The same with its peak measured once more: it comes out too low while other programs
-        compute."""
-        return replace(self, peak=max(self.peak, matmul_peak(self.device, self.precision)))
 
 
 def choose_machine(device: str, precision: str) -> Machine:
@@ -92,18 +86,12 @@ def candidates(precision: str) -> list[torch.dtype]:
 
 @cache
 def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
-    """`matmul_peak` for so many threads, measured once in a process: all its runs choose alike."""
-    return matmul_peak(device, dtype)
-
-
-def matmul_peak(
-    device: torch.device, dtype: torch.dtype, size: int = 512, seconds: float = 0.04
-) -> float:
-    """FLOP/s of size³ matrix products, the best of several for about `seconds`."""
-    size = size if device.type == "cpu" else 4096
+    """FLOP/s of matrix products with this number of threads, the best of several in 0.04 seconds;
+    measured once in a process, so that all its runs choose alike."""
+    size = 512 if device.type == "cpu" else 4096
     random = torch.Generator(device).manual_seed(0)  # the caller's own stays as it is
     a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
-    least, end = float("inf"), time.perf_counter() + seconds
+    least, end = float("inf"), time.perf_counter() + 0.04
     torch.mm(a, b)
     while True:
         wait(device)

@@ -6,12 +6,12 @@ muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed import all_gather_into_tensor, all_reduce
 
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError
@@ -83,28 +83,28 @@ class Optimizer:
 
         CheckpointError: keys of other parameters, or of another optimizer.
         """
-        by_name = {name: parameter for parameter, name in self._names.items()}
         owner = {
-            p: part
+            self._names[parameter]: (parameter, part)
             for part, _ in self._parts
             for group in part.param_groups
-            for p in group["params"]
+            for parameter in group["params"]
         }
         for part, _ in self._parts:
             part.state.clear()
         keys = {*keys}
+        named = owner.keys() & {key.rpartition(":")[0] for key in keys}
+        roles = lambda name: MUON if isinstance(owner[name][1], Muon) else ADAMW
+        wanted = {f"{name}:{role}" for name in named for role in roles(name)}
+        for key in sorted(keys ^ wanted):
+            what = "is missing" if key in wanted else "is of no parameter that it trains so"
+            raise CheckpointError(
+                f"The optimizer state {key!r} {what}; resume with the run's own recipe and "
+                "checkpoints."
+            )
         for key in sorted(keys):
             name, _, role = key.rpartition(":")
-            parameter = by_name.get(name)
-            if parameter is None:
-                raise _foreign(key, "is of no parameter that is trained")
-            roles = MUON if isinstance(owner[parameter], Muon) else ADAMW
-            if role not in roles:
-                raise _foreign(key, "is not of this optimizer")
-            for other in roles:
-                if f"{name}:{other}" not in keys:
-                    raise _foreign(f"{name}:{other}", "is missing")
-            owner[parameter].state[parameter][role] = (
+            parameter, part = owner[name]
+            part.state[parameter][role] = (
                 torch.zeros((), dtype=torch.float32, device=parameter.device)
                 if role == "step"
                 else torch.zeros_like(parameter.detach())
@@ -114,12 +114,6 @@ class Optimizer:
 
 ADAMW, MUON = ("step", "exp_avg", "exp_avg_sq"), ("momentum",)
 """What each optimizer keeps of a parameter."""
-
-
-def _foreign(key: str, what: str) -> CheckpointError:
-    return CheckpointError(
-        f"The optimizer state {key!r} {what}; resume with the run's own recipe and checkpoints."
-    )
 
 
 BLOCK = re.compile(r"(\w+)\.blocks\.(\d+)\.")
@@ -141,10 +135,6 @@ def layer_share(name: str, depths: Mapping[str, int], decay: float) -> float:
 def is_block_matrix(name: str, parameter: Tensor) -> bool:
     """True for the weight matrices of the blocks; embeddings, heads, norms and biases are not."""
     return ".blocks." in name and parameter.ndim == 2
-
-
-Updates = Callable[[], Iterable[Tensor]]
-"""Gives the directions of matrices, in their order."""
 
 
 class Muon(torch.optim.Optimizer):
@@ -169,7 +159,6 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore
         """Update every matrix that has a gradient."""
-        found = list[tuple[list[Tensor], float, float, Updates]]()
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -178,65 +167,64 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in shapes.items():
                 factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 kept = 1 - group["lr"] * group["weight_decay"]
-                compute = self._shared if groups_of(parameters[0]) else self._together
-                found.append((parameters, factor, kept, compute(parameters, group["momentum"])))
-        for parameters, factor, kept, updates in found:
-            for parameter, update in zip(parameters, updates(), strict=False):
-                local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
+                for parameter, update in self._updates(parameters, group["momentum"]):
+                    local(parameter).mul_(kept).sub_(own(update, parameter), alpha=factor)
 
-    def _together(self, parameters: list[Tensor], mu: float) -> Updates:
-        """Each matrix's direction, orthogonalized: those of a process all at once, and sent while
-        the next ones are computed; behind them zeros."""
-        size = -(-len(parameters) // self._processes.count)
-        begin = self._processes.rank * size
-        momenta = [self._momentum(parameter, mu) for parameter in parameters]
-        mine = [
-            whole(self._direction(parameter, momentum, mu))
-            for parameter, momentum in [*zip(parameters, momenta, strict=True)][
-                begin : begin + size
-            ]
-        ]
-        mine += [torch.zeros_like(parameters[0])] * (size - len(mine))
-        gathered = self._processes.start_gather(orthogonalize(torch.stack(mine)))
-        return lambda: chain.from_iterable(gathered())
+    def _updates(self, parameters: list[Tensor], mu: float) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield matrices of one shape with their orthogonalized directions.
 
-    def _shared(self, parameters: list[Tensor], mu: float) -> Updates:
-        """The same where each of n processes has a part of every matrix: of n matrices at a time,
-        each process orthogonalizes one and sends it to the others."""
-        group = groups_of(parameters[0])[-1]
-        rank, n = group.rank(), group.size()
+        Copies: all of them together. Of divided matrices one for each process at a time, because
+        each process holds all whole directions of a round.
+        """
+        group, rank, n = self._processes.group, self._processes.rank, self._processes.count
+        together = len(parameters)
+        if groups := groups_of(parameters[0]):
+            group = groups[-1]
+            rank, n = group.rank(), group.size()
+            together = n
+        for begin in range(0, len(parameters), together):
+            some = parameters[begin : begin + together]
+            size = -(-len(some) // n)
+            mine = local(some[0]).new_zeros(size, *some[0].shape)
+            for at, parameter in enumerate(some):
+                direction = whole(self._direction(parameter, mu))  # all processes ask for it
+                if at // size == rank:
+                    mine[at % size] = direction
+            updates = orthogonalize(mine).contiguous()
+            if n > 1:
+                own_updates, updates = updates, updates.new_empty(n * size, *some[0].shape)
+                all_gather_into_tensor(updates, own_updates, group=group)
+            yield from zip(some, updates, strict=False)
 
-        def updates() -> Iterator[Tensor]:
-            for begin in range(0, len(parameters), n):
-                some, mine = parameters[begin : begin + n], None
-                for turn, parameter in enumerate(some):
-                    momentum = self._momentum(parameter, mu)
-                    direction = whole(self._direction(parameter, momentum, mu))
-                    mine = direction if turn == rank else mine
-                update = None if mine is None else orthogonalize(mine[None])[0].contiguous()
-                for turn, parameter in enumerate(some):
-                    if turn != rank or update is None:
-                        sent = local(parameter).new_empty(parameter.shape)
-                    else:
-                        sent = update
-                    torch.distributed.broadcast(sent, group=group, group_src=turn)
-                    yield sent
-
-        return updates
-
-    def _momentum(self, parameter: Tensor, mu: float) -> Tensor:
-        """M <- μ M + g."""
+    def _direction(self, parameter: Tensor, mu: float) -> Tensor:
+        """Return g + μ M, after M <- μ M + g."""
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(parameter)
-        return state["momentum"].mul_(mu).add_(gradient)
+        momentum = state["momentum"].mul_(mu).add_(gradient)
+        return gradient.add(momentum, alpha=mu)
 
-    @staticmethod
-    def _direction(parameter: Tensor, momentum: Tensor, mu: float) -> Tensor:
-        """g + μ M."""
-        assert parameter.grad is not None
-        return parameter.grad.add(momentum, alpha=mu)
+
+def clip_gradients(parameters: Iterable[Tensor], most: float) -> float:
+    """Scale the gradients to a norm of at most `most`; the norm of all of them before."""
+    by_mesh: dict[Any, list[Tensor]] = defaultdict(list)
+    by_groups: dict[tuple[Any, ...], list[Tensor]] = defaultdict(list)
+    for parameter in parameters:
+        if (gradient := parameter.grad) is not None:
+            by_mesh[mesh_of(parameter)].append(parameter)
+            by_groups[groups_of(gradient)].append(local(gradient))
+    norms = []
+    for groups, parts in by_groups.items():
+        norm = nn.utils.get_total_norm(parts)
+        for group in groups:
+            all_reduce(norm.square_(), group=group)
+            norm.sqrt_()
+        norms.append(norm)
+    norm = norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+    for some in by_mesh.values():
+        nn.utils.clip_grads_with_norm_(some, most, norm)
+    return float(norm)
 
 
 def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:

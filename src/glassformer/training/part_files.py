@@ -5,15 +5,14 @@ division reads either.
     model-00002-of-00004.safetensors      the parts of one process, each under its tensor's name
         metadata "parts": {"name": [[shape of the whole tensor], [where the part begins]]}
 
-No process gathers a tensor. What several processes have alike, one of them writes. The files say
-all by themselves: a reader looks at the headers of all of them, then reads from each the numbers
-that its own part shares with the file's.
+No process gathers a tensor to save it. What several processes have alike, one of them writes. The
+files say all by themselves: a reader joins one tensor at a time and keeps its own part.
 """
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from torch import Tensor
 from glassformer.errors import CheckpointError
 from glassformer.files import writing
 from glassformer.models.weights import save_tensors
-from glassformer.shards import box, cut_names, local
+from glassformer.shards import box, cut_names, local, put
 
 NAME = re.compile(r"(.+?)(?:-(\d{5,})-of-(\d{5,}))?\.safetensors")
 Where = tuple[list[int], list[int]]
@@ -43,11 +42,6 @@ class Part:
     number: int = 0
     count: int = 1
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of its numbers."""
-        return sum(one.nbytes for one in self.tensors.values())
-
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Part":
         """The same place with other numbers."""
         return replace(self, tensors=tensors)
@@ -63,8 +57,10 @@ class Part:
 
 
 class Piece(NamedTuple):
-    """A part of a tensor in an open file: where it begins in the whole tensor, and its numbers."""
+    """A part of a tensor in an open file: the shape of the whole tensor, where the part begins, and
+    its numbers."""
 
+    shape: list[int]
     begins: list[int]
     numbers: Tensor
 
@@ -111,10 +107,9 @@ def part_files(folder: Path, stem: str) -> list[Path]:
 def names_in(files: Iterable[Path]) -> list[str]:
     """The names of all tensors in these files."""
     with ExitStack() as opened:
-        return sorted(_pieces(files, opened)[0])
+        return sorted(_pieces(files, opened))
 
 
-@torch.no_grad()
 def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
     """Fill this process's part of every target, however the files are divided.
 
@@ -124,7 +119,7 @@ def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
     files = [*files]
     folder = files[0].parent
     with ExitStack() as opened:
-        pieces, shapes = _pieces(files, opened)
+        pieces = _pieces(files, opened)
         for name in sorted(targets.keys() - pieces.keys()):
             raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
         for name in sorted(pieces.keys() - targets.keys()):
@@ -132,26 +127,12 @@ def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
                 f"{folder} holds {name}, which this model does not have; it is of another model."
             )
         for name, target in targets.items():
-            if shapes[name] != [*target.shape]:
-                raise CheckpointError(
-                    f"{name} has the shape {tuple(shapes[name])} in {folder} and "
-                    f"{tuple(target.shape)} in this model; it is of another model."
-                )
-            for piece in pieces[name]:
-                if piece.numbers.dtype != target.dtype:
-                    raise CheckpointError(
-                        f"{name} holds {piece.numbers.dtype} in {folder} and {target.dtype} in "
-                        "this model; it is of another model."
-                    )
-            _fill(name, target, pieces[name], folder)
+            put(target, _join(name, target, pieces[name], folder))
 
 
-def _pieces(
-    files: Iterable[Path], opened: ExitStack
-) -> tuple[dict[str, list[Piece]], dict[str, list[int]]]:
-    """The pieces and the whole shape of each tensor, mapped from the files."""
+def _pieces(files: Iterable[Path], opened: ExitStack) -> dict[str, list[Piece]]:
+    """The pieces of each tensor, mapped from the files."""
     pieces: dict[str, list[Piece]] = defaultdict(list)
-    shapes: dict[str, list[int]] = {}
     for path in files:
         try:
             file = opened.enter_context(safe_open(path, framework="pt"))
@@ -161,11 +142,10 @@ def _pieces(
                 numbers = file.get_tensor(name)
                 lengths = [*numbers.shape]
                 shape, begins = (lengths, [0] * len(lengths)) if where is None else where[name]
-                if not _is_inside(begins, lengths, shape):
+                places = zip(begins, lengths, shape, strict=True)
+                if not all(0 <= begin <= whole - length for begin, length, whole in places):
                     raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
-                if shapes.setdefault(name, shape) != shape:
-                    raise ValueError(f"{name} has the shape {shape} and {shapes[name]} elsewhere")
-                pieces[name].append(Piece(begins, numbers))
+                pieces[name].append(Piece(shape, begins, numbers))
         except (
             *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
             *(KeyError, AttributeError, RecursionError, OverflowError),
@@ -173,34 +153,32 @@ def _pieces(
             raise CheckpointError(
                 f"{path} is not a readable file of parts ({error}); it may be cut short."
             ) from None
-    return pieces, shapes
+    return pieces
 
 
-def _is_inside(begins: list[int], lengths: list[int], shape: list[int]) -> bool:
-    return len(begins) == len(lengths) == len(shape) and all(
-        0 <= begin <= whole - length
-        for begin, length, whole in zip(begins, lengths, shape, strict=True)
-    )
-
-
-def _fill(name: str, target: Tensor, pieces: Iterable[Piece], folder: Path) -> None:
-    """Copy to a part what it shares with each piece; each number is in one of them."""
-    begins, lengths = box(target)
-    part, copied = local(target), 0
+def _join(name: str, target: Tensor, pieces: Sequence[Piece], folder: Path) -> Tensor:
+    """Return the whole tensor of these pieces; CheckpointError: it does not fit the target."""
     for piece in pieces:
-        first = [max(pair) for pair in zip(begins, piece.begins, strict=True)]
-        ends = zip(begins, lengths, piece.begins, piece.numbers.shape, strict=True)
-        last = [min(a + m, b + n) for a, m, b, n in ends]
-        if any(a >= b for a, b in zip(first, last, strict=True)):
-            continue
-        spans = [*zip(first, last, strict=True)]
-        there = tuple(slice(a - o, b - o) for (a, b), o in zip(spans, piece.begins, strict=True))
-        here = tuple(slice(a - o, b - o) for (a, b), o in zip(spans, begins, strict=True))
-        found = piece.numbers[there]
-        part[here] = found.to(part.device)
-        copied += found.numel()
-    if copied != part.numel():
+        if piece.shape != [*target.shape]:
+            raise CheckpointError(
+                f"{name} has the shape {tuple(piece.shape)} in {folder} and "
+                f"{tuple(target.shape)} in this model; it is of another model."
+            )
+        if piece.numbers.dtype != target.dtype:
+            raise CheckpointError(
+                f"{name} holds {piece.numbers.dtype} in {folder} and {target.dtype} in this "
+                "model; it is of another model."
+            )
+    found = sum(piece.numbers.numel() for piece in pieces)
+    if found != target.numel():
         raise CheckpointError(
-            f"{folder} has {copied:,} of the {part.numel():,} numbers of {name} that this process "
-            "needs; a file is of another save."
+            f"{folder} has {found:,} of the {target.numel():,} numbers of {name}; a file is of "
+            "another save."
         )
+    if len(pieces) == 1:
+        return pieces[0].numbers
+    full = torch.empty(target.shape, dtype=target.dtype)
+    for piece in pieces:
+        ends = zip(piece.begins, piece.numbers.shape, strict=True)
+        full[tuple(slice(begin, begin + length) for begin, length in ends)] = piece.numbers
+    return full

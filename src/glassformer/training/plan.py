@@ -1,10 +1,11 @@
 """What a recipe will cost on this machine, found out before training: matrices, operations, memory,
 disk, time."""
 
+import re
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from glassformer.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.errors import ConfigError, plural
 from glassformer.finetune.adapters import adapt
-from glassformer.layers.linear import Linear
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
@@ -23,12 +23,11 @@ from glassformer.models.cost import (
 )
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
+from glassformer.training.cpu import keep_freed_memory, micro_batch_threads
 from glassformer.training.init_from import with_init_from
 from glassformer.training.machine import choose_machine
-from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import micro_batch_threads
-from glassformer.training.progress import clock
+from glassformer.training.progress import clock, size
 from glassformer.training.retention import kept
 from glassformer.training.run_folder import temporary_task
 from glassformer.training.step import TrainingStep, flops
@@ -68,12 +67,15 @@ class Plan:
     def as_text(self) -> str:
         """A table of matrices (equal blocks together) and the costs."""
         lines = [f"{'matrix':48} {'shape':>16} {'numbers':>14}"]
-        for name, count, matrix in _grouped(self.matrices):
-            shape = " x ".join(str(side) for side in matrix.shape)
-            lines.append(f"{name:48} {shape:>16} {count * matrix.numbers:>14,}")
+        alike: dict[str, list[Matrix]] = defaultdict(list)
+        for matrix in self.matrices:
+            alike[re.sub(r"\.\d+(?=\.)", ".*", matrix.name)].append(matrix)
+        for name, own in alike.items():
+            shape = " x ".join(map(str, own[0].shape))
+            name += f" ({len(own)})" * (len(own) > 1)
+            lines.append(f"{name:48} {shape:>16} {len(own) * own[0].numbers:>14,}")
         total = sum(self.memory.values())
-        parts = ", ".join(f"{name} {_size(value)}" for name, value in self.memory.items())
-        article = "an" if self.element[0] in "aeiou" else "a"
+        parts = ", ".join(f"{name} {size(value)}" for name, value in self.memory.items())
         epochs = "" if self.epochs is None else f" ({self.epochs:.1f} epochs)"
         return "\n".join(
             [
@@ -81,10 +83,10 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {article} {self.element} "
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP per {self.element} "
                 f"forward, {self.training_flops / 1e6:,.2f} in training",
-                f"memory     about {_size(total)}: {parts}",
-                f"disk       about {_size(self.disk)} for checkpoints and the model",
+                f"memory     about {size(total)}: {parts}",
+                f"disk       about {size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
                 f"({self.tokens_per_step / self.seconds_per_step:,.0f} "
                 f"{plural(self.element)}/s"
@@ -125,11 +127,7 @@ def _without_data(recipe: Recipe) -> Plan:
             f"A plan of task={recipe.task!r} needs data, because only models of text are planned "
             "on random tokens; add data.train.path=FILE."
         )
-    length = recipe.train.length or recipe.model.max_length
-    if not recipe.model.vocab_size:
-        recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
-    tokens = recipe.train.batch_tokens
-    rows = recipe.train.batch_size if tokens is None else max(1, tokens // length)
+    recipe, length, rows = sizes_without_data(recipe)
     n = max(1, rows // recipe.train.micro_batches)
 
     def batches(step: int) -> list[Batch]:
@@ -137,6 +135,14 @@ def _without_data(recipe: Recipe) -> Plan:
 
     costs = Costs(recipe, length, rows, "token", f"{rows * length:,} tokens")
     return _plan(costs, batches, cross_entropy, None)
+
+
+def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
+    """The recipe with a vocabulary, the length of its sequences, and their number in a step."""
+    length, tokens = recipe.train.length or recipe.model.max_length, recipe.train.batch_tokens
+    if recipe.model.predicts_words and not recipe.model.vocab_size:
+        recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
+    return recipe, length, recipe.train.batch_size if tokens is None else max(1, tokens // length)
 
 
 def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> Plan:
@@ -149,16 +155,12 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     listed, share_of = matrices(config), recipe.predicted_fraction
     operations = flops(recipe, length)
     share = operations * per_step / seconds / machine.peak
-    if share > 1:
-        machine = machine.again()
-        share = operations * per_step / seconds / machine.peak
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
-    trained, spared = _trained(recipe) if train.finetune.partial else (None, 0)
+    trained = _count_trained(recipe) if train.finetune.partial else None
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     saved = memory["weights"] if trained is None else 4 * trained
     whole = memory["weights"] * (1 if trained is None else 2)
-    memory["weights"] -= spared
     save = train.save
     older = len(kept(range(save.every, train.steps + 1, save.every), save))
     disk = (max(save.keep_last, older) + 1) * (saved + memory["optimizer"]) + whole
@@ -207,13 +209,11 @@ def step_seconds(
     return sorted(times[1:])[1]
 
 
-def _trained(recipe: Recipe) -> tuple[int, int]:
-    """Parameters that are trained, adapters included; and bytes that integers spare."""
+def _count_trained(recipe: Recipe) -> int:
+    """Parameters that are trained, adapters included."""
     model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)
-    maps = [m for m in model.modules() if isinstance(m, Linear) and m.levels is not None]
-    spared = sum(3 * m.in_features * m.out_features - 4 * m.out_features for m in maps)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad), spared
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:
@@ -227,31 +227,3 @@ def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:
         at = torch.arange(0, rows * length, round(1 / recipe.predicted_fraction))
         return Batch(tokens[:, :-1], targets=tokens[:, 1:].flatten()[at], at=at)
     return Batch(tokens[:, :-1], targets=tokens[:, 1:], source=source)
-
-
-def _grouped(listed: list[Matrix]) -> list[tuple[str, int, Matrix]]:
-    """Matrices of equal blocks as one line with their number."""
-
-    def general(matrix: Matrix) -> str:
-        parts = matrix.name.split(".")
-        return ".".join("*" if part.isdigit() else part for part in parts)
-
-    ordered = sorted(listed, key=general)
-    first = {general(matrix): i for i, matrix in reversed(list(enumerate(listed)))}
-    groups = {name: list(group) for name, group in groupby(ordered, general)}
-    return [
-        (
-            f"{name} ({len(groups[name])})" if len(groups[name]) > 1 else name,
-            len(groups[name]),
-            groups[name][0],
-        )
-        for name in sorted(groups, key=lambda name: first[name])
-    ]
-
-
-def _size(n: int | float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if n < 1000:
-            return f"{n:,.0f} {unit}"
-        n /= 1000
-    return f"{n:,.1f} GB"

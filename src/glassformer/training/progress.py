@@ -30,21 +30,13 @@ class Moment:
 def line(moment: Moment) -> str:
     """One line: step, loss, speed, share of the machine's measured matrix-product peak, time
     left."""
-    parts = [
-        f"step {moment.step}/{moment.steps}",
-        f"loss {moment.loss:.4f}",
-        *(
-            [f"validation {moment.validation_loss:.4f}"]
-            if moment.validation_loss is not None
-            else []
-        ),
-        moment.pace,
-        *(
-            [f"{moment.share_of_peak:.0%} of peak"] if moment.share_of_peak <= 1 else []
-        ),  # or it was measured too low
-        f"{clock(moment.seconds_left)} left",
-    ]
-    return "  ".join(parts)
+    parts = [f"step {moment.step}/{moment.steps}", f"loss {moment.loss:.4f}"]
+    if moment.validation_loss is not None:
+        parts.append(f"validation {moment.validation_loss:.4f}")
+    parts.append(moment.pace)
+    if moment.share_of_peak <= 1:  # else it was measured too low
+        parts.append(f"{moment.share_of_peak:.0%} of peak")
+    return "  ".join([*parts, f"{clock(moment.seconds_left)} left"])
 
 
 def clock(seconds: float) -> str:
@@ -52,6 +44,15 @@ def clock(seconds: float) -> str:
     minutes, second = divmod(max(0, round(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def size(n: float) -> str:
+    """Bytes as 512 B, 1.5 GB."""
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if n < 1000 or unit == "TB":
+            break
+        n /= 1000
+    return f"{n:,.0f} {unit}" if unit in ("B", "KB", "MB") else f"{n:,.1f} {unit}"
 
 
 class Progress:
@@ -73,15 +74,13 @@ class Progress:
     def show(self, moment: Moment) -> None:
         """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at
         the end."""
-        now = time.monotonic()
-        if self._live and (now - self._shown >= 0.1 or moment.step == moment.steps):
-            # a line that wraps could not be redrawn
-            text = f"{bar(moment.step, moment.steps)} {line(moment)}"[: self._columns() - 1]
-            self._stream.write("\r" + text.ljust(self._width))
-            self._stream.flush()
-            self._width, self._shown = len(text), now
-        elif not self._live and (now - self._shown >= PLAIN_SECONDS or moment.step == moment.steps):
-            self._shown = now
+        now, last = time.monotonic(), moment.step == moment.steps
+        if not last and now - self._shown < (0.1 if self._live else PLAIN_SECONDS):
+            return
+        self._shown = now
+        if self._live:
+            self._draw(f"{bar(moment.step, moment.steps)} {line(moment)}")
+        else:
             self.message(line(moment))
 
     def before(self, what: str) -> None:
@@ -91,10 +90,14 @@ class Progress:
         if self._quiet or now - self._began < SOON or now - self._told < often:
             return
         self._told = now
-        if not self._live:
+        if self._live:
+            self._draw(what)
+        else:
             self.message(what)
-            return
-        text = what[: self._columns() - 1]
+
+    def _draw(self, text: str) -> None:
+        """Write a line in place of the one that was drawn; one that wraps could not be redrawn."""
+        text = text[: self._columns() - 1]
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)

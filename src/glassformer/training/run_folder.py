@@ -94,7 +94,6 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
             "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
             "folder or -)."
         )
-    check_folder(run, resume)
     saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
         resume = False
@@ -174,9 +173,8 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 
 
 @contextmanager
-def held(run: Path, resume: bool) -> Iterator[None]:
-    """Hold a folder for one trainer: checked, locked, without what a killed one left unfinished."""
-    check_folder(run, resume)  # before the lock leaves its file there; `prepare` checks once more
+def hold(run: Path) -> Iterator[None]:
+    """Hold a folder for one trainer, without what a killed one left unfinished."""
     # the loading processes of one that was killed hold it for some seconds
     with locked(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)
@@ -188,11 +186,6 @@ def unchanged(run: Path) -> AbstractContextManager[None]:
     return unchanged_if_refused(run, OWN - GROWING)
 
 
-def is_continued(run: Path) -> bool:
-    """Whether torchrun started this process again, after it had begun a run in this folder."""
-    return is_repeated_start() and (run / "recipe.yaml").is_file()
-
-
 def check_folder(run: Path, resume: bool) -> None:
     """Raise ConfigError unless a run can begin in the folder, or be resumed there; of several
     machines, one that joins later resumes what the others began."""
@@ -200,7 +193,6 @@ def check_folder(run: Path, resume: bool) -> None:
         if resume and not (run / LOCK).is_file() and not by_torchrun():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
         check_unused(run)
-    check_writable(run)
 
 
 def is_own(name: str) -> bool:
@@ -228,17 +220,6 @@ def check_unused(run: Path) -> None:
                 f"{run} already holds {name}, and a run has a folder of its own; choose another "
                 "--run."
             )
-
-
-def check_writable(run: Path) -> None:
-    """Raise ConfigError if the folder cannot be made or written, before any work is done for it."""
-    place = run.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise ConfigError(f"{place} is a file, not a folder; choose another --run.")
-    if not os.access(place, os.W_OK):
-        raise ConfigError(f"{place} cannot be written; choose another --run.")
 
 
 def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:

@@ -17,14 +17,16 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, ElsewhereError
+from glassformer.files import write_text
 from glassformer.models.transformer import Transformer
+from glassformer.pages import images
+from glassformer.pages.training_report import report_html
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import WEIGHTS, Checkpoints, State
 from glassformer.training.history import History
 from glassformer.training.model_card import Origin
 from glassformer.training.model_files import export, is_exported
 from glassformer.training.part_files import Part
-from glassformer.training.report import write_report
 from glassformer.training.start import model_to_fill
 
 REFUSALS = 3
@@ -107,10 +109,22 @@ class Saving:
 
     def report(self) -> None:
         """Write `report.html`; a refused page is told, and not worth losing a run."""
+        if not self._processes.first:
+            return
         try:
-            write_report(self.run, self.task, self.history.lines, self._recipe)
+            page = report_html(
+                self.history.lines,
+                self._recipe,
+                self.run.name,
+                self._thumbnail if self.task.pictured else None,
+            )
+            write_text(self.run / "report.html", page)
         except CheckpointError as error:
             self.say(f"no report: {error}")
+
+    def _thumbnail(self, where: str) -> str | None:
+        picture = self.task.thumbnail(where)
+        return None if picture is None else images.small(picture)
 
     def close(self) -> None:
         """Wait for the save under way, whatever becomes of it."""

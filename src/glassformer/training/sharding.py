@@ -21,7 +21,6 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from glassformer.axes import Tensor
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processes import STEP
 from glassformer.shards import local
@@ -33,12 +32,7 @@ AXES = ("replicate", "shard", "tensor")
 
 
 def build_mesh(device: str, processes: int, shard: int = 1, tensor: int = 1) -> DeviceMesh:
-    """All processes as replicate x shard x tensor; ConfigError: their number is no multiple."""
-    if processes % (shard * tensor):
-        raise ConfigError(
-            f"train.distributed.shard={shard} times tensor={tensor} does not divide the "
-            f"{processes} processes; choose numbers whose product divides them."
-        )
+    """All processes as replicate x shard x tensor; their number is a multiple."""
     sizes = (processes // (shard * tensor), shard, tensor)
     return init_device_mesh(device, sizes, mesh_dim_names=AXES)
 

@@ -6,8 +6,6 @@ frozen                  the head (and train_also)      the model before the firs
 lora                    adapters, head (train_also)    the same, without adapters
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,51 +16,10 @@ from glassformer.manifest import digest
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk, load_weights, save_weights
-from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
-from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.division import Division
+from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.model_files import BASE
-from glassformer.training.optimizer import Optimizer
-
-
-@dataclass(frozen=True)
-class Start:
-    """How a run begins, or goes on where one of its checkpoints stands."""
-
-    task: Task
-    run: Path
-    processes: Processes
-    division: Division
-    device: torch.device
-
-    def at(self, state: State, say: Callable[[str], None]) -> tuple[Transformer, Optimizer, State]:
-        """The model and the optimizer of a state, and the state."""
-        train = self.task.recipe.train
-        device = self.division.device(train, self.device)
-        if state.step:
-            model = model_to_fill(self.task.recipe, self.run, state.base, device)
-        else:
-            own = self.run if self.processes.first else None
-            model, base = first_model(self.task, own, device)
-            state = replace(state, base=self.processes.gathered(base)[0])
-        self.division.place(model, None if state.step else train.seed, self.device)
-        optimizer = Optimizer(model, train.optimizer, self.division.copies)
-        if state.step:
-            Checkpoints(self.run).load(state.step, model, optimizer)
-            say(f"resuming at step {state.step}")
-        elif train.init_from is not None:
-            say(_beginning(train, model))
-        return model, optimizer, state
-
-
-def _beginning(train: TrainConfig, model: Transformer) -> str:
-    keeps = train.finetune.keep_head
-    own = any(name.startswith("head.") for name, _ in model.named_parameters())
-    new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
-    return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
 
 
 def first_model(

@@ -23,9 +23,8 @@ from glassformer.models.transformer import Output
 from glassformer.processes import Tree
 from glassformer.random_stream import seed_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.clipping import clip_gradients
 from glassformer.training.division import UNDIVIDED, Division
-from glassformer.training.optimizer import Optimizer
+from glassformer.training.optimizer import Optimizer, clip_gradients
 
 Loss = Callable[[Tensor, Tensor], LossSum]
 """Of logits and targets."""

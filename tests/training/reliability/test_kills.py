@@ -51,7 +51,7 @@ def assert_same(run: Path, whole: Path) -> None:
     assert hashes(run) == hashes(whole)
     assert losses(run) == losses(whole)
     for folder in (run / "checkpoints").glob("step-*"):
-        assert difference(folder, alone=True) is None
+        assert difference(folder) is None
     assert not [path for path in run.rglob(".*")]
 
 
@@ -136,6 +136,6 @@ def test_a_file_size_limit_from_the_system_leaves_the_checkpoint_before(
     assert "Cannot write" in last
     assert "free some space" in last
     assert "Traceback" not in full.stderr
-    assert difference(Checkpoints(run).path(5), alone=True) is None
+    assert difference(Checkpoints(run).path(5)) is None
     assert glassformer(train(recipe, run)) == 0, glassformer.text
     assert Checkpoints(run).steps()[-1] == 30

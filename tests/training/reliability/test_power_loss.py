@@ -51,7 +51,7 @@ def loaded(run: Path) -> int:
     assert (made.embed.element.weight == state.step).all()
     assert (moments(checkpoints, state.step) == state.step).all()
     names = {checkpoints.path(step).name for step in checkpoints.steps()}
-    assert all(difference(checkpoints.folder / name, alone=True) is None for name in names)
+    assert all(difference(checkpoints.folder / name) is None for name in names)
     assert {one.name for one in checkpoints.folder.iterdir()} - names <= {"best.json"}
     if (best := checkpoints.folder / "best.json").exists():
         assert json.loads(best.read_text())["step"] in checkpoints.steps()

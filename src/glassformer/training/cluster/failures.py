@@ -11,18 +11,10 @@ durable save is computed again.
 import math
 import random
 from dataclasses import dataclass
+from typing import Self
 
 GPU_HOURS_PER_FAILURE = 50_700.0
 """419 unexpected interruptions in 54 days on 16,384 GPUs (Llama Team 2024)."""
-
-
-@dataclass(frozen=True)
-class Saving:
-    """How a checkpoint is written: the seconds that training stands still, and those that writing
-    goes on beside it, after which the checkpoint is durable."""
-
-    stall: float
-    background: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -35,35 +27,23 @@ class Losses:
     lost: float
     simulated: float
 
+    @classmethod
+    def of(cls, stall: float, mtbf: float, restart: float) -> Self:
+        """Formula and simulation at the best interval, for saves that training waits for `stall`
+        seconds."""
+        interval = math.sqrt(2 * stall * mtbf)
+        lost = stall / interval + (interval / 2 + restart) / mtbf
+        return cls(mtbf, interval, lost, simulated_share(interval, stall, mtbf, restart))
+
 
 def mean_time_between_failures(devices: int, hours: float = GPU_HOURS_PER_FAILURE) -> float:
     """Seconds between failures of a run on so many devices, each failing once in so many hours."""
     return 3600 * hours / devices
 
 
-def best_interval(saving: Saving, mtbf: float) -> float:
-    """Seconds of work between saves that lose least time, to first order."""
-    return math.sqrt(2 * saving.stall * mtbf)
-
-
-def lost_share(interval: float, saving: Saving, mtbf: float, restart: float) -> float:
-    """The share of time that saves, repeated work and restarts take, to first order."""
-    again = interval / 2 + saving.background + restart
-    return saving.stall / interval + again / mtbf
-
-
-def losses(saving: Saving, mtbf: float, restart: float, failures: int = 20_000) -> Losses:
-    """Formula and simulation at the best interval."""
-    interval = best_interval(saving, mtbf)
-    share = lost_share(interval, saving, mtbf, restart)
-    return Losses(
-        mtbf, interval, share, simulated_share(interval, saving, mtbf, restart, failures=failures)
-    )
-
-
 def simulated_share(
     interval: float,
-    saving: Saving,
+    stall: float,
     mtbf: float,
     restart: float,
     *,
@@ -73,13 +53,12 @@ def simulated_share(
     """The share of time that is lost in a run until it has failed so often.
 
     The time to the next failure is exponential, and it may come in a restart or a save too. Between
-    two failures: restart, then work and stall in turn; a save counts once it is durable.
+    two failures: restart, then work and stall in turn.
     """
     draw = random.Random(seed)
     total = useful = 0.0
     for _ in range(failures):
         until = draw.expovariate(1 / mtbf)
         total += until
-        durable = (until - restart - saving.background) // (interval + saving.stall)
-        useful += max(0.0, durable) * interval
+        useful += max(0.0, (until - restart) // (interval + stall)) * interval
     return 1 - useful / total

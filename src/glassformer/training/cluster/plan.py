@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import Field
 from torch import distributed
 
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import counted
 from glassformer.finetune.adapters import adapt
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.record import Record
@@ -25,24 +24,20 @@ from glassformer.training.cluster.collectives import (
     Part,
     collectives,
     gathered_together,
-    orthogonalizing_flops,
     ring_seconds,
 )
 from glassformer.training.cluster.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
-    Saving,
-    losses,
     mean_time_between_failures,
 )
 from glassformer.training.init_from import with_init_from
 from glassformer.training.optimizer import is_block_matrix
-from glassformer.training.progress import clock
-from glassformer.training.sharding import build_mesh, bytes_here, divide
+from glassformer.training.plan import sizes_without_data
+from glassformer.training.progress import clock, size
+from glassformer.training.setup import with_shares
+from glassformer.training.sharding import AXES, build_mesh, bytes_here, divide
 from glassformer.training.step import flops
-
-SHARED = ("shard", "tensor", "replicate")
-"""Axes of the mesh: processes along the first of more than one share Muon's work."""
 
 
 class Hardware(Record):
@@ -148,15 +143,6 @@ class ClusterPlan:
         return "\n".join([*lines, f"hardware    stated, not measured: {stated}"])
 
 
-def size(n: float) -> str:
-    """Bytes for people."""
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if n < 1000 or unit == "TB":
-            break
-        n /= 1000
-    return f"{n:,.0f} {unit}" if unit in ("B", "KB") else f"{n:,.1f} {unit}"
-
-
 def plan_cluster(
     recipe: Recipe, nodes: int, gpus_per_node: int = 8, hardware: Hardware | None = None
 ) -> ClusterPlan:
@@ -164,42 +150,33 @@ def plan_cluster(
 
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
-    hardware, recipe = hardware or Hardware(), with_init_from(recipe)
-    if recipe.model.predicts_words and not recipe.model.vocab_size:
-        recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
-    train, config, processes = recipe.train, recipe.model, nodes * gpus_per_node
-    model = Transformer(config, None, "meta")
-    whole = model.n_parameters
+    hardware, processes = hardware or Hardware(), nodes * gpus_per_node
+    recipe, length, sequences = sizes_without_data(with_init_from(with_shares(recipe, processes)))
+    train = recipe.train
+    muon = train.optimizer.kind == "muon"
+    model = Transformer(recipe.model, None, "meta")
+    parameters = model.n_parameters
     adapt(model, train.finetune, train.seed)
+    whole = _memory_of_training(model, muon)
     with one_of(processes):
         mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
-        sequences, parts, part = _parts(recipe, mesh.size(0) * mesh.size(1))
-        muon = train.optimizer.kind == "muon"
-        sent = collectives(model, mesh, part, parts, muon)
-        sizes = {axis: mesh[axis].size() for axis in ("replicate", "shard", "tensor")}
-        memory = _memory(model, recipe, part, sizes)
-        matrices = [
-            tuple(one.shape)
-            for name, one in model.named_parameters()
-            if muon and one.requires_grad and is_block_matrix(name, one)
-        ]
-    length = train.length or config.max_length
+        parts, part = _parts(recipe, length, sequences, mesh.size(0) * mesh.size(1))
+        sent = collectives(model, mesh, part, parts)
+        sizes = {axis: mesh[axis].size() for axis in AXES}
+        memory = _memory_of_training(model, muon)
+        memory |= _memory_of_a_step(model, recipe, part, sizes)
     computing = flops(recipe, length) * sequences * length / processes
     seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
-    if matrices:
-        reached = hardware.peak * hardware.mfu
-        share = next((sizes[axis] for axis in SHARED if sizes[axis] > 1), 1)
-        seconds["orthogonalizing"] = orthogonalizing_flops(matrices, share) / reached
     mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
-    savings = {"blocking": Saving(hardware.save), "asynchronous": Saving(hardware.stall)}
-    saved = memory["parameters"] + memory["optimizer"]
+    stalls = {"blocking": hardware.save, "asynchronous": hardware.stall}
+    saved = lambda memory: memory["parameters"] + memory["optimizer"]
     return ClusterPlan(
-        *(nodes, gpus_per_node, sizes, whole, sequences, length, parts, memory, sent),
-        {"process": saved, "whole": _whole_checkpoint(model, muon)},
+        *(nodes, gpus_per_node, sizes, parameters, sequences, length, parts, memory, sent),
+        {"process": saved(memory), "whole": saved(whole)},
         seconds,
         train.steps,
-        {how: losses(saving, mtbf, hardware.restart) for how, saving in savings.items()},
+        {how: Losses.of(stall, mtbf, hardware.restart) for how, stall in stalls.items()},
         hardware.model_dump(),
     )
 
@@ -216,74 +193,56 @@ def one_of(processes: int) -> Iterator[None]:
         distributed.destroy_process_group()
 
 
-def _parts(recipe: Recipe, readers: int) -> tuple[int, int, Part]:
-    """Sequences in a step, micro-batches in each process, and one of them, for so many readers of
-    different rows."""
-    train, config = recipe.train, recipe.model
-    length, tokens = train.length or config.max_length, train.batch_tokens
-    sequences = train.batch_size if tokens is None else max(1, tokens // length)
-    parts = -(-train.micro_batches // readers)
-    if sequences < parts * readers:
-        raise ConfigError(
-            f"A step of {counted(sequences, 'sequence')} has fewer than the {parts * readers:,} "
-            f"micro-batches of {counted(readers, 'reader')}; set train.batch_size or "
-            "train.batch_tokens higher, or use fewer processes."
-        )
+def _parts(recipe: Recipe, length: int, sequences: int, readers: int) -> tuple[int, Part]:
+    """Micro-batches in each process and one of them, for these readers of different rows."""
+    config, parts = recipe.model, recipe.train.micro_batches // readers
     rows = -(-sequences // (parts * readers))
-    number = 4 if train.precision == "float32" else 2
+    number = 4 if recipe.train.precision == "float32" else 2
     share = 1 / length if config.one_output else recipe.predicted_fraction
     queries = max(rows, round(rows * (length + config.n_prefix) * share))
     part = Part(rows, length + config.n_prefix, length, queries, number)
-    return sequences, parts, part
+    return parts, part
 
 
-def _memory(model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]) -> dict[str, int]:
-    """Bytes of one process: the first three are exact; what is gathered for a while, activations
-    and logits are estimates (see `models.cost.training_bytes`)."""
-    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
-    held = bytes_here(model.parameters())
-    gathered = 0
-    if mesh["shard"] > 1:
-        *blocks, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
-        gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
-    elements = part.rows * part.length
-    words = model.config.vocab_size if model.config.predicts_words else 0
+def _memory_of_training(model: Transformer, muon: bool) -> dict[str, int]:
+    """Bytes of parameters, gradients and optimizer that this process holds: for a matrix of a
+    block, Muon has one number for each of it; AdamW two, and the number of its steps."""
+    optimizer = gradients = 0
+    for name, one in model.named_parameters():
+        if one.requires_grad:
+            held = bytes_here([one])
+            gradients += held
+            optimizer += held if muon and is_block_matrix(name, one) else 2 * held + 4
     return {
-        "parameters": held,
-        "gradients": bytes_here(trained.values()),
-        "optimizer": optimizer_bytes(model, recipe.train.optimizer.kind == "muon"),
-        "gathered": gathered,
-        "activations": elements * activation_bytes(model.config, part.number, mesh["tensor"]),
-        "logits": 3 * 4 * part.queries * words,
+        "parameters": bytes_here(model.parameters()),
+        "gradients": gradients,
+        "optimizer": optimizer,
     }
 
 
-def activation_bytes(config: ModelConfig, number: int, tensor: int) -> int:
-    """Of one element, in all blocks: 8 D numbers of the stream in float32; 3 F (5 F gated) and
-    5 H d_head of `number` bytes, of which a process has a part."""
-    hidden = (5 if config.gated else 3) * config.ff_width
-    hidden += 5 * config.n_heads * config.head_width
+def _memory_of_a_step(
+    model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]
+) -> dict[str, int]:
+    """Bytes of what is gathered for a while, activations and logits: estimates (see
+    `models.cost.training_bytes`).
+
+    Activations of an element in a block: 8 D numbers of the stream in float32; 3 F (5 F gated) and
+    5 H d_head of `part.number` bytes, of which a process has a part.
+    """
+    config, gathered = model.config, 0
+    if mesh["shard"] > 1:
+        *groups, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
+        gathered = 2 * rest + 3 * max(groups)  # two blocks and the gradient of one
+    hidden = (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
     both = config.architecture == "encoder_decoder"
     blocks = config.n_layers + (config.depth("encoder") if both else 0)
-    return blocks * (4 * 8 * config.d_model + number * hidden // tensor)
-
-
-def optimizer_bytes(model: Transformer, muon: bool, whole: bool = False) -> int:
-    """Of the state of one process, or of all: Muon has one number for each of a matrix of a block,
-    AdamW two for each other, and the number of its steps."""
-    total = 0
-    for name, one in model.named_parameters():
-        if one.requires_grad:
-            numbers = one.numel() * one.element_size() if whole else bytes_here([one])
-            total += numbers if muon and is_block_matrix(name, one) else 2 * numbers + 4
-    return total
-
-
-def _whole_checkpoint(model: Transformer, muon: bool) -> int:
-    """Bytes of what is trained and of the optimizer's state."""
-    trained = [one for one in model.parameters() if one.requires_grad]
-    weights = sum(one.numel() * one.element_size() for one in trained)
-    return weights + optimizer_bytes(model, muon, whole=True)
+    element = blocks * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
+    words = config.vocab_size if config.predicts_words else 0
+    return {
+        "gathered": gathered,
+        "activations": part.rows * part.length * element,
+        "logits": 3 * 4 * part.queries * words,
+    }
 
 
 def _seconds(

@@ -1,5 +1,4 @@
-"""Threads that compute the parts of a step at the same time, each with its share of the processor's
-cores.
+"""The processor and its memory while a model trains on a CPU.
 
 one thread for all cores     every operation is divided among them, and they wait for each other
                              after each
@@ -7,6 +6,8 @@ a thread for each part       every core has numbers of its own, and they wait fo
                              in a step
 """
 
+import ctypes
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -14,18 +15,20 @@ from contextlib import contextmanager
 
 import torch
 
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
+"""The names of glibc's malloc.h, without their M_."""
+LARGEST_MMAP_THRESHOLD = 32 << 20
+"""Glibc refuses more."""
+
 
 @contextmanager
-def cpu_threads(count: int | None) -> Iterator[int]:
-    """So many threads for each operation on a CPU, for this thread and those that it begins; None:
-    as many as now. The number before is put back."""
+def cpu_threads(count: int | None = None) -> Iterator[None]:
+    """Use this number of threads for each operation, for this thread and those that it begins; what
+    the body sets is set back too."""
     before = torch.get_num_threads()
-    if count is None or count == before:
-        yield before
-        return
-    torch.set_num_threads(count)
     try:
-        yield count
+        torch.set_num_threads(count or before)
+        yield
     finally:
         torch.set_num_threads(before)
 
@@ -48,3 +51,13 @@ def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor |
         list(pool.map(lambda _: there.wait(), range(count)))  # now each of them has its share
         torch.set_num_threads(cores)  # for this thread and later ones
         yield pool
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc's allocator, where it is, to keep up to 2 GiB of freed memory: each step frees
+    large blocks and takes them again, and would pay for them page by page (bench/LOG.md has the
+    figures)."""
+    if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(TRIM_THRESHOLD, 2**31 - 1)
+        libc.mallopt(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
+        libc.mallopt(TOP_PAD, 256 << 20)

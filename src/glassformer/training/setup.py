@@ -1,0 +1,173 @@
+"""Set-up of a run, from top to bottom: by the first process, then by the others.
+
+    first    processor, data ─> checkpoints: the state ─> inputs written      ─┬─> model, optimizer
+    others   ................... processor, data, read from the folder ────────┘
+
+So only one process fits a tokenizer, encodes data and writes into the run folder.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from glassformer.errors import ConfigError, counted
+from glassformer.layers.lora import plain_parameters
+from glassformer.models.transformer import Transformer
+from glassformer.processes import Processes
+from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import TrainConfig
+from glassformer.tasks.task import Task
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.cpu import keep_freed_memory
+from glassformer.training.division import Division, division_of
+from glassformer.training.machine import Machine, choose_machine, platform
+from glassformer.training.model_files import save_inputs
+from glassformer.training.optimizer import Optimizer
+from glassformer.training.run_folder import check_folder, prepare
+from glassformer.training.start import first_model, model_to_fill
+
+
+@dataclass
+class SetUp:
+    """Task, machine, model and optimizer of a run at its first step, or at that of a checkpoint."""
+
+    task: Task
+    machine: Machine
+    state: State
+    division: Division
+    model: Transformer
+    optimizer: Optimizer
+
+
+def set_up(
+    recipe: Recipe,
+    run: Path,
+    resume: bool,
+    processes: Processes,
+    say: Callable[[str], None],
+    checkpoint: int | None = None,
+) -> SetUp:
+    """Begin in the folder `run`, or continue there (from the step `checkpoint`); threads are set.
+
+    Errors: see `prepare` and `first_model`.
+    """
+
+    def first() -> tuple[Task, Machine, State]:
+        task, machine = _open(with_shares(recipe, processes.count), run, resume, say)
+        checkpoints = Checkpoints(run)
+        checkpoints.sweep()
+        state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
+        if state.step < task.recipe.train.steps:
+            save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
+        return task, machine, state
+
+    def others() -> tuple[Task, Machine, State]:
+        own = with_shares(recipe, processes.count)
+        return *_open(own, run, True, lambda text: None), State(0, "")
+
+    task, machine, state = processes.in_turn(first, others)
+    state = State(**processes.from_first(lambda: asdict(state)))
+    train = task.recipe.train
+    division = division_of(processes, train, machine.device)
+    device = division.device(train, machine.device)
+    if state.step:
+        model = model_to_fill(task.recipe, run, state.base, device)
+    else:
+        model, base = first_model(task, run if processes.first else None, device)
+        state = replace(state, base=processes.gathered(base)[0])
+    division.place(model, None if state.step else train.seed, machine.device)
+    optimizer = Optimizer(model, train.optimizer, division.copies)
+    if state.step:
+        Checkpoints(run).load(state.step, model, optimizer)
+        say(f"resuming at step {state.step}")
+    elif train.init_from is not None:
+        say(_describe_start(train, model))
+    return SetUp(task, machine, state, division, model, optimizer)
+
+
+def _open(
+    recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]
+) -> tuple[Task, Machine]:
+    """The task with its data, its recipe resolved for this machine."""
+    prepared = prepare(recipe, run, resume, say)
+    if prepared.recipe.train.threads is not None:
+        torch.set_num_threads(prepared.recipe.train.threads)
+    task = prepared.task()
+    keep_freed_memory()
+    machine = choose_machine(prepared.recipe.train.device, prepared.recipe.train.precision)
+    task.recipe = task.recipe.with_machine(machine.precision_name, torch.get_num_threads())
+    return task, machine
+
+
+def _describe_start(train: TrainConfig, model: nn.Module) -> str:
+    keeps = train.finetune.keep_head
+    own = any(name.startswith("head.") for name, _ in model.named_parameters())
+    new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
+    return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
+
+
+def check(
+    recipe: Recipe, run: Path, resume: bool, processes: int, checkpoint: int | None = None
+) -> None:
+    """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which this number of
+    processes cannot begin or continue."""
+    steps = with_shares(recipe, processes).train.steps
+    if checkpoint is not None:
+        told = f"checkpoint={checkpoint} is the step to go on from"
+        if not resume:
+            raise ConfigError(f"{told}; add --resume (in Python resume=True).")
+        if checkpoint >= steps:
+            raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
+    check_folder(run, resume)
+
+
+def with_shares(recipe: Recipe, processes: int) -> Recipe:
+    """The recipe with a micro-batch for each process that reads other rows; ConfigError: their
+    number does not go with it."""
+    train, of = recipe.train, recipe.train.distributed
+    if processes % (of.shard * of.tensor):
+        raise ConfigError(
+            f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
+            f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
+            "more by torchrun or --processes."
+        )
+    readers = processes // of.tensor
+    parts = -(-train.micro_batches // readers) * readers
+    if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
+        raise ConfigError(
+            f"train.distributed.deterministic adds gradients by a tree, so "
+            f"train.micro_batches={train.micro_batches} with {counted(processes, 'process')} "
+            "cannot be; make it a power of two that the number of processes divides."
+        )
+    if train.batch_tokens is None and parts > train.batch_size:
+        raise ConfigError(
+            f"train.batch_size={train.batch_size} cannot be divided among {processes} processes; "
+            "make it larger, or use fewer processes."
+        )
+    threads = max(1, train.parallel_micro_batches // processes)
+    update = {"micro_batches": parts, "parallel_micro_batches": threads}
+    return replace(recipe, train=train.model_copy(update=update)) if processes > 1 else recipe
+
+
+def describe(task: Task, machine: str, model: nn.Module) -> Iterator[str]:
+    """Sentences on the machine, the model and the data of a run before its first step."""
+    train = task.recipe.train
+    yield f"computing on {machine}"
+    every = sum(value.numel() for _, value in plain_parameters(model))
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    some = f"; {trained:,} are trained ({trained / every:.1%})" if train.finetune.partial else ""
+    yield f"{every:,} parameters{some}"
+    if symbols := task.recipe.processor.tokenizer.new_tokens:
+        ids = (f"{symbol} {task.processor.tokenizer.specials[symbol]}" for symbol in symbols)
+        begin = "" if train.init_from is None else ", beginning at the mean of the others"
+        yield f"new tokens by id: {', '.join(ids)}{begin}"
+    yield from task.opening()
+    if train.schedule.warmup_steps >= train.steps:
+        yield (
+            f"the warm-up of {train.schedule.warmup_steps} steps does not end within "
+            f"{train.steps} steps, so the peak learning rate is never reached; consider a smaller "
+            "train.schedule.warmup_steps"
+        )
