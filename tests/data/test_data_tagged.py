@@ -262,7 +262,7 @@ BAD = {
     "bare.txt": (
         "a/x b\n",
         {"format": "slash"},
-        "bare.txt, line 1 has no tag behind 'b'; write every word as word/tag",
+        "bare.txt, line 1 has no tag after 'b'; write every word as word/tag",
     ),
     "wordless.txt": ("/x", {"format": "slash"}, "line 1 has an empty word in '/x'"),
     "tagless.txt": ("\nx/", {"format": "slash"}, "line 2 has an empty tag in 'x/'"),

@@ -87,18 +87,11 @@ def _check(columns: bool, top_k: int, as_json: bool) -> None:
 
 def _tag_file(run: "Run", files: Files) -> None:
     """Write the rows of a file with the tags of their words, in the column of the training data."""
-    from glassformer.data.formats.column_lines import is_column
-
     table = files.table(run, run.processor.input_columns)
     own = run.task.recipe.data.tag_field
-    if not is_column(own, table.kind) and files.out.suffix == ".conllu":
-        raise ConfigError(
-            f"{run.folder} was trained on tags in {own!r}, which is no column of CoNLL-U; write "
-            "--out as .jsonl or .parquet."
-        )
     name = TAGS if own is None or own.isdecimal() else own
     predict = partial(_predicted, run, name, run.classes)
-    predict_file(run, table, files, {}, run.processor.from_values, predict)
+    predict_file(table, files, run.processor.from_values, predict)
 
 
 def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[Any]) -> "Predicted":

@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import column_lines
-from glassformer.data.formats.delimited import cells_of, is_default
+from glassformer.data.formats.delimited import cells_of, is_default, named_columns
 from glassformer.data.formats.lines import objects
 from glassformer.data.formats.parquet import table_columns
 from glassformer.data.sources import Source, resolve
@@ -150,7 +150,7 @@ def columns_of(source: Source, config: DataConfig) -> dict[str, tuple[str, ...]]
     match source.format(config):
         case "csv" | "tsv":
             first = next(iter(cells_of(source, config)), ([], 0))[0]
-            return {cell.strip(): () for cell in first}
+            return dict.fromkeys(named_columns(first), ())
         case "jsonl":
             row = next((value for value, _ in islice(objects(source, config), 1)), None)
             named = row.items() if isinstance(row, dict) else ()
@@ -192,7 +192,7 @@ def _tag_columns(source: Source, config: DataConfig) -> tuple[dict[str, str], st
     DataError: no column has the values of tags.
     """
     rows = (line for line in column_lines(source, config) if line.cells)
-    table = [[row.cell(i) for i in range(len(row.cells))] for row in islice(rows, ROWS)]
+    table = [row.cells for row in islice(rows, ROWS)]
     columns = [Counter(cells) for cells in zip(*table, strict=True)]
     last, named = len(columns) - 1, config.tag_field
     if last < 2:

@@ -53,20 +53,21 @@ def table(
     source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
 ) -> Iterator[tuple[dict[str, str], str]]:
     """Each row as an object, with fields by name if there is a header, and by number; see
-    `records`."""
-    places, needed = None, 0
+    `records`. DataError: a row that is longer than the first, or that ends before a wanted cell."""
+    places: dict[str, int] = {}
+    width = needed = 0
     for row, line in cells_of(source, config):
         where = f"{source.path}, line {line}"
-        if places is None:
-            places, headed = _places(row, config, wanted, columns, where)
+        if not places:
+            width, (places, headed) = len(row), _places(row, config, wanted, columns, where)
             needed = 1 + max((places[field] for field in wanted), default=-1)
             if headed:
-                needed = needed if columns else len(row)
                 continue
-        if len(row) < needed:
-            raise DataError(
-                f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
-            )
+        if not needed <= len(row) <= width:
+            rest = f"column {needed} is needed"
+            if len(row) > width:
+                rest = f"the first row has {width}"
+            raise DataError(f"{where} has {counted(len(row), 'column')}, and {rest}; mend it")
         yield {field: row[place] for field, place in places.items() if place < len(row)}, where
 
 
@@ -155,13 +156,21 @@ def _places(
             f"{where.rpartition(', ')[0]} has no column {missing[0]!r} in its first row; {known} "
             f"(set data.{wanted[missing[0]]} to a name, or to a number from 1 to {len(first)})"
         )
-    for field in wanted.keys() - set(names):
-        column_place(field, len(first), where, wanted[field])
-    indices = range(len(first))
-    places = {str(place + 1): place for place in indices}
-    if names:  # the first of two of the same name
-        places |= dict(zip(first[::-1], indices[::-1], strict=True))
-    return places, bool(names)
+    numbers = {
+        field: column_place(field, len(first), where, wanted[field])
+        for field in wanted.keys() - set(names)
+    }
+    if not names:
+        return {str(place + 1): place for place in range(len(first))}, False
+    return {name: place for place, name in enumerate(named_columns(first))} | numbers, True
+
+
+def named_columns(first: Sequence[str]) -> list[str]:
+    """The names of columns by a header; one without a name of its own is named by its number."""
+    names: list[str] = []
+    for number, cell in enumerate(map(str.strip, first), 1):
+        names.append(cell if cell and cell not in names else str(number))
+    return names
 
 
 def _refuse_header(first: list[str], wanted: Mapping[str, str], where: str) -> None:

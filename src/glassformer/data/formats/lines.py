@@ -106,7 +106,7 @@ def _binary(name: str, at: int) -> DataError:
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
-    for line, where, _ in ended_lines(source, config):
+    for line, where in ended_lines(source, config):
         yield line.rstrip("\r\n"), where
 
 
@@ -123,14 +123,14 @@ def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tu
         yield one, other, where
 
 
-def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, bytes]]:
-    """Each line with its end, its origin, and its bytes (empty if a newline has several)."""
+def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
+    """Each line with its end, and its origin; only \\n ends a line."""
     name, encoding = source.path, config.encoding
     with opened(source) as file:
         if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
             text = io.StringIO(decoded(file.read(), encoding, name), newline="\n")
             for number, line in enumerate(text, 1):
-                yield line, f"{name}, line {number}", b""
+                yield line, f"{name}, line {number}"
             return
         offset = source.begin
         behind = f" behind byte {offset:,}" if offset else ""
@@ -140,7 +140,7 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
                     f"{name}, line {number}{behind} has more than {LONGEST_LINE:,} bytes, the most "
                     f"of one line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset), f"{name}, line {number}{behind}", raw
+            yield decoded(raw, encoding, name, offset), f"{name}, line {number}{behind}"
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)

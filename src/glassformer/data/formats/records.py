@@ -39,13 +39,18 @@ def check_used(config: DataConfig, settings: Sequence[str], used: bool, path: ob
 
 
 def records(
-    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None = None
+    source: Source,
+    config: DataConfig,
+    wanted: Mapping[str, str],
+    columns: str | None = None,
+    whole: bool = True,
 ) -> Iterator[tuple[Any, str]]:
     """Every row as a JSON value, and its origin.
 
     `wanted`: the fields that are needed, each with the setting that names it; a table has a header
     if one of them is not a number. `columns` describes the first two columns in errors: if no
     setting was changed and the first row has none of their names, these are the first two fields.
+    Of Parquet only the wanted fields are read, unless rows are read `whole`.
     DataError: another format, invalid JSON, an open quote, a missing column, a short row.
     """
     match source.format(config):
@@ -54,7 +59,7 @@ def records(
         case "csv" | "tsv":
             return table(source, config, wanted, columns)
         case "parquet":
-            return parquet_rows(source, wanted if columns else None)
+            return parquet_rows(source, None if whole else wanted)
         case kind:
             raise DataError(
                 f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, "
@@ -79,7 +84,7 @@ def values(
     if marks:
         del fields["label_field"]
     wanted = {field: name for name, field in fields.items()} | dict.fromkeys(marks, "label_columns")
-    for row, where in records(source, config, wanted, columns):
+    for row, where in records(source, config, wanted, columns, whole=False):
         cells = {name: found(row, field, where, name) for name, field in fields.items()}
         if marks:
             cells["label_field"] = [one for one in marks if _is_marked(row, one, where)]

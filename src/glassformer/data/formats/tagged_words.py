@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.column_lines import CELL, column_lines, columns_of
+from glassformer.data.formats.column_lines import cells_of, column_sentences, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
 from glassformer.data.formats.records import check_used, named_class, records
 from glassformer.data.formats.span_records import span_sentence
@@ -44,36 +44,26 @@ def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
 
 
 def _columns(source: Source, config: DataConfig) -> Iterator[Sentence]:
-    """The words and tags of a column file, each sentence up to a line that ends it."""
-    found: list[tuple[str, str]] = []
-    begin, places = "", None
-    for line in column_lines(source, config):
-        if line.cells:
-            places = places or columns_of(line, source, config)
-            word, tag = (line.cell(place) for place in places)
-            if not (word and tag):
-                kind = "tag" if word else "word"
-                raise DataError(f"{line.where} has an empty {kind}; fill it or remove it")
-            begin = begin if found else line.where
-            found.append((word, tag))
-        elif line.ends and found:
-            yield *_unzipped(found), begin
-            found = []
-    if found:
-        yield *_unzipped(found), begin
-
-
-def _unzipped(rows: list[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    words, tags = zip(*rows, strict=True)
-    return words, tags
+    """The words and tags of a column file."""
+    places = None
+    for sentence in column_sentences(source, config):
+        lines = [line for line in sentence if line.cells]
+        if lines:
+            places = places or columns_of(lines[0], source, config)
+            words, tags = (tuple(line.cells[place] for line in lines) for place in places)
+            for line, word, tag in zip(lines, words, tags, strict=True):
+                if not (word and tag):
+                    kind = "tag" if word else "word"
+                    raise DataError(f"{line.where} has an empty {kind}; fill it or remove it")
+            yield words, tags, lines[0].where
 
 
 def _slash(source: Source, config: DataConfig) -> Iterator[Sentence]:
     for line, where in lines(source, config):
-        tokens = [token.rpartition("/") for token in CELL.findall(line)]
+        tokens = [token.rpartition("/") for token in cells_of(line.replace("\t", " "))]
         for word, slash, tag in tokens:
             if not (word and tag):
-                problem = f"an empty {'tag' if word else 'word'} in" if slash else "no tag behind"
+                problem = f"an empty {'tag' if word else 'word'} in" if slash else "no tag after"
                 token = word + slash + tag
                 raise DataError(
                     f"{where} has {problem} {token!r:.60}; write every word as word/tag"
