@@ -86,7 +86,7 @@ def test_what_is_not_read_is_counted_and_named(tmp_path, monkeypatch):
 
     def refused(place):
         if Path(place).name == "shut":
-            raise PermissionError(13, "Permission denied")
+            raise PermissionError(13, "Permission denied", place)
         return real(place)
 
     monkeypatch.setattr(os, "scandir", refused)
@@ -124,7 +124,6 @@ def test_a_link_that_leads_nowhere_or_to_itself_hides_nothing_else(tmp_path):
     (tmp_path / "b" / "gone").symlink_to(tmp_path / "missing")
     assert names(tmp_path) == ["a.txt", "b/c.txt"]
     assert len(resolve(f"{tmp_path}/**/*.txt")) == 2
-    assert listed(tmp_path).unreadable == [str(tmp_path / "self")]
 
 
 def test_a_folder_with_a_dot_is_read_where_it_is_named(tmp_path):

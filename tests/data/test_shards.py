@@ -185,7 +185,7 @@ def test_damage_of_a_joined_store_is_found(made, tmp_path):
 def test_errors_of_a_shard_name_its_file_and_byte(tmp_path, tokenizers):
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\n' * 9 + "no JSON\n")
     config = data_config({"train.path": str(tmp_path / "a.jsonl"), "validation.fraction": 0.0})
-    with pytest.raises(DataError, match=r"a\.jsonl, line 2 behind byte 128 is not JSON"):
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2 after byte 128 is not JSON"):
         store_tokens(tmp_path / "store", tokenizers[0], config, size=60)
     (tmp_path / "b.txt").write_bytes(b"a text " * 9 + b"\xff")
     config = data_config({"train.path": str(tmp_path / "b.txt"), "validation.fraction": 0.0})

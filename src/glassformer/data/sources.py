@@ -5,11 +5,10 @@ import difflib
 import glob
 import heapq
 import os
-import select
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
@@ -51,8 +50,8 @@ class Source:
     path: str
     archive: str | None = None
     """The zip file of which `path` is a member, or the Parquet table of which it is a cell."""
-    row: int | None = None
-    """Of a cell, the number of its row from 0."""
+    row: tuple[int, int] | None = None
+    """Of a cell, the numbers from 0 of its row group and of its row in there."""
     begin: int = 0
     end: int | None = None
     """The bytes of a file on disk that are read; None: up to its end."""
@@ -149,27 +148,15 @@ def capture_stdin(
 def _copy_stdin(copy: Path) -> None:
     with replacing(copy) as part:
         copy.parent.mkdir(parents=True, exist_ok=True)
+        stream = cast(BufferedReader, sys.stdin.buffer)
         with part.open("wb") as out:
-            while arrived := _next_of_stdin():
+            while arrived := stream.read1(1 << 16):
                 out.write(arrived)
                 headway.report(f"reading standard input: {out.tell() / 1e6:,.0f} MB")
         if part.stat().st_size == 0:
             raise DataError(
                 "standard input is empty; pipe text into it or set data.train.path to a file"
             )
-
-
-def _next_of_stdin() -> bytes:
-    """The next bytes of standard input as soon as there are some; none at its end.
-
-    A read that waits for a pipe does not hear of a Ctrl-C that came just before it; so the pipe is
-    asked ten times a second.
-    """
-    stream = cast(BufferedReader, sys.stdin.buffer)
-    with suppress(OSError):  # on Windows, and of a stream in memory, it cannot be asked
-        while not select.select([stream], [], [], 0.1)[0]:
-            pass
-    return stream.read1(1 << 16)
 
 
 def _resolve(name: str, root: str | None) -> Iterator[Source]:
@@ -219,39 +206,26 @@ class Listing:
 def listed(folder: Path) -> Listing:
     """The files below a folder; names that begin with a dot are left out.
 
-    A folder that has several names, by symbolic links, is entered once: by its name without links,
-    else by the first link; a link to a folder around `folder` is not followed.
+    Links are followed, but each folder is entered once: by the first of its names, real ones before
+    links. A link to a folder around `folder` is not followed.
     """
-    files, unreadable, links = list[str](), list[str](), list[str]()
-    entered = {_identity(place) for place in folder.resolve().parents}
-    folders = [str(folder)]
-    while folders or links:
-        place = folders.pop() if folders else heapq.heappop(links)
-        try:
-            if (identity := _identity(place)) in entered:
+    files, unreadable = list[str](), list[str]()
+    entered = {os.path.realpath(place) for place in folder.resolve().parents}
+    waiting, links = [str(folder)], list[str]()
+    while waiting or links:
+        top = waiting.pop() if waiting else heapq.heappop(links)
+        for place, folders, names in os.walk(top, onerror=lambda e: unreadable.append(e.filename)):
+            if (real := os.path.realpath(place)) in entered:
+                folders.clear()
                 continue
-            entered.add(identity)
-            entries = [one for one in os.scandir(place) if not one.name.startswith(".")]
-        except OSError:
-            unreadable.append(place)
-            continue
-        for entry in entries:
-            try:
-                if not entry.is_dir():
-                    files += [entry.path] * entry.is_file()
-                elif entry.is_symlink():
-                    heapq.heappush(links, entry.path)
-                else:
-                    folders.append(entry.path)
-            except OSError:  # a link to itself, or to where nobody may look
-                unreadable.append(entry.path)
+            entered.add(real)
+            shown = [os.path.join(place, name) for name in (*folders, *names) if name[0] != "."]
+            for path in shown:
+                if os.path.islink(path) and os.path.isdir(path):
+                    heapq.heappush(links, path)
+            files += filter(os.path.isfile, shown)
+            folders[:] = [name for name in folders if name[0] != "."]
     return Listing(sorted(map(slashed, files)), sorted(map(slashed, unreadable)))
-
-
-def _identity(place: str | Path) -> tuple[int, int | str]:
-    status = os.stat(place)
-    # a file system of Windows without numbers of files gives 0
-    return status.st_dev, status.st_ino or os.path.realpath(place)
 
 
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
