@@ -3,14 +3,13 @@ gzip compression."""
 
 import gzip
 import io
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
+from glassformer.data.formats.archives import BROKEN, member
 from glassformer.data.formats.parquet import cell_bytes
 from glassformer.data.sources import Source, reading, slashed
 from glassformer.errors import DataError
@@ -36,8 +35,7 @@ def opened(source: Source) -> Iterator[io.BufferedIOBase]:
         with reading(source.path), _raw(source) as raw:
             if zipped:
                 with gzip.open(raw, "rb") as file:
-                    bounded = _Bounded(file, source.path, os.stat(source.file).st_size)
-                    yield io.BufferedReader(bounded, 1 << 16)
+                    yield cast(io.BufferedIOBase, file)
             else:
                 yield raw
     except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
@@ -46,28 +44,6 @@ def opened(source: Source) -> Iterator[io.BufferedIOBase]:
         raise DataError(
             f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
         ) from problem
-
-
-class _Bounded(io.RawIOBase):
-    """A decompressed stream that ends with a DataError where it grows implausibly large."""
-
-    def __init__(self, file: gzip.GzipFile, name: str, size: int) -> None:
-        self._file, self._name, self._size = file, name, size
-        self._left = max(LARGEST_UNASKED, LARGEST_RATIO * size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._file.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise DataError(
-                f"{self._name} would grow from {self._size:,} to over "
-                f"{max(LARGEST_UNASKED, LARGEST_RATIO * self._size):,} bytes, an implausible "
-                f"ratio; unpack it yourself if you trust it"
-            )
-        return count
 
 
 class _Range(io.RawIOBase):
