@@ -336,14 +336,6 @@ def test_settings_that_no_file_can_meet(tmp_path):
     assert "data.overlap: " in refused(tmp_path, ConfigError, **fields, overlap=-1)
 
 
-def test_an_empty_file_among_others_is_named(tmp_path):
-    written(tmp_path, "a.conll", "a O")
-    written(tmp_path, "b.conll", "")
-    assert f"there are no sentences in {tmp_path}/b.conll" in refused(
-        tmp_path, train_path="*.conll"
-    )
-
-
 COMMENTED = """\
 # newdoc id = 1
 # sent_id = 1

@@ -234,7 +234,7 @@ def test_names_tell_classes_and_splits(tmp_path):
         (
             "out.zip",
             {},
-            r"out.zip has the member '../x/a/1.png', whose name leads out of it; pack it anew",
+            r"out.zip has the member '../x/a/1.png', whose name leads out of it; pack it again",
         ),
         ("texts", {}, r"there are no images in texts \(looked for .jpg, .png\)"),
         ("splits", {}, r"test, train, which are splits, not classes"),

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -100,10 +99,13 @@ def reading(path: str) -> Iterator[None]:
         ) from problem
 
 
-def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
+def resolve(
+    named: str | list[str] | None, root: str | None = None, texts: bool = True
+) -> list[Source]:
     """The distinct sources of a path, glob, folder or list of these, in order.
 
-    Files of a glob or folder are sorted by path; a zip archive is a folder. ConfigError: nothing
+    Files of a glob or folder are sorted by path; a zip archive is a folder. Of a folder `texts`
+    are read, or every file. ConfigError: nothing
     named. DataError: nothing found, or `-`, which `capture_stdin` must replace first.
     """
     if not named:
@@ -111,7 +113,7 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
             "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
     names = [named] if isinstance(named, str) else named
-    return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
+    return list(dict.fromkeys(source for name in names for source in _resolve(name, root, texts)))
 
 
 def is_gone(config: DataConfig) -> bool:
@@ -159,7 +161,7 @@ def _copy_stdin(copy: Path) -> None:
             )
 
 
-def _resolve(name: str, root: str | None) -> Iterator[Source]:
+def _resolve(name: str, root: str | None, texts: bool) -> Iterator[Source]:
     if name == STDIN:
         raise DataError(
             "standard input can be read only once and no copy was made; call "
@@ -173,9 +175,12 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
             (p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None
         )
         if archive is not None:
-            yield from _in_archive(slashed(archive), "/".join(path.parts[len(archive.parts) :]))
+            yield from _in_archive(
+                slashed(archive), "/".join(path.parts[len(archive.parts) :]), texts
+            )
         elif path.is_dir():
-            yield from _in_folder(path)
+            found = map(Source, listed(path).files)
+            yield from _texts(found, f"the folder {path}", f"{slashed(path)}/*") if texts else found
         elif path.is_file():
             yield Source(slashed(path))
         elif path.exists():  # a pipe or device would be read up on the first of several passes
@@ -183,15 +188,10 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
                 f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
             )
         elif glob.has_magic(name):
-            yield from _matching(path)
+            yield from _matching(path, texts)
         else:
             rest = near(path.name, beside(path))
             raise DataError(f"there is no file or folder {path}; {rest}")
-
-
-def _in_folder(folder: Path) -> Iterator[Source]:
-    found = listed(folder).files
-    yield from _texts(map(Source, found), f"the folder {folder}", f"{slashed(folder)}/*")
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def placed(name: str, root: str | None) -> Path:
     return Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
 
 
-def _in_archive(archive: str, inside: str) -> Iterator[Source]:
+def _in_archive(archive: str, inside: str, texts: bool) -> Iterator[Source]:
     """The members of an archive that a path, glob or folder means; `inside` is empty for all."""
     names = members(archive)
     if inside in names:
@@ -274,7 +274,8 @@ def _in_archive(archive: str, inside: str) -> Iterator[Source]:
     ]
     below = [Source(f"{archive}/{name}", archive) for name in shown if name.startswith(folder)]
     if below or not inside:
-        yield from _texts(below, f"{archive}/{inside}".rstrip("/"), f"{archive}/{folder}*")
+        place = f"{archive}/{inside}".rstrip("/")
+        yield from _texts(below, place, f"{archive}/{folder}*") if texts else below
         return
     found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
     if not found:
@@ -297,23 +298,22 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
     yield from texts
 
 
-def _matching(pattern: Path) -> Iterator[Source]:
+def _matching(pattern: Path, texts: bool) -> Iterator[Source]:
     hidden = any(part.startswith(".") for part in pattern.parts)
-    if "**" in pattern.parts and not hidden:
-        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), pattern.parts)))
-        base, rest = Path(*pattern.parts[:fixed]), "/".join(pattern.parts[fixed:])
+    if "**" in pattern.parts and not hidden:  # links in a loop are entered once
+        n = next(at for at, part in enumerate(pattern.parts) if glob.has_magic(part))
+        base, rest = Path(*pattern.parts[:n]), "/".join(pattern.parts[n:])
         below = listed(base).files if base.is_dir() else []
         found = [path for path in below if matches(Path(path).relative_to(base).as_posix(), rest)]
     else:
-        named = map(slashed, glob.glob(str(pattern), recursive=hidden))
-        places = filter(os.path.isfile, sorted(named))
-        found = list({os.path.realpath(path): path for path in places}.values())
+        places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
+        found = list({os.path.realpath(path): slashed(path) for path in places}.values())
     if not found:
         raise DataError(
             f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"
         )
     for path in found:
-        yield from _in_archive(path, "") if path.lower().endswith(".zip") else [Source(path)]
+        yield from _in_archive(path, "", texts) if path.lower().endswith(".zip") else [Source(path)]
 
 
 def beside(path: Path) -> list[str]:
