@@ -6,7 +6,6 @@ import glob
 import heapq
 import os
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -233,26 +232,18 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     these, or folders that may not be read."""
     named = (of.path for of in config.splits.values() if of.path)
     names = [name for of in named for name in ([of] if isinstance(of, str) else of)]
-    folders = dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name)
-    found = ((folder, listed(folder)) for folder in folders if folder.is_dir())
-    return [
-        f"left out of {folder}: {rest}"
-        for folder, listing in found
-        for rest in _not_read(listing, suffixes)
-    ]
-
-
-def _not_read(listing: Listing, suffixes: Collection[str]) -> Iterator[str]:
-    """What of a folder is not read, in a clause: files of other suffixes, unreadable folders."""
-    others = [file for file in listing.files if Source(file).suffix not in suffixes]
-    if others:
-        kinds = Counter(Source(file).suffix or "without a suffix" for file in others)
-        most = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common(4))
-        few = counted(len(others), "file") + " that cannot be read here"
-        yield f"{few} ({most}), such as {others[0]}"
-    if listing.unreadable:
-        few = counted(len(listing.unreadable), "folder") + " that may not be read"
-        yield f"{few}, such as {listing.unreadable[0]}"
+    found: list[str] = []
+    for folder in dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name):
+        listing = listed(folder) if folder.is_dir() else Listing([], [])
+        others = [file for file in listing.files if Source(file).suffix not in suffixes]
+        for paths, noun, rest in (
+            (others, "file", "that cannot be read here"),
+            (listing.unreadable, "folder", "that may not be read"),
+        ):
+            if paths:
+                n = counted(len(paths), noun)
+                found.append(f"left out of {folder}: {n} {rest}, such as {paths[0]}")
+    return found
 
 
 def placed(name: str, root: str | None) -> Path:

@@ -36,13 +36,12 @@ Folders = tuple[str, ...]
 
 
 class Row(NamedTuple):
-    """A file, its classes, the folder around theirs, and how many folders deep it lies."""
+    """A file, its classes, their origin, and the folder around that of the classes."""
 
     source: Source
     labels: tuple[str, ...]
     where: str
     around: str
-    levels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,6 @@ class LabelledFile:
     source: Source
     labels: tuple[str, ...]
     split: SplitName
-    levels: int = 1
-    """Folders from that of its class to its own."""
 
     @property
     def where(self) -> str:
@@ -124,7 +121,7 @@ def _files(
         fields = _fields(row.source, config)
         classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
         own = _told_split(fields, config) if split == "train" else split
-        yield kind(row.source, tuple(classes), own, row.levels), row.around
+        yield kind(row.source, tuple(classes), own), row.around
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
@@ -192,7 +189,7 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
                 f"class, or set data.label_pattern"
             )
         split = folders[around] if around < depth else ""
-        yield Row(source, (folders[depth],), source.path, split, len(folders) - depth)
+        yield Row(source, (folders[depth],), source.path, split)
 
 
 def _common_depth(files: dict[Source, Folders], depth: int) -> int:
