@@ -215,20 +215,6 @@ def test_a_column_file_of_words_alone_gets_one_more_column(cli, tagger, tmp_path
     assert [len(line) for line in lines] == [2, 2, 1, 2, 1]
 
 
-def test_classes_of_sentences_are_comments(cli, classifier, tmp_path):
-    from glassformer.run import load
-
-    (tmp_path / "in.conllu").write_text(CONLLU)
-    out = tmp_path / "out.conllu"
-    assert cli("classify", classifier, "--in", tmp_path / "in.conllu", "--out", out).code == 0
-    lines = out.read_text().split("\n")
-    assert [line for line in lines if not line.startswith(("# label", "# score"))] == CONLLU.split(
-        "\n"
-    )
-    labels = [line.removeprefix("# label = ") for line in lines if line.startswith("# label")]
-    assert labels == load(classifier).classify(["Don't go", "Yes"])
-
-
 def test_vectors_in_an_array_and_in_columns(cli, classifier, tmp_path):
     from glassformer.run import load
 
@@ -277,10 +263,10 @@ def test_a_killed_process_is_continued_to_the_same_bytes(cli, classifier, tmp_pa
 
 
 @pytest.mark.parametrize("form", ["parquet", "conllu"])
-def test_a_file_that_is_written_whole_is_not_continued(cli, classifier, tmp_path, form):
+def test_a_file_that_is_written_whole_is_not_continued(cli, tagger, tmp_path, form):
     (tmp_path / "in.conllu").write_text(CONLLU)
     out = tmp_path / f"out.{form}"
-    command = ("classify", classifier, "--in", tmp_path / "in.conllu", "--out", out)
+    command = ("tag", tagger, "--in", tmp_path / "in.conllu", "--out", out)
     assert f"--out {out} is written whole in the end" in cli(*command, "--resume").err
     assert not out.exists()
 
@@ -322,7 +308,7 @@ BAD = {
     "number.jsonl": (b'{"text": "a"}\n{"text": 1}\n', "line 2 has 1 where a text is read"),
     "bad.parquet": (b"PAR1", "cannot be read as Parquet"),
     "array.json": (b'{"a": 1}', "is not a JSON array but"),
-    "ids.conllu": (b"x\ta\t_\t_\t_\t_\t_\t_\t_\t_\n", "has the id 'x', not a number"),
+    "x.conllu": (b"x\ta\t_\t_\t_\t_\t_\t_\t_\t_\n", "is read as conllu, which has no fields"),
 }
 
 
@@ -384,7 +370,7 @@ def test_a_table_without_header_by_number_and_another_column_by_name(cli, classi
     assert read(tmp_path / "n2.jsonl")[0]["label"] == rows[0][2]
 
 
-@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.txt", "in.conllu"])
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.txt"])
 def test_files_without_rows(cli, classifier, tmp_path, name):
     (tmp_path / name).write_text("text,id\n" if name == "in.csv" else "")
     out = tmp_path / f"out{Path(name).suffix}"

@@ -68,13 +68,12 @@ def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark,
         config = data_config({"tag_field": names[column]})
         found = list(column_sentences(Source(str(path)), config))
         text = raw.removeprefix(b"\xef\xbb\xbf").decode()
-        assert "".join(with_tags(one, column, None, []) for one in found) == text
+        assert "".join(line.text for one in found for line in one) == text
         same = [[line.cells[column] for line in one if line.cells] for one in found]
-        again = (with_tags(one, column, own, []) for one, own in zip(found, same, strict=True))
+        again = (with_tags(one, column, own) for one, own in zip(found, same, strict=True))
         assert "".join(again) == text
         new = "".join(
-            with_tags(one, column, ["NEW"] * len(own), [])
-            for one, own in zip(found, same, strict=True)
+            with_tags(one, column, ["NEW"] * len(own)) for one, own in zip(found, same, strict=True)
         )
         for lines in made:
             for line in lines:
@@ -106,7 +105,7 @@ def test_other_columns_survive(tmp_path, name):
     for row in table.rows():
         words = [line for line in row.sentence if line.cells]
         place = table.tag_column(words[0])[1]
-        made += with_tags(row.sentence, place, [f"<{i}>" for i in range(len(words))], [])
+        made += with_tags(row.sentence, place, [f"<{i}>" for i in range(len(words))])
     expected = TABLES[name].decode(config.encoding).replace("a  X \n b Y", "a X\nb Y")
     for old, new in (("X", "<0>"), ("Y", "<1>"), ("Z", "<0>")):
         expected = expected.replace(old, new)

@@ -122,7 +122,7 @@ def predict_file(
         own |= dict.fromkeys(row.content)
         total += 1
     new = tuple(new_column(name, own) for name in first.columns)
-    output = Output(files.out, table, tuple(own), new, first.per_word)
+    output = Output(files.out, table, tuple(own), new)
     output.check(files.resume)
     before = output.whole_rows() if files.resume else 0
     pace = Pace("rows", total - before)

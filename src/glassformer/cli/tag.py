@@ -102,7 +102,7 @@ def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[A
     tags = [found.labels(classes) for found in run.tagged(given)]
     words = (run.processor.words(one) for one in given)
     lines = [_line(own, found) for own, found in zip(words, tags, strict=True)]
-    return Predicted({name: tags}, per_word=name, lines=lines)
+    return Predicted({name: tags}, lines=lines)
 
 
 def _line(words: Sequence[str], tags: Sequence[str]) -> str:

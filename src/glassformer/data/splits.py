@@ -109,13 +109,7 @@ def in_splits(
     sorted. DataError: a split without rows; `noun` names these.
     """
 
-    def read(name: SplitName) -> Iterator[Row]:
-        row = None
-        for row in rows(name):
-            yield row
-        if row is None and noun is not None:
-            raise DataError(f"there are no {noun} in {config.splits[name].path}; {remedy}")
-
+    read = lambda name: _checked(rows(name), config.splits[name].path, noun, remedy)
     validation, test = config.held_out
     if validation or test:
         n = sum(1 for _ in read("train"))
@@ -130,3 +124,11 @@ def in_splits(
         if split == "train" or config.splits[split].path is not None:
             for row in read(split):
                 yield split, row
+
+
+def _checked(rows: Iterator[Row], path: object, noun: str | None, remedy: str) -> Iterator[Row]:
+    row = None
+    for row in rows:
+        yield row
+    if row is None and noun is not None:
+        raise DataError(f"there are no {noun} in {path}; {remedy}")

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from glassformer.data.formats.column_lines import with_tags
 from glassformer.data.formats.parquet import arrow, decoding
 from glassformer.data.sources import FORMATS, Source
 from glassformer.data.tables import COLUMN_FILES, InputTable, Row
@@ -34,11 +35,9 @@ PREFIX = "predicted_"
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions of some rows: columns, the only one with a value for each word, and the lines
-    that a text file has."""
+    """Predictions of some rows: columns, and the lines that a text file has."""
 
     columns: Mapping[str, Sequence[Any]]
-    per_word: str | None = None
     lines: Sequence[str] = ()
 
 
@@ -67,8 +66,6 @@ class Output:
     table: InputTable
     own: tuple[str, ...]
     new: tuple[str, ...]
-    per_word: str | None = None
-    """The only new column with a value for each word."""
 
     @property
     def form(self) -> str:
@@ -163,14 +160,9 @@ class Output:
                 ) from None
 
     def _sentence(self, one: PredictedRow) -> str:
-        """A sentence with other tags, or with comments `# name = value`."""
-        from glassformer.data.formats.column_lines import with_tags
-
+        """A sentence with other tags."""
         first = next((line for line in one.row.sentence if line.cells), one.row.sentence[0])
-        values = dict(one.values)
-        tags = values.pop(self.new[0]) if self.per_word else None
-        comments = [f"{name} = {cell(value, one.row.where)}" for name, value in values.items()]
-        return with_tags(one.row.sentence, self.table.tag_column(first)[1], tags, comments)
+        return with_tags(one.row.sentence, self.table.tag_column(first)[1], one.values[self.new[0]])
 
     def _write_parquet(self, path: Path, rows: Sequence[PredictedRow]) -> None:
         """Write Parquet; the columns of a Parquet table keep their types."""
@@ -207,7 +199,7 @@ def new_column(name: str, own: Mapping[str, Any]) -> str:
 
 
 def cell(value: Any, where: str) -> str:
-    """A value as the text of a cell or comment: a text itself, null as nothing, others as JSON."""
+    """A value as the text of a cell: a text itself, null as nothing, others as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value, where)

@@ -16,7 +16,6 @@ from glassformer.data.formats.column_lines import (
     ColumnSentence,
     column_sentences,
     columns_of,
-    text_of,
     words_in,
 )
 from glassformer.data.formats.delimited import is_number
@@ -28,6 +27,7 @@ from glassformer.data.usual_columns import input_fields
 from glassformer.errors import DataError, suggest
 
 COLUMN_FILES = ("conllu", "conll")
+WORD, WORDS = "word_field", "words"
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Row:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A file of rows, and the columns of the inputs: the fields of a record, or of a column file
-    the words or the text."""
+    """A file of rows, and the columns of the inputs: fields of records, the text of a line, or the
+    words of a sentence."""
 
     source: Source
     config: DataConfig
@@ -73,10 +73,11 @@ class InputTable:
         if self.kind == "text":
             for line, where in lines(self.source, self.config):
                 yield Row([line], where, {"text": line})
-        elif self.kind in COLUMN_FILES:
+        elif self.kind in COLUMN_FILES and self.fields == (WORDS,):
             for sentence in column_sentences(self.source, self.config):
-                value, where = self._words(sentence)
-                yield Row([value], where, {self.fields[0]: value}, sentence)
+                first = next((line for line in sentence if line.cells), sentence[0])
+                words = words_in(sentence, self.tag_column(first)[0])
+                yield Row([words], first.where, {WORDS: words}, sentence)
         else:
             wanted = dict.fromkeys(self.fields, "text_field")
             read = records(self.source, self.config, wanted, whole=whole)
@@ -89,13 +90,6 @@ class InputTable:
         one more."""
         return columns_of(first, self.source, self.config) if len(first.cells) > 1 else (0, 1)
 
-    def _words(self, sentence: ColumnSentence) -> tuple[Any, str]:
-        """The words or the text of a sentence, and its origin."""
-        first = next((line for line in sentence if line.cells), sentence[0])
-        place = self.tag_column(first)[0]
-        read = words_in if self.fields == ("words",) else text_of
-        return read(sentence, place), first.where
-
 
 def input_table(
     source: Source, config: DataConfig, settings: tuple[str, ...], fields: tuple[str, ...] = ()
@@ -107,7 +101,9 @@ def input_table(
     """
     kind, name = source.format(config), source.path
     if kind not in RECORDS:
-        return InputTable(source, config, ("words" if "word_field" in settings else "text",))
+        return InputTable(
+            source, config, (WORDS if kind in COLUMN_FILES and WORD in settings else "text",)
+        )
     own = fields or tuple(getattr(config, name) or name for name in settings)
     if kind in ("csv", "tsv") and all(map(is_number, own)):
         return InputTable(source, config, own)

@@ -25,7 +25,6 @@ _COMMENT = re.compile(
 that begins with # is one if it has another number of columns."""
 _SKIPPED = re.compile(r"\d+[-.]\d+")
 """Ids of words written as one (3-4) and of words left out (8.1)."""
-_TEXT = re.compile(r"#\s*text\s*=\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +159,9 @@ def words_in(sentence: ColumnSentence, place: int) -> list[str]:
     return [line.cells[place] for line in lines]
 
 
-def text_of(sentence: ColumnSentence, place: int) -> str:
-    """The text of the comment `# text = ...`, or the words with spaces between."""
-    comments = (_TEXT.match(line.text.rstrip("\r\n")) for line in sentence if not line.cells)
-    found = next((found[1] for found in comments if found), "")
-    return found or " ".join(words_in(sentence, place))
-
-
-def with_tags(
-    sentence: ColumnSentence, place: int, tags: Sequence[str] | None, comments: Sequence[str]
-) -> str:
-    """The lines with other tags in a column (None: these), and more comments before the words."""
-    given, found = iter(tags or ()), [line.text for line in sentence]
-    words = [i for i, line in enumerate(sentence) if line.cells]
-    for i in words if tags is not None else ():
-        found[i] = sentence[i].with_cell(place, next(given))
-    if words:
-        found[words[0]] = "".join(f"# {one}\n" for one in comments) + found[words[0]]
-    return "".join(found)
+def with_tags(sentence: ColumnSentence, place: int, tags: Sequence[str]) -> str:
+    """The lines with other tags in a column."""
+    given = iter(tags)
+    return "".join(
+        line.with_cell(place, next(given)) if line.cells else line.text for line in sentence
+    )
