@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 In = Annotated[
     Path | None,
-    Option("--in", help="Read this file: .txt, .jsonl, .csv, .tsv, .parquet, .conllu, .conll."),
+    Option(
+        "--in", help="Read this file: .txt, .jsonl, .csv, .tsv, .parquet; tag also .conllu, .conll."
+    ),
 ]
 Out = Annotated[
     Path | None, Option("--out", help="Write its rows with the predictions to this file.")

@@ -257,7 +257,7 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
     config = config.model_copy(update={"format": kind})
     settings = ("file_field", "label_field")
-    rows = values(table, config, settings, "a file and its class", untyped=settings)
+    rows = values(table, config, settings, "a file and its class")
     for (name, label), where in rows:
         held = name if isinstance(name, Source) else _listed(table, name, config, where)
         yield Row(held, classes_at(label, config, where), where, _folder(held, 2) or "")

@@ -7,7 +7,7 @@ A row of a table is an object, with fields by name if its first row names them, 
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
@@ -24,6 +24,8 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
 MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+UNTYPED = {"label_field", "group_field", "file_field"}
+"""Settings of columns with any values."""
 MISSING = ("", "nan", "null", "<na>")
 """Labels of texts without a class."""
 
@@ -72,12 +74,11 @@ def values(
     config: DataConfig,
     settings: Sequence[str],
     columns: str,
-    untyped: Collection[str] = ("label_field", "group_field"),
 ) -> Iterator[tuple[list[Any], str]]:
     """The value of each of `settings` (fields of DataConfig) in every row, None if it is not set,
     and the row's origin.
 
-    DataError: see `records`; a missing field, or a value that is not text and not `untyped`.
+    DataError: see `records`; a missing field, or a value that is not text and not one of UNTYPED.
     """
     fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
     marks = config.label_columns if "label_field" in fields else ()
@@ -88,7 +89,7 @@ def values(
         cells = {name: found(row, field, where, name) for name, field in fields.items()}
         if marks:
             cells["label_field"] = [one for one in marks if _is_marked(row, one, where)]
-        for name in fields.keys() - set(untyped):
+        for name in fields.keys() - UNTYPED:
             checked_text(cells[name], fields[name], where, f"set data.{name} to a text")
         yield [cells.get(name) for name in settings], where
 
