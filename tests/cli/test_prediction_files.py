@@ -258,8 +258,11 @@ def test_a_killed_process_is_continued_to_the_same_bytes(cli, classifier, tmp_pa
     if form != "txt":
         out.write_bytes(made)
         other = cli("embed", *arguments[1:], out, "--resume")
-        assert "was begun with other columns" in other.err
+        assert "was begun with other columns or rows" in other.err
         assert out.read_bytes() == made
+    out.write_bytes(2 * made + b"no end")
+    assert "was begun with other columns or rows" in cli(*arguments, out, "--resume").err
+    assert out.read_bytes() == 2 * made + b"no end"
 
 
 @pytest.mark.parametrize("form", ["parquet", "conllu"])

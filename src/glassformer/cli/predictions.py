@@ -126,10 +126,10 @@ def predict_file(
     new = tuple(new_column(name, own) for name in first.columns)
     output = Output(files.out, table, tuple(own), new)
     output.check(files.resume)
-    before = output.whole_rows() if files.resume else 0
+    before = output.whole_rows(total) if files.resume else 0
     pace = Pace("rows", total - before)
 
-    def predicted() -> "Iterator[PredictedRow]":
+    def predict_rows() -> "Iterator[PredictedRow]":
         rest = islice(table.rows(whole), before, None)
         while chunk := list(islice(rest, TOGETHER)):
             found = predict([read(row.values, row.where) for row in chunk])
@@ -140,6 +140,6 @@ def predict_file(
                 yield PredictedRow(row, dict(zip(new, values, strict=True)), line)
             pace.add(len(chunk))
 
-    output.write(predicted(), before)
+    output.write(predict_rows(), before)
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
     sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")

@@ -79,10 +79,10 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
         if chosen := templates[split]:
             setting = _setting(config, split)
             filled_in = ((kind, filled(value, row, where, setting)) for kind, value in chosen)
-            parts = _placed(filled_in, root, look, where)
+            parts = _place_files(filled_in, root, look, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
-            parts = _placed(parts_of(listed, where), home, look, where)
+            parts = _place_files(parts_of(listed, where), home, look, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
         image, tags = _target_image(row, config, where), _tags(row, config, where)
         if image is not None:
@@ -160,7 +160,7 @@ def parts_of(listed: Any, where: str) -> Parts:
     return _parts(listed if isinstance(listed, list) else [listed], where)
 
 
-def _placed(parts: Iterable[tuple[str, str]], folder: str, look: bool, where: str) -> Parts:
+def _place_files(parts: Iterable[tuple[str, str]], folder: str, look: bool, where: str) -> Parts:
     """Parts with absolute paths; DataError: no parts, or as of `_path`."""
     found = tuple(
         (kind, value if kind == "text" else _path(kind, value, folder, look, where))

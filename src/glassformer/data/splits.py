@@ -109,7 +109,7 @@ def in_splits(
     sorted. DataError: a split without rows; `noun` names these.
     """
 
-    read = lambda name: _checked(rows(name), config.splits[name].path, noun, remedy)
+    read = lambda name: _require_rows(rows(name), config.splits[name].path, noun, remedy)
     validation, test = config.held_out
     if validation or test:
         n = sum(1 for _ in read("train"))
@@ -126,7 +126,9 @@ def in_splits(
                 yield split, row
 
 
-def _checked(rows: Iterator[Row], path: object, noun: str | None, remedy: str) -> Iterator[Row]:
+def _require_rows(
+    rows: Iterator[Row], path: object, noun: str | None, remedy: str
+) -> Iterator[Row]:
     row = None
     for row in rows:
         yield row

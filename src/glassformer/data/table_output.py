@@ -6,6 +6,7 @@ they have. Column files, Parquet and arrays are complete or absent.
 
 import csv
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,29 +95,31 @@ class Output:
                 "whole in the end; leave it out."
             )
 
-    def whole_rows(self) -> int:
+    def whole_rows(self, total: int) -> int:
         """The number of rows that the file has. A row whose end was not written is cut off.
 
-        ConfigError: its columns are others.
+        ConfigError: its columns are others, or it has more rows than the `total`.
         """
         if not self.path.exists():
             return 0
         lines = quotes = place = end = 0
-        with writing(self.path), self.path.open("r+b") as file:
+        with writing(self.path), self.path.open("rb") as file:
             for line in file:
                 quotes += line.count(b'"') if self.form == "csv" else 0
                 place += len(line)
                 if line.endswith(b"\n") and quotes % 2 == 0:  # no open cell
                     lines, end = lines + 1, place
-            file.truncate(end)
         source = Source(str(self.path.absolute()))
-        there = {} if self.form == "text" else columns_of(source, self.table.config)
+        there = columns_of(source, self.table.config) if lines and self.form != "text" else {}
         headed = self.form in DIALECTS and self.table.headed
-        if lines and (headed or self.form == "jsonl") and not {*self.new} <= there.keys():
+        named = headed or self.form == "jsonl"
+        if lines - headed > total or (lines and named and not {*self.new} <= there.keys()):
             raise ConfigError(
-                f"--out {self.path} was begun with other columns; leave out --resume and add "
-                "--force to begin again."
+                f"--out {self.path} was begun with other columns or rows; leave out --resume and "
+                "add --force to begin again."
             )
+        with writing(self.path):
+            os.truncate(self.path, end)
         return max(0, lines - headed)
 
     def write(self, rows: Iterator[PredictedRow], done: int = 0) -> None:

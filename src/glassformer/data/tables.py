@@ -1,4 +1,4 @@
-"""Files of rows as inputs of predictions, with everything that is written again beside these.
+"""Files of rows as inputs of predictions, with all content, which is written again.
 
 lines           {"text": ...} of each line
 CSV, TSV        cells by the names of the first row, or by number

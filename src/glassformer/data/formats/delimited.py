@@ -166,7 +166,7 @@ def _missing(field: str, setting: str, first: Sequence[str], where: str) -> Data
 
 
 def named_columns(first: Sequence[str]) -> list[str]:
-    """The names of columns by a header; one without a name of its own is named by its number."""
+    """The names of columns by a header; a column without its own name has its number."""
     names: list[str] = []
     for number, cell in enumerate(map(str.strip, first), 1):
         names.append(cell if cell and cell not in names else str(number))

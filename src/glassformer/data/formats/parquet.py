@@ -124,7 +124,7 @@ def parquet_rows(
                 columns = {
                     name: _file_cells(column, source, name, number, group, first)
                     if holds_files(column.type)
-                    else _named(column.to_pylist(), classes.get(name), source.path)
+                    else _name_classes(column.to_pylist(), classes.get(name), source.path)
                     for name, column in zip(names, batch.columns, strict=True)
                 }
                 for i in range(batch.num_rows):
@@ -207,12 +207,12 @@ def _names_in(feature: Any) -> list[str]:
     return _names_in(feature.get("feature"))
 
 
-def _named(value: Any, names: tuple[str, ...] | None, file: str) -> Any:
+def _name_classes(value: Any, names: tuple[str, ...] | None, file: str) -> Any:
     """A cell with names instead of the numbers of classes; -1, which means none, is null."""
     if names is None:
         return value
     if isinstance(value, list):
-        return [_named(one, names, file) for one in value]
+        return [_name_classes(one, names, file) for one in value]
     if isinstance(value, int) and not isinstance(value, bool):
         if value == -1:
             return None
