@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from glassformer.data.formats.archives import BROKEN, member
+from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
 from glassformer.data.formats.parquet import cell_bytes
 from glassformer.data.sources import Source, reading, slashed
 from glassformer.errors import DataError
@@ -78,14 +78,19 @@ def _raw(source: Source) -> io.BufferedIOBase:
 
 
 def content(source: Source) -> bytes:
-    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes."""
+    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes, or than a gzip file
+    plausibly holds."""
+    largest = LARGEST
     with opened(source) as file:
+        if source.path.endswith(".gz"):
+            largest = min(largest, max(LARGEST_UNASKED, LARGEST_RATIO * source.size))
         pieces, size = list[bytes](), 0
-        while size <= LARGEST and (piece := file.read(PIECE)):
+        while size <= largest and (piece := file.read(PIECE)):
             pieces.append(piece)
             size += len(piece)
-    if size > LARGEST:
+    if size > largest:
         raise DataError(
-            f"{source.path} has more than {LARGEST:,} bytes, the most of one file; make it smaller"
+            f"{source.path} has more than {largest:,} bytes, the most of such a file; unpack it "
+            "or divide it"
         )
     return b"".join(pieces)
