@@ -225,10 +225,7 @@ def compare(
         "peer_grouped": Peer(as_bert, subject, rows, True, folder),
         "ours_bert": Ours(as_bert),
     }
-    say(
-        f"{n:,} examples, {order.padding:.0%} padding in our rows, {rows} a batch, {steps} "
-        f"steps a round"
-    )
+    say(f"{n:,} examples, {rows} a batch, {steps} steps a round")
     return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "examples_a_batch": {"ours": round(n / order.batches, 1), "peer": rows},
     }

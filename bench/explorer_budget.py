@@ -95,7 +95,6 @@ def server_side(
         "row": (row, times),
         "step": (row, times),
         "lens": ({}, 1),
-        "project": ({}, 1),
         "ledger": ({"target": 100}, 1),
     }
     return {

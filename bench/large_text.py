@@ -202,7 +202,7 @@ def resume(text: Path, tokenizer: Path, place: Path) -> None:
             assert process.stderr is not None
             for line in process.stderr:
                 words = line.replace(",", "").split()
-                if words[0] == "encoding" and int(words[2]) >= share * int(words[4]):
+                if words[0] == "reading" and int(words[2]) >= share * text.stat().st_size / 1e6:
                     break
             process.kill()
         kept = sum(1 for _ in (place / ".killed.shards").glob("0*/manifest.json"))

@@ -86,6 +86,8 @@ def published_folder(folder: Path, family: str) -> Path:
         case "roberta" | "bart":
             byte_level(place, ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",))
             write(place, "special_tokens_map.json", {"mask_token": {"content": "<mask>"}})
+            if family == "bart":
+                write(place, "config.json", {"decoder_start_token_id": 2})
         case "qwen2":
             byte_level(place, ())
             end, said = {"content": "<|endoftext|>", "special": True}, len(_byte_pairs(())[0])
@@ -96,6 +98,7 @@ def published_folder(folder: Path, family: str) -> Path:
         case "t5":
             sentencepiece(place, "t5", "spiece.model")
             write(place, "tokenizer_config.json", {"extra_ids": 7})
+            write(place, "config.json", {"decoder_start_token_id": 0})
         case "xlm-roberta":
             sentencepiece(place, family, "sentencepiece.bpe.model")
         case "llama" | "gemma":
@@ -122,4 +125,5 @@ def marian_folder(folder: Path) -> Path:
         "<pad>",
     ]
     write(folder, "vocab.json", {name: i for i, name in enumerate(names)})
+    write(folder, "config.json", {"decoder_start_token_id": names.index("<pad>")})
     return folder

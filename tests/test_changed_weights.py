@@ -107,17 +107,6 @@ def adapted(model) -> None:
         one.lora_b.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(3))
 
 
-def merged(model) -> None:
-    adapted(model)
-    finetune.merge(model)
-
-
-def unmerged(model) -> None:
-    merged(model)
-    finetune.unmerge(model)
-    data(model)
-
-
 def folded(model) -> None:
     adapted(model)
     finetune.fold(model)
@@ -138,8 +127,7 @@ WAYS = {
     "load_state_dict": lambda model: model.load_state_dict(of_others(model)),
     "assigned": lambda model: model.load_state_dict(of_others(model), assign=True),
     "averaged": averaged,
-    **{"adapted": adapted, "merged": merged, "unmerged": unmerged, "folded": folded},
-    "integers": integers,
+    **{"adapted": adapted, "folded": folded, "integers": integers},
 }
 
 
@@ -215,7 +203,7 @@ def test_what_is_computed_next_is_of_the_new_weights(form, tied, monkeypatch):
         if found == pytest.approx(before, abs=10 * CLOSE):
             unchanged.append(name)
     # The matrices of a model with a compiled step are no parameters that could be written.
-    writing = ["load_state_dict", "assigned", "adapted", "merged", "unmerged", "folded"]
+    writing = ["load_state_dict", "assigned", "adapted", "folded"]
     assert refused == (writing if prepare is compiled else [])
     assert unchanged == (["integers"] if prepare is compiled else [])
 
@@ -241,20 +229,6 @@ def test_a_look_is_of_one_set_of_weights(position):
 def fresh_of(seen):
     """The model of a look as it was."""
     return copy.deepcopy(tiny.model(**{"position": seen.model.config.position}))
-
-
-def test_factors_of_merged_adapters_are_no_parameters():
-    model = model_of()
-    merged(model)
-    one = next(iter(adapters(model).values()))
-    factors = [id(own) for own in one.factors]
-    assert not [name for name, _ in model.named_parameters() if "lora" in name]
-    before = logits(model)
-    model.double()  # they go where the model goes
-    finetune.unmerge(model)
-    assert [id(one.lora_a), id(one.lora_b)] == factors
-    assert logits(model) == pytest.approx(before, abs=CLOSE)
-    assert {id(own) for own in model.parameters()} >= {*factors}
 
 
 def test_nothing_made_of_weights_outlives_its_use(monkeypatch):
@@ -308,18 +282,16 @@ def test_the_explorer_sees_that_a_step_was_trained_again(tmp_path):
     run = tmp_path / "run"
     go(recipe(tmp_path, train=train), run)
     looks, request = Explorer(gf.load(run)).looks, LookRequest(input="the cat", checkpoint=4)
-    first, _ = looks.find(request)
-    assert looks.find(request) == (first, True)
+    first = looks.find(request)
+    assert looks.find(request) is first
     point = "decoder.blocks.0.resid_post"
     patch = {"edit": "Patch", "point": point, "source": {"input": "a mat r", "checkpoint": 4}}
     patched = LookRequest(input="the cat", edits=[patch])
-    looks.find(patched)
+    other = looks.find(patched)
     changed = recipe(tmp_path, train=train | {"optimizer.learning_rate": 0.05})
     go(changed, run, resume=True, checkpoint=2)
-    assert not looks.find(patched)[1]
-    again, kept = looks.find(request)
-    assert not kept
-    assert not torch.equal(again.logits, first.logits)
+    assert looks.find(patched) is not other
+    assert not torch.equal(looks.find(request).logits, first.logits)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from glassformer.batch import IGNORE
 from glassformer.losses import binary_cross_entropy, cross_entropy, divergence, token_log_probs
-from glassformer.metrics.language import LanguageModelScore
+from glassformer.metrics.writing import LanguageModelScore
 
 
 def numpy_loss(

@@ -9,8 +9,7 @@ import torch
 import glassformer as gf
 from glassformer.data import parts
 from glassformer.models import weights
-from glassformer.serve.explorer import auth
-from glassformer.serve.explorer.application import LIMITS
+from glassformer.serve.explorer.application import LIMITS, Guard
 from glassformer.serve.explorer.handler import Explorer
 from properties import file_names as names
 from properties.drain import drain
@@ -105,7 +104,7 @@ def test_without_the_token_no_route_is_open(explorer):
 
 
 def test_an_open_route_is_found(explorer, monkeypatch):
-    monkeypatch.setattr(auth.Guard, "check_page", lambda self, headers: None)
+    monkeypatch.setattr(Guard, "check_page", lambda self, request: None)
     assert len(open_routes(explorer)[1]) > 100
 
 

@@ -264,21 +264,16 @@ def run_page(page: Path, cli) -> int:
 @contextlib.contextmanager
 def served(folders: list[str]):
     """A server of runs in a thread, as long as the body takes; its host and port."""
-    from glassformer.serve.api.application import application
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.envelope import Log
     from glassformer.serve.api.listener import Server, listening
-    from glassformer.serve.api.server import opened
-    from glassformer.serve.api.service import Service
+    from glassformer.serve.api.server import application, open_service
 
-    engine = EngineThread(1)
-    registry = opened([*map(Path, folders)], [], "cpu", None, engine)
-    service = Service(registry, engine, log=Log(None))
+    service = open_service(folders, threads=1, compile=False)
+    service.log.stream = None
     with listening("127.0.0.1", 0) as listener:
         app = application(service)
         with Server(app, listener, service.limits, service.calls, service.log).beside():
             yield "{}:{}".format(*listener.getsockname())
-    engine.close()
+    service.engine.close()
 
 
 def few_steps(text: str) -> str:

@@ -31,7 +31,7 @@ MOST = 150_000
 def main(run: Path, folder: Path, shots: dict[str, str]) -> None:
     """Write one picture for each of `shots`, by their names; SystemExit: one is too large."""
     with Server(Explorer(load(run)), port=0) as server, server.beside():
-        take(server.address, folder, shots)
+        take(server.guard.address, folder, shots)
 
 
 def take(address: str, folder: Path, shots: dict[str, str]) -> None:

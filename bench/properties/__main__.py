@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:1] = [str(ROOT / "bench"), str(ROOT / "tests")]  # whose models and runs are small
 
 import glassformer as gf  # noqa: E402
-from glassformer.serve.explorer.auth import Guard  # noqa: E402
+from glassformer.serve.explorer.application import Guard  # noqa: E402
 from glassformer.serve.explorer.handler import Explorer  # noqa: E402
 from properties import (  # noqa: E402
     drain,

@@ -40,7 +40,7 @@ def drain(run: Path, streams: int) -> tuple[Counter[str], float, list[str]]:
 
         def stream() -> None:
             connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
-            request = {"op": "effects", "look": {"input": "the cat sat"}, "target": 1}
+            request = {"op": "sweep", "look": {"input": "the cat sat"}, "target": 1}
             try:
                 connection.request("POST", "/stream", json.dumps(request), headers)
                 sent.release()

@@ -75,9 +75,7 @@ def number_limits(explorer: Any) -> tuple[Counter[int], float, list[str]]:
         first = _numbers(posted(server, "/api", look.encode())[2])
         tries = [(str(one)[:80], json.dumps(one).encode()) for one in requests(explorer)]
         for what, body in [*tries, *bodies()]:
-            stream = any(
-                f'"op": "{op}"'.encode() in body for op in ("generate", "effects", "sweep")
-            )
+            stream = any(f'"op": "{op}"'.encode() in body for op in ("generate", "sweep"))
             status, took, answer = posted(server, "/stream" if stream else "/api", body)
             statuses[status] += 1
             if status >= 400:

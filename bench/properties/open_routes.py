@@ -26,7 +26,6 @@ def credentials(server: Any) -> dict[str, list[tuple[str, str]]]:
         "another name": f"x{good}",
         "name in capitals": f"{name.upper()}={token}",
         "unicode": f"{name}={token[:-1]}\u00e9",
-        "wide": f"{name}=\u00a0{token}",
         "quoted wrongly": f'{name}="{token}',
         "twice, wrong last": f"{good}; {name}=x",
         "null": f"{name}={token[:5]}\0",
@@ -35,16 +34,13 @@ def credentials(server: Any) -> dict[str, list[tuple[str, str]]]:
     found = {what: [host, ("Cookie", value)] for what, value in wrong.items()}
     found["no cookie"] = [host]
     found["bearer"] = [host, ("Authorization", f"Bearer {token}")]
-    found["two cookies"] = [host, ("Cookie", f"{name}=x"), ("Cookie", good)]
     found["two hosts"] = [host, ("Host", "evil.example"), ("Cookie", good)]
     found["no host"] = [("Cookie", good)]
     found["another host"] = [("Host", f"evil.example:{port}"), ("Cookie", good)]
-    found["another port"] = [("Host", f"127.0.0.1:{port + 1}"), ("Cookie", good)]
+    found["another port"] = [host, ("Origin", f"http://127.0.0.1:{port + 1}"), ("Cookie", good)]
     found["another site"] = [host, ("Origin", "http://evil.example"), ("Cookie", good)]
     found["a null origin"] = [host, ("Origin", "null"), ("Cookie", good)]
     found["across sites"] = [host, ("Sec-Fetch-Site", "cross-site"), ("Cookie", good)]
-    origins = [("Origin", f"http://127.0.0.1:{port}"), ("Origin", "http://evil.example")]
-    found["two origins"] = [host, *origins, ("Cookie", good)]
     return found
 
 
@@ -83,6 +79,6 @@ def timing(guard: Any, rounds: int = 20_000) -> float:
     for _ in range(rounds):
         for one in took:
             begin = time.perf_counter()
-            guard._is_token(one)
+            guard.is_token(one)
             took[one].append(time.perf_counter() - begin)
     return statistics.median(took[last]) - statistics.median(took[first])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.data.arrays import ArraySplit, stamp_of, store_arrays
+from glassformer.data.arrays import ArraySplit, store_arrays
 from glassformer.errors import DataError
 
 SHAPE = (3, 2)
@@ -58,18 +58,3 @@ def test_bad_items_are_left_out_and_told(tmp_path):
     assert rows.skipped == tuple(f"picture {i} is broken; restore it" for i in (-1, -2, -5))
     nothing = built(tmp_path / "t", train=(-1,), skip=True)["train"]
     assert (len(nothing.array), nothing.kept.tolist()) == (0, [])
-
-
-def test_a_stamp_tells_of_names_sizes_and_times(tmp_path):
-    one, other = tmp_path / "a.png", tmp_path / "b.png"
-    one.write_bytes(b"1")
-    first, both = stamp_of([str(one)]), [str(other), str(one)]
-    assert stamp_of([str(one), str(one)]) == first
-    missing = stamp_of(both)
-    other.symlink_to("nowhere")
-    assert stamp_of(both[::-1]) == missing, "a link to nothing is no file"
-    other.unlink()
-    other.write_bytes(b"2")
-    second = stamp_of(both)
-    other.write_bytes(b"22")
-    assert len({first, missing, second, stamp_of(both)}) == 4

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, store_tokens, tokens_of
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import DataError
 from small_runs import data_config
 
 EOS = 256
@@ -128,12 +128,6 @@ def test_bad_text_is_found_before_anything_changes(place):
     with pytest.raises(DataError, match=r"is not utf-8"):
         build(place)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == made
-
-
-def test_ids_beyond_the_vocabulary_are_refused(place):
-    with pytest.raises(ConfigError, match=r"gave id 195 for .*t.txt, beyond its vocabulary of 128"):
-        build(place, Bytes(vocab_size=128))
-    assert not (place / "run" / "tokens").exists()
 
 
 def test_a_split_without_text_is_one_sentence(place):

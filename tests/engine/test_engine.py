@@ -1,4 +1,4 @@
-"""The engine: a request alone is a request in any company, and pages come back."""
+"""The engine: a request alone is a request in any company, and slots come back."""
 
 import random
 from dataclasses import replace
@@ -11,9 +11,9 @@ from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, decode
 from glassformer.generate import engine as module
 from glassformer.generate.engine import Engine
+from glassformer.generate.prefixes import BLOCK
 from glassformer.generate.request import Request
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.layers.segments import PAGE
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler
@@ -39,7 +39,7 @@ def model_of(changes) -> Transformer:
 
 
 def requests(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
-    """Prompts at the edges of pages, some with a shared beginning, some longer than what fits."""
+    """Prompts at the edges of blocks, some with a shared beginning, some longer than what fits."""
     draw, found = random.Random(0), []
     for i in range(n):
         own = tuple(draw.randrange(300) for _ in range(draw.choice([1, 3, 63, 64, 65, 100, 129])))
@@ -65,7 +65,7 @@ def alone(model, request, **options):
 
 
 def together(model, wanted, seed=0, free=0.0, **options):
-    """News of requests that arrive at random; `free` is written to free pages before each step."""
+    """News of requests that arrive at random; `free` is written to free slots before each step."""
     engine, draw = Engine(model, **options), random.Random(seed)
     todo, numbers = list(range(len(wanted))), {}
     found = [[] for _ in wanted]
@@ -74,12 +74,11 @@ def together(model, wanted, seed=0, free=0.0, **options):
         while todo and draw.random() < 0.5:
             at = todo.pop()
             numbers[engine.add(wanted[at])] = at
-        for first, size in engine.pool.runs:
-            engine.pool.numbers[:, :, :, first * PAGE : (first + size) * PAGE] = free
+        engine.pool.numbers[:, :, :, engine.pool.users == 0] = free
         for event in engine.step():
             assert event.error is None or str(event.error) in ("poison", "Panic")
             found[numbers[event.request]].append(event)
-    assert engine.pool.n_free + len(engine.prefixes.pages) + 1 == engine.pool.n_pages
+    assert engine.pool.n_free + BLOCK * len(engine.prefixes.blocks) + 1 == engine.pool.n_slots
     return [news(events) for events in found]
 
 
@@ -87,11 +86,11 @@ def together(model, wanted, seed=0, free=0.0, **options):
 @pytest.mark.parametrize("threads", [1, 2])
 @named
 def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
-    """Tokens, log-probabilities, alternatives: equal bits; free pages may hold anything."""
+    """Tokens, log-probabilities, alternatives: equal bits; free slots may hold anything."""
     torch.set_num_threads(threads)
     model, wanted = model_of(changes), requests(16)
     expected = [alone(model, one) for one in wanted]
-    room = module.Pool.page_bytes(2, model.config.kv_heads, 16, torch.float32) * 9
+    room = module.Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
         assert together(model, wanted, free=torch.nan, seed=len(options), **options) == expected
 
@@ -143,7 +142,7 @@ def test_it_decodes_what_the_loop_decodes(changes):
 
 def test_a_scored_prompt_has_the_log_probability_of_each_token():
     model, request = model_of(KINDS[0]), requests(12)[11]
-    assert PAGE < len(request.prompt) <= CONTEXT
+    assert BLOCK < len(request.prompt) <= CONTEXT
     (_, _, prompt, _), *_ = alone(model, request)
     with torch.inference_mode():
         logits = model(torch.tensor([request.prompt])).logits[0].log_softmax(-1)
@@ -178,7 +177,7 @@ def test_a_failing_request_ends_alone(monkeypatch, fault):
     assert last == [(None, None, (), repr(known))]
 
 
-def test_aborted_requests_give_their_pages_back_at_once():
+def test_aborted_requests_give_their_slots_back_at_once():
     model, draw = model_of(KINDS[0]), random.Random(0)
     engine = Engine(model, max_rows=4, shares_prefixes=False)
     empty, live = engine.pool.n_free, set()
@@ -190,14 +189,14 @@ def test_aborted_requests_give_their_pages_back_at_once():
             engine.abort(number := draw.choice(sorted(live)))
             live.remove(number)
             assert all(one.number != number for one in (*engine.waiting, *engine.running))
-        held = sum(one.n_pages for one in engine.running)
+        held = sum(one.n_slots for one in engine.running)
         assert engine.pool.n_free == empty - held
     for number in live:
         engine.abort(number)
     engine.abort(1_000_000)
     assert engine.idle
     assert engine.pool.n_free == empty
-    assert not engine.pool.numbers[:, :, :, PAGE:].any()
+    assert not engine.pool.numbers[:, :, :, 1:].any()
 
 
 def test_prefixes_are_shared_within_a_salt_alone():
@@ -216,14 +215,14 @@ def test_prefixes_are_shared_within_a_salt_alone():
 
 def test_the_least_recently_used_prefix_makes_room():
     model = model_of(KINDS[0])
-    page = module.Pool.page_bytes(2, 2, 16, torch.float32)
-    engine = Engine(model, cache_bytes=5 * page)
-    for begin in (0, 1, 0, 2):  # of four pages, each needs two and leaves one
+    size = module.Pool.slot_bytes(2, 2, 16, torch.float32)
+    engine = Engine(model, cache_bytes=(1 + 2 * BLOCK + 20) * size)
+    for begin in (0, 1, 0, 2):  # each needs 70 slots and leaves 64, of which two find room
         engine.add(Request(tuple(range(begin, begin + 70)), GenerateConfig(max_new_tokens=1)))
         while not engine.idle:
             engine.step()
     first, last = (module.keys(range(begin, begin + 70), b"")[0] for begin in (0, 2))
-    assert tuple(engine.prefixes.pages) == (first, last)
+    assert tuple(engine.prefixes.blocks) == (first, last)
 
 
 def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
@@ -262,8 +261,8 @@ def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
 )
 def test_what_cannot_run_is_refused(request_, words):
     model = model_of(KINDS[0])
-    page = module.Pool.page_bytes(2, 2, 16, torch.float32)
-    engine = Engine(model, cache_bytes=2 * page)
+    size = module.Pool.slot_bytes(2, 2, 16, torch.float32)
+    engine = Engine(model, cache_bytes=100 * size)
     with pytest.raises(ConfigError, match=words):
         engine.add(request_)
     assert engine.idle
@@ -286,15 +285,15 @@ def test_a_thousand_requests_in_twenty_schedules(table, compiled):
     if compiled:
         pack(model, "int8")
         model.compiled_step = Program(model)
-    differing, page, expected = 0, module.Pool.page_bytes(2, 2, 16, torch.float32), []
+    differing, block, expected = 0, BLOCK * module.Pool.slot_bytes(2, 2, 16, torch.float32), []
     for threads in (1, 2):
         torch.set_num_threads(threads)
         if not (compiled and expected):
             expected = [alone(model, one) for one in wanted]
         for schedule in range(10):
             draw = random.Random(10 * threads + schedule)
-            rows, pages = draw.choice([1, 2, 5, 16, 64]), draw.choice([5, 9, 40, 300])
-            options = {"max_rows": rows, "cache_bytes": pages * page, "seed": schedule}
+            rows, blocks = draw.choice([1, 2, 5, 16, 64]), draw.choice([5, 9, 40, 300])
+            options = {"max_rows": rows, "cache_bytes": blocks * block, "seed": schedule}
             found = together(model, wanted, shares_prefixes=bool(schedule % 2), **options)
             differing += sum(a != b for a, b in zip(found, expected, strict=True))
     kind = "8 bits by the compiled step" if compiled else "float32 by torch"

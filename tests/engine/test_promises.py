@@ -20,10 +20,10 @@ from glassformer.generate import engine as module
 from glassformer.generate.constraints import Rows
 from glassformer.generate.engine import Engine
 from glassformer.generate.logits import next_tokens
+from glassformer.generate.prefixes import BLOCK
 from glassformer.generate.request import Request
 from glassformer.generate.text import RowText
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.layers.segments import PAGE
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -31,8 +31,8 @@ from .test_engine import CONTEXT, KINDS, alone, model_of, news, requests, togeth
 
 pytestmark = [pytest.mark.slow, pytest.mark.serving]
 needs_one_dnn = pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
-EDGES = (1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 2 * PAGE + 1, CONTEXT)
-CHUNKS = (1, 2, 7, 16, PAGE - 1, PAGE)
+EDGES = (1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, CONTEXT)
+CHUNKS = (1, 2, 7, 16, BLOCK - 1, BLOCK)
 ROUNDING = 2e-5
 """Other shapes of products: rounding of float32 through two layers."""
 
@@ -74,7 +74,7 @@ def test_the_cache_changes_no_token(table, monkeypatch):
                     if at >= length - 1:
                         other += int(full[at].argmax()) != token.id
     table(
-        "D2", f"{n:,} positions at page edges: {other} tokens differ, log p by {most:.1e} at most"
+        "D2", f"{n:,} positions at block edges: {other} tokens differ, log p by {most:.1e} at most"
     )
     assert (other, most < ROUNDING) == (0, True)
 
@@ -112,7 +112,7 @@ def test_a_seed_is_a_text(table):
 @needs_one_dnn
 def test_nothing_is_read_of_others(table):
     """D4; quick: test_engine.py, test_prefixes_are_shared_within_a_salt_alone and those with NaN in
-    free pages."""
+    free slots."""
     model, draw = model_of(KINDS[0]), random.Random(0)
     shared = [replace(one, salt=draw.choice([b"a", b"b"])) for one in requests(600, new=(1, 4, 9))]
     own = [replace(one, salt=str(i).encode()) for i, one in enumerate(shared)]
@@ -133,14 +133,13 @@ def test_nothing_is_read_of_others(table):
                 found[numbers[event.request]].append(event)
             for running in [one for one in engine.running if one.number in dropped]:
                 engine.abort(running.number)
-                first, size = running.first, running.n_pages
-                rest = engine.pool.numbers[:, :, :, first * PAGE : (first + size) * PAGE]
-                assert not rest.any()
-                rest.fill_(torch.nan)
+                own = running.table[engine.pool.users[running.table] == 0]
+                assert not engine.pool.numbers[:, :, :, own].any()
+                engine.pool.numbers[:, :, :, own] = torch.nan
         kept = {i for number, i in numbers.items() if number not in dropped}
         leaks += sum(news(found[i]) != expected[i] for i in kept)
         hits.append(engine.prefixes.hits)
-    table("D4", f"1,200 texts, NaN in free pages, aborts: {leaks} leaks, {hits[1]} shared by salts")
+    table("D4", f"1,200 texts, NaN in free slots, aborts: {leaks} leaks, {hits[1]} shared by salts")
     assert (leaks, hits[1]) == (0, 0)
     assert hits[0] > 0
 

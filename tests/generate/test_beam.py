@@ -2,7 +2,6 @@
 rows are alone."""
 
 import copy
-from itertools import pairwise
 
 import pytest
 import torch
@@ -12,10 +11,8 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.generate import GenerateConfig, beam_search, decode, forced, score
-from glassformer.generate import beam as beam_module
+from glassformer.generate import GenerateConfig, beam_rows, beam_search, decode, forced, score
 from glassformer.generate.beams import Beams
-from glassformer.layers import branches
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -273,13 +270,10 @@ def test_of_equals_the_earlier_in_the_beam_and_the_lower_token_comes_first(ends)
 
 def counted(monkeypatch) -> list[int]:
     """How many rows each step of the search reads."""
-    rows, original = [], beam_module.next_logits
-    monkeypatch.setattr(
-        beam_module,
-        "next_logits",
-        lambda model, features: rows.append(len(features.hidden)) or original(model, features),
-    )
-    return rows
+    found, offers = [], beam_rows.BeamRows.offers
+    noted = lambda rows, *rest: found.append(len(rows.ends)) or offers(rows, *rest)
+    monkeypatch.setattr(beam_rows.BeamRows, "offers", noted)
+    return found
 
 
 def test_the_batch_shrinks_as_beams_narrow_and_sentences_end(monkeypatch):
@@ -309,17 +303,22 @@ def test_a_search_ends_when_nothing_live_can_win_any_more(monkeypatch, penalty):
 
 
 @named
-def test_slots_that_nobody_reads_are_left_out_and_nothing_changes(changes, monkeypatch):
+def test_slots_that_no_table_lists_are_used_again_and_nothing_changes(changes, monkeypatch):
     model, config = tiny.model(**changes), how(4, n_best=4, max_new_tokens=20)
     prompts, sources = [row(2, 1), row(4, 2), row(1, 3)], [row(3, 4), row(6, 5), row(1, 6)]
     expected = search(model, prompts, sources, config, (3, 5))
-    monkeypatch.setattr(branches, "STEPS", 1)
-    lengths, advanced = [], branches.BranchedCache.advanced
-    noted = lambda cache, new: lengths.append(cache.lines.shape[2]) or advanced(cache, new)
-    monkeypatch.setattr(branches.BranchedCache, "advanced", noted)
+    monkeypatch.setattr(beam_rows, "SLOTS", 1)
+    taken, take = [], beam_rows.BeamRows._take
+
+    def noted(rows, number):
+        found = take(rows, number)
+        taken.append(found.tolist())
+        return found
+
+    monkeypatch.setattr(beam_rows.BeamRows, "_take", noted)
     for ones, others in zip(search(model, prompts, sources, config, (3, 5)), expected, strict=True):
         assert_same(ones, others)
-    assert any(after < before + 4 for before, after in pairwise(lengths))
+    assert len({slot for own in taken for slot in own}) < sum(map(len, taken))
 
 
 def test_what_is_cut_off_stands_behind_what_ended_even_with_a_better_score():

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.errors import GlassformerError
-from glassformer.generate import beam_search, beam_steps
-from glassformer.generate import lines as lines_module
-from glassformer.generate.lines import Lines
+from glassformer.generate import beam_rows, beam_search, beam_steps
+from glassformer.generate.beam_rows import BeamRows
 from glassformer.generate.watch import Watch
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler
@@ -35,9 +34,9 @@ class Counted(Program):
         super().__init__(model)
         self.rows = []
 
-    def likeliest(self, ids, *rest):
-        self.rows.append(len(ids))
-        return super().likeliest(ids, *rest)
+    def likeliest(self, batch, *rest):
+        self.rows.append(batch.elements.shape[1])
+        return super().likeliest(batch, *rest)
 
 
 def pair(changes):
@@ -104,18 +103,16 @@ def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, ch
     alone = zip(prompts, sources, strict=True)
     expected = [search(model, [a], [b], config, sorted(ends))[0] for a, b in alone]
     with pytest.MonkeyPatch.context() as patch:
-        take = Lines._take
+        take = BeamRows._take
 
-        def spoilt(lines, number):
-            taken = take(lines, number)
-            lines.numbers[:, :, :, torch.from_numpy(lines.free).long()] = torch.nan
-            for cell in lines.cells:
-                lines.numbers[:, :, :, cell : cell + lines.longest] = torch.nan
+        def spoilt(rows, number):
+            taken = take(rows, number)
+            free = rows.pool.users == 0
+            rows.pool.numbers[:, :, :, torch.from_numpy(free)] = torch.nan
             return taken
 
-        patch.setattr(Lines, "_take", spoilt)
-        patch.setattr(lines_module, "SLOTS", 2)
-        patch.setattr(lines_module, "CELLS", 1)
+        patch.setattr(BeamRows, "_take", spoilt)
+        patch.setattr(beam_rows, "SLOTS", 2)
         source = source_of(model, sources)
         found = beam_search(model, prompts, config, sorted(ends), source, at_once=at_once)
     for ones, others in zip(found, expected, strict=True):  # prompts are read by the model's pass

@@ -309,7 +309,7 @@ BAD = [
         rf"Zero of {Z} has no axis 'position'; known are batch, dim, head, query",
     ),
     (lambda: done(Zero(Z, head=4)), rf"Zero of {Z}: head=4 is not there; head runs from 0 to 3"),
-    (lambda: done(Zero(Z, query=slice(0, 7))), r"query=0:7 is not there; query runs from 0 to 5"),
+    (lambda: done(Zero(Z, query=slice(6, 7))), r"query=6:7 is not there; query runs from 0 to 5"),
     (lambda: done(Mask(Z)), r"it is for scores of an attention, not for 'z'"),
     (
         lambda: done(Temperature(PATTERN, tau=1.0)),

@@ -16,7 +16,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.embed import embed
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
-from glassformer.inspect.similarity import unit
+from glassformer.inspect.vectors import unit
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader
@@ -139,8 +139,8 @@ def test_a_sentence_longer_than_the_model_is_read_around_the_word():
 
 def test_what_is_missing_is_named():
     model, reader = built()
-    with pytest.raises(DataError, match="Line 5 does not have the word 'bank', spelled"):
-        contexts(model, reader, "bank", ["a bank", "", "Bank it"], first=3)
+    with pytest.raises(DataError, match="Line 3 does not have the word 'bank', spelled"):
+        contexts(model, reader, "bank", ["a bank", "", "Bank it"])
     with pytest.raises(
         DataError, match="Line 2 does not have the word 'bank', spelled like this; leave"
     ):

@@ -128,7 +128,7 @@ def test_a_named_tensor_is_cut_by_the_names_of_its_axes():
         ({"hed": 1}, r"no axis 'hed'; did you mean 'head'"),
         ({"head": 2}, r"head=2 is not there; head runs from 0 to 1"),
         ({"query": [0, -4]}, r"query=\[0, -4\] is not there; query runs from 0 to 2"),
-        ({"query": slice(1, 9)}, r"query=1:9 is not there"),
+        ({"query": slice(4, 9)}, r"query=4:9 is not there"),
         ({"query": slice(2, 2)}, r"query=2:2 is not there"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -47,7 +47,7 @@ def test_it_comes_in_is_learned_with_and_goes_out(published, tmp_path):
     assert export_run(tmp_path / "tuned", out=out).parity.agrees
     theirs = transformers.AutoTokenizer.from_pretrained(out)
     text = theirs.apply_chat_template(TALK[:1], tokenize=False, add_generation_prompt=True)
-    assert tuned.processor.template.render(TALK[:1], prompt=True) == text
+    assert tuned.processor.template.render(TALK[:1], prompt=True).text == text
     eos = tuned.processor.tokenizer.specials["eos"]
     assert json.loads((out / "generation_config.json").read_text())["eos_token_id"] == [eos]
 

@@ -2,10 +2,11 @@
 
 import math
 import sys
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
+import torch
 
 import glassformer as gf
 import published_folders
@@ -13,7 +14,8 @@ import small_runs
 import tiny
 from glassformer.errors import ConfigError
 from glassformer.interop.gguf_tokenizer import add_tokenizer
-from glassformer.interop.targets.gguf import CLASSES, compare, fitting, tensors, write
+from glassformer.interop.parity import compared
+from glassformer.interop.targets.gguf import CLASSES, fitting, tensors, write
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.export import export_run, planned
@@ -254,7 +256,7 @@ def test_what_keeps_a_recipe_from_llama_cpp_is_told_before_training(tmp_path):
 
 def test_a_trained_run_is_exported(run, tmp_path, cli):
     out = tmp_path / "out"
-    said = cli("export", run, "--to", "gguf", "--out", out, "--no-check", "--json")
+    said = cli("export", run, "--to", "gguf", "--out", out, "--json")
     assert (said.code, said.json["class"], said.json["parity"]) == (0, "Qwen3ForCausalLM", None)
     assert {path.name for path in out.iterdir()} == {"README.md", "manifest.json", "model.gguf"}
     values = Oracle(out / "model.gguf").values
@@ -286,24 +288,39 @@ def test_the_missing_package_is_named(run, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+TOLD = [
+    "It's 12 o'clock, the 3rd of May 2024: we'll see 1234567 of them!",
+    "  two  spaces,\ttabs\n\nand lines\r\n",
+    "naïve Straße, Привет мир, 你好世界, 🙂🙃 <bos> </s> <|im_start|>",
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama-biases", "llama-3", "qwen3", "gemma"])
 def test_llama_cpp_computes_the_same(name, run, tmp_path):
     """Logits, 64 greedy tokens, texts as tokens, for models of each architecture."""
-    pytest.importorskip("llama_cpp", reason="compiled by pip, and only where it is asked for")
+    library = pytest.importorskip("llama_cpp", reason="compiled by pip, if it is asked for")
     model, task = written(name, run, tmp_path)
-    parity = compare(model, task, tmp_path)
-    assert parity.agrees
-    assert parity.difference <= (4e-3 if CASES[name][0] in ("gpt2", "gemma") else 1e-4) * max(
-        1.0, parity.scale
+    file, full = str(tmp_path / "model.gguf"), library.GGML_TYPE_F32
+    theirs = library.Llama(
+        file, n_ctx=128, n_batch=128, logits_all=True, verbose=False, type_k=full, type_v=full
     )
-    assert parity.same_tokens == parity.tokens >= 64
+    tokenizer, frame = task.processor.tokenizer, task.processor.reader.frame
+    for text in TOLD:
+        ours = [*frame.begin, *tokenizer.encode(text).tolist()]
+        assert theirs.tokenize(text.encode(), special=False) == ours
 
+    def outputs(batch):
+        theirs.reset()
+        theirs.eval(batch.elements[0].tolist())
+        return torch.from_numpy(theirs.scores[: batch.elements.shape[1]].copy())[None]
 
-@pytest.mark.slow
-def test_a_trained_run_is_compared_in_llama_cpp(run, tmp_path):
-    pytest.importorskip("llama_cpp", reason="compiled by pip, and only where it is asked for")
-    parity = export_run(run, "gguf", tmp_path / "run").parity
-    assert parity is not None
+    def continued(batch, n):
+        found = theirs.generate(batch.elements[0].tolist(), temp=0.0, repeat_penalty=1.0)
+        return [*islice(found, n)]
+
+    parity = compared("llama.cpp", model, task, outputs, continued)
+    # it reads GELU from a table of float16: each value is wrong by up to 1e-3 of it
+    rough = 4e-3 if CASES[name][0] in ("gpt2", "gemma") else 1e-4
+    assert parity.difference <= rough * max(1.0, parity.scale)
     assert parity.same_tokens == parity.tokens >= 64
-    assert parity.difference <= 1e-4 * parity.scale

@@ -1,18 +1,16 @@
-"""Laws of palettes: exact where they can be, the nearest colour otherwise, found by a k-means that
-only gets better."""
+"""Laws of palettes: exact where they can be, the nearest colour otherwise."""
 
 import json
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.cluster.vq import vq
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.media.palette import Palette, PaletteConfig, lloyd, nearest, seeded
+from glassformer.media.palette import Palette, PaletteConfig
 
 COLOURS = arrays(
     np.uint8, st.tuples(st.integers(2, 12), st.just(3)), elements=st.integers(0, 255), unique=True
@@ -47,35 +45,6 @@ def test_each_pixel_becomes_the_nearest_colour(colours, pixels):
     assert np.allclose(np.linalg.norm(points - whole[ids.ravel()], axis=1), distances)
 
 
-@settings(max_examples=30)
-@given(st.integers(0, 2**32), st.integers(2, 20))
-def test_the_error_never_rises_and_ends_at_means(seed, k):
-    draw = np.random.default_rng(seed)
-    points = np.unique(draw.integers(0, 256, (200, 3)), axis=0)
-    counts = draw.integers(1, 9, len(points))
-    centres, errors = lloyd(points, counts, seeded(points, counts, k, draw))
-    assert all(later <= before * (1 + 1e-12) for before, later in pairwise(errors))
-    found, _ = nearest(points, centres)
-    for i in range(k):
-        assert np.allclose(
-            centres[i], np.average(points[found == i], axis=0, weights=counts[found == i])
-        )
-
-
-def test_a_centre_that_nothing_is_near_to_finds_a_place():
-    points = np.array([[0.0, 0, 0], [10, 0, 0], [100, 0, 0]])
-    away = np.array([[5.0, 0, 0], [900, 900, 900], [950, 900, 900]])
-    centres, errors = lloyd(points, np.ones(3, int), away)
-    assert errors[-1] == 0
-    assert sorted(centres[:, 0]) == [0, 10, 100]
-
-
-def test_seeds_are_points_that_differ():
-    points = np.repeat(np.eye(3) * 255, [1, 1, 1], axis=0)
-    found = seeded(points, np.array([1000, 1, 1]), 3, np.random.default_rng(0))
-    assert sorted(map(tuple, found)) == sorted(map(tuple, points))
-
-
 def test_few_colours_are_kept_as_they_are():
     pixels = np.array(
         [[[0, 0, 0], [255, 0, 0], [0, 0, 0]], [[7, 8, 9], [255, 0, 0], [0, 0, 0]]], np.uint8
@@ -94,8 +63,8 @@ def test_clusters_are_found_and_it_is_the_same_again():
     stack = stack.astype(np.uint8)
     palette = Palette.learn(config(colours=4), stack, seed=3)
     assert len(palette.colours) == 4
-    _, distances = nearest(truth, palette.colours)
-    assert (distances < 3 * 3**2).all()
+    _, distances = vq(truth.astype(float), palette.colours.astype(float))
+    assert (distances < 6).all()
     assert (palette.colours == Palette.learn(config(colours=4), stack, seed=3).colours).all()
 
 
@@ -126,12 +95,9 @@ def test_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"rgb": [[1, 2, 3], [1, 2, 3]]}, "no list of 1 to 12 different colours"),
         ({"rgb": [[1, 2, 256]]}, "no list"),
         ({"rgb": [[1, 2]]}, "no list"),
-        ({"rgb": [[1, 2, True]]}, "no list"),
         ({"rgb": []}, "no list"),
-        ({"rgb": [[i, 0, 0] for i in range(13)]}, "no list"),
         ({"colours": 1}, "damaged"),
         ({"more": 1}, "damaged"),
         ({"size": None}, "damaged"),
@@ -157,7 +123,7 @@ def test_no_palette_at_all(tmp_path, text, said):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"), [({"size": 0}, "1 x 1"), ({"size": 300}, "256"), ({"colours": 513}, "512")]
+    ("values", "said"), [({"size": 0}, "1 x 1"), ({"size": 300}, "256"), ({"colours": 257}, "256")]
 )
 def test_what_cannot_be_is_said(values, said):
     with pytest.raises(ConfigError, match=said):

@@ -15,7 +15,6 @@ from glassformer.media.spectrogram import (
     log_mel,
     mel,
     mel_filters,
-    mel_patches,
     n_frames,
 )
 
@@ -133,12 +132,3 @@ def test_a_tone_is_loudest_in_its_band(frequency):
     corners = hertz(torch.linspace(0, mel(torch.tensor([4_000.0])).item(), 14))
     nearest = (corners[1:-1] - frequency).abs().argmin()
     assert bands.argmax() == nearest
-
-
-def test_patches_are_blocks_of_frames_and_bands():
-    spectrogram = torch.arange(2 * 6 * 4, dtype=torch.float32).reshape(2, 6, 4)
-    patches = mel_patches(spectrogram, (3, 2))
-    assert patches.shape == (2, 4, 6)
-    assert torch.equal(patches[0, 1], spectrogram[0, :3, 2:].flatten())
-    assert torch.equal(patches[1, 2], spectrogram[1, 3:, :2].flatten())
-    assert torch.equal(mel_patches(spectrogram, (1, 4)), spectrogram)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.metrics.language import LanguageModelScore
+from glassformer.metrics.writing import LanguageModelScore
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 9)), max_size=6))

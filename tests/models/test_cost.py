@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.batch import Batch, Part
+from glassformer.batch import Batch
 from glassformer.layers import attention
 from glassformer.layers.attend import attend_reference
 from glassformer.models import ModelConfig, Transformer
@@ -84,23 +84,6 @@ CASES = {
 
 def config(changes) -> ModelConfig:
     return ModelConfig.parse(BASE | changes)
-
-
-def test_the_map_of_every_patch_is_counted(monkeypatch):
-    monkeypatch.setattr(attention, "attend", attend_reference)
-    made = config({"parts": {"image": 7, "audio": 5}})
-    at, index = torch.tensor([0, 5, T + 1]), torch.tensor([0, 1, 0])
-    parts = (
-        Part("image", at, torch.randn(3, 7), index),
-        Part("audio", at[:1] + 1, torch.randn(1, 5), index[:1]),
-    )
-    with FlopCounterMode(display=False) as counter:
-        Transformer(made)(replace(batch_of(made), parts=parts))
-    shares = {"image": 3 / (2 * T), "audio": 1 / (2 * T)}
-    counted = counter.get_total_flops() / (2 * T)
-    assert counted == pytest.approx(
-        forward_flops(made, T, parts=shares) + dense_extra(made), rel=1e-9
-    )
 
 
 def batch_of(made: ModelConfig) -> Batch:

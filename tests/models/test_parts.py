@@ -11,11 +11,8 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.batch import IGNORE, Batch, Part, Positions
-from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.losses import cross_entropy
-from glassformer.models import Transformer
-from glassformer.models.resolution import at_grid
 from tiny import EXACT
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -155,63 +152,3 @@ def test_shuffled_patches_are_the_same_picture_only_without_positions(order, poo
         assert_close(
             model(Batch(picture[:, at], positions)).logits, model(Batch(picture)).logits, **EXACT
         )
-
-
-@pytest.mark.parametrize("pool", ["first", "mean"])
-@pytest.mark.parametrize("position", ["learned", "sinusoidal_2d", "rotary_2d", "none"])
-def test_a_model_for_another_resolution(position, pool):
-    model = tiny.model(position=position, pool=pool, d_head=4, **PATCHES)
-    same = at_grid(model, (3, 4))
-    picture = torch.randn(2, 12, 3, dtype=torch.float64)
-    assert same is not model
-    assert torch.equal(same(Batch(picture)).logits, model(Batch(picture)).logits)
-    larger = at_grid(model, (5, 8))
-    assert (larger.config.grid, larger.config.max_length, larger.training) == ((5, 8), 40, False)
-    logits = larger(Batch(torch.randn(2, 40, 3, dtype=torch.float64))).logits
-    assert logits.shape == (2, 4)
-    assert logits.isfinite().all()
-    for (name, one), (other, two) in zip(
-        larger.named_parameters(), model.named_parameters(), strict=True
-    ):
-        assert name == other
-        if name != "embed.position.weight":
-            assert torch.equal(one, two)
-        else:
-            assert torch.equal(one[: len(one) - 40], two[: len(two) - 12])
-            assert one.shape == (40 + (pool == "first"), 8)
-    if (
-        position == "sinusoidal_2d"
-    ):  # patch (0, 3) stands where it stood, whatever comes behind its row
-        old, new = (
-            m.embed.position(m.positions(Batch(torch.zeros(1, n, 3))))
-            for m, n in ((model, 12), (larger, 40))
-        )
-        assert torch.equal(new[:, :4], old[:, :4])
-    if position == "rotary_2d":  # so it does here
-        old, new = (
-            m.encoder.rotation(m.positions(Batch(torch.zeros(1, n, 3))))
-            for m, n in ((model, 12), (larger, 40))
-        )
-        for one, other in zip(old, new, strict=True):
-            assert torch.equal(one[:, :, :4], other[:, :, :4])
-            assert not torch.equal(one[:, :, 4:12], other[:, :, 4:12])
-
-
-def test_a_model_whose_patches_have_no_columns_stays_at_its_resolution():
-    with pytest.raises(
-        ConfigError, match=r"'alibi' have no columns; use a model with one of learned"
-    ):
-        at_grid(tiny.model(position="alibi", **PATCHES), (2, 6))
-    with pytest.raises(ConfigError, match=r"has no model\.grid"):
-        at_grid(tiny.model(), (2, 2))
-
-
-def test_an_interpolated_model_can_be_trained():
-    with torch.inference_mode(False), torch.enable_grad():
-        larger = at_grid(Transformer(tiny.config(**PATCHES, pool="mean")), (4, 4)).train()
-        larger(Batch(torch.randn(2, 16, 3))).logits.square().sum().backward()
-    assert all(
-        p.grad is not None and p.grad.abs().sum() > 0
-        for n, p in larger.named_parameters()
-        if "position" in n
-    )

@@ -7,19 +7,20 @@ import subprocess
 from itertools import accumulate
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.packed import PackedMatrix
-from glassformer.layers.segments import PAGE, Pool, Segment
+from glassformer.layers.ragged import Pool, RaggedCache, Sequences
 from glassformer.models.packing import FORMATS, pack
 from glassformer.models.transformer import Memory
 from glassformer.native import Program, compiler, library
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 CLOSE = {"rtol": 2e-4, "atol": 2e-4}
 """float32 beside float64: logits of up to 100, of sums of some hundred terms each."""
 LENGTH = 6
+ROOM = 64
+"""Slots of a text."""
 CONFIGURATIONS = {
     **{position: {"position": position} for position in tiny.POSITIONS},
     **{one: {"activation": one} for one in get_args(Activation)},
@@ -55,16 +58,23 @@ def model_of(name: str):
     return copy.deepcopy(exact).float(), exact
 
 
-def pool_of(model, n_pages: int = 12, dtype=torch.float32) -> Pool:
-    config = model.config
-    return Pool(config.depth("decoder"), config.kv_heads, config.head_width, n_pages, dtype)
+def pool_of(model, n_texts: int = 12, dtype=torch.float32) -> Pool:
+    config, n_slots = model.config, n_texts * ROOM
+    return Pool(config.depth("decoder"), config.kv_heads, config.head_width, n_slots, dtype)
+
+
+def text(row, start, length):
+    """New elements of the text that has the slots of a row, in a shuffled order if it is odd."""
+    slots = np.arange(row * ROOM, (row + 1) * ROOM, dtype=np.int32)
+    slots = slots[::-1].copy() if row % 2 else slots
+    return Sequences.single(slots[: start + length], length)
 
 
 def logits_of(program, ids, pool, texts, sources=(), asked=None):
     """Logits of the elements of a step that are asked for, or of all."""
-    where = Positions(torch.cat([torch.arange(one.start, one.end) for one in texts])[None])
+    cache = RaggedCache.of(pool, texts, sources)
     asked = range(len(ids)) if asked is None else asked
-    return program.logits(Batch(torch.tensor([ids]), where), pool, texts, sources, asked)
+    return program.logits(Batch(torch.tensor([ids]), cache.new_positions), cache, asked)
 
 
 def steps(program, model, ids, sources=(), pieces=(1,) * LENGTH, dtype=torch.float32):
@@ -72,12 +82,11 @@ def steps(program, model, ids, sources=(), pieces=(1,) * LENGTH, dtype=torch.flo
     pool, found, at = pool_of(model, dtype=dtype), [], 0
     crossed = []
     for row, layers in enumerate(sources):
-        slot = (len(ids) + row) * PAGE
-        pool.write(slot, layers)
-        crossed.append((slot, layers[0][0].shape[2]))
+        crossed.append(text(len(ids) + row, 0, layers[0][0].shape[2]).table[0])
+        pool.write(crossed[-1], layers)
     for n in pieces:
-        texts = [Segment(row * PAGE, at, n) for row in range(len(ids))]
-        own = [Segment(slot, end - n, n) for slot, end in crossed]
+        texts = [text(row, at, n) for row in range(len(ids))]
+        own = [Sequences.single(slots, n) for slots in crossed]
         new = ids[:, at : at + n].flatten().tolist()
         found.append(logits_of(program, new, pool, texts, own).unflatten(0, (len(ids), n)))
         at += n
@@ -148,7 +157,7 @@ def test_products_of_many_rows(bits):
     if bits is not None:
         pack(model, bits)
     program, pool, ids = Program(model), pool_of(model, 40), torch.randint(0, 53, (40,)).tolist()
-    texts = [Segment(row * PAGE, 0, 1) for row in range(40)]
+    texts = [text(row, 0, 1) for row in range(40)]
     found = logits_of(program, ids, pool, texts)
     want = in_float64(model)(Batch(torch.tensor(ids)[:, None])).logits[:, 0]
     error, spread = (found - want).std(), want.std()
@@ -168,10 +177,8 @@ def test_bits_depend_neither_on_other_texts_nor_on_threads(bits, data):
     lengths = data.draw(st.lists(st.integers(0, 22), min_size=2, max_size=9))
     pool.numbers.normal_(generator=torch.Generator().manual_seed(1))
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=len(lengths), max_size=len(lengths)))
-    texts = [
-        Segment(row * PAGE, *both) for row, both in enumerate(zip(lengths, sizes, strict=True))
-    ]
-    ids = [i % 50 for one in texts for i in range(one.start, one.end)]
+    texts = [text(row, *both) for row, both in enumerate(zip(lengths, sizes, strict=True))]
+    ids = [i % 50 for one in texts for i in one.places[0].tolist()]
     ends = [*accumulate(sizes)]
     threads = torch.get_num_threads()
     try:
@@ -179,7 +186,7 @@ def test_bits_depend_neither_on_other_texts_nor_on_threads(bits, data):
         together = logits_of(program, ids, pool, texts, asked=[end - 1 for end in ends])
         torch.set_num_threads(1)
         row = data.draw(st.integers(0, len(texts) - 1))
-        last = Segment(texts[row].slot, texts[row].end - 1, 1)
+        last = Sequences.single(texts[row].table[0], 1)
         alone = logits_of(program, [ids[ends[row] - 1]], pool, [last])
     finally:
         torch.set_num_threads(threads)
@@ -191,15 +198,13 @@ def test_rows_beyond_those_that_go_together(dtype, monkeypatch):
     model, _ = model_of("both")
     program, ids = Program(model), [3, 1, 4, 1, 5, 2, 6]
     single, both = pool_of(model, dtype=dtype), pool_of(model, dtype=dtype)
-    sources = [Segment(PAGE, 3, 1)]
+    source = text(1, 0, 4).table[0]
     for pool in (single, both):
-        pool.numbers[..., PAGE : 2 * PAGE, :] = 1.0
-    want = [
-        logits_of(program, [id], single, [Segment(0, at, 1)], sources) for at, id in enumerate(ids)
-    ]
+        pool.numbers[..., source, :] = 1.0
+    of = lambda n: [Sequences.single(source, n)]
+    want = [logits_of(program, [id], single, [text(0, at, 1)], of(1)) for at, id in enumerate(ids)]
     monkeypatch.setattr("glassformer.native.program.MOST", 3)
-    whole = [Segment(0, 0, 7)], [Segment(PAGE, -3, 7)]
-    found = logits_of(program, ids, both, *whole, asked=[0, 2, 3, 5, 6])
+    found = logits_of(program, ids, both, [text(0, 0, 7)], of(7), asked=[0, 2, 3, 5, 6])
     assert torch.equal(found, torch.cat(want)[[0, 2, 3, 5, 6]])
     assert torch.equal(single.numbers, both.numbers)
 
@@ -215,7 +220,7 @@ def test_keys_of_16_bits_are_rounded_as_by_torch():
         block.v_proj.weight.zero_()
         block.v_proj.bias.copy_(values)
     program, pool = Program(model), pool_of(model, dtype=torch.float16)
-    logits_of(program, [1], pool, [Segment(0, 0, 1)])
+    logits_of(program, [1], pool, [text(0, 0, 1)])
     want = values.clamp(-65504, 65504).half()
     torch.testing.assert_close(pool.numbers[0, 1, 0, 0], want, rtol=0, atol=0, equal_nan=True)
 
@@ -228,7 +233,7 @@ def test_what_is_no_number_stays_none():
         with torch.no_grad():
             model.embed.element.weight[7] = torch.nan
         program, pool = Program(model), pool_of(model)
-        found = logits_of(program, [7, 8], pool, [Segment(0, 0, 1), Segment(PAGE, 0, 1)])
+        found = logits_of(program, [7, 8], pool, [text(0, 0, 1), text(1, 0, 1)])
         assert found[0].isnan().all()
         assert found[1, :7].isfinite().all()
 

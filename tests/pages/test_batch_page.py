@@ -37,7 +37,7 @@ def test_a_page_of_a_picture_shows_it_and_its_numbers():
     assert "dog 30%" in words
     assert "none 0%" not in words
     assert "2 rows x 3 columns in three channels = 18 numbers" in words
-    red = re.findall(r"red: row by column</caption>(.*?)</table>", made)[1]
+    red = re.findall(r"red: row by column</caption>(.*?)</table>", made, re.DOTALL)[1]
     cells = re.findall(r">(-?\d+\.\d\d)<", red)
     assert cells == [f"{value:.2f}" for value in patches[1].reshape(2, 3, 3)[..., 0].flatten()]
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_templates import MORE, PAYLOADS, STYLES
-from glassformer.data.conversations import ROLES
 from glassformer.errors import ConfigError, DataError
 from glassformer.processors.chat_template import (
     BOS,
@@ -121,7 +120,7 @@ def test_text_and_ids_are_those_of_transformers(style, kind):
             with pytest.raises(DataError):
                 ours.render(talk, prompt)
             continue
-        assert ours.render(talk, prompt) == text
+        assert ours.render(talk, prompt).text == text
         ids = other(text, add_special_tokens=False)["input_ids"]
         assert ours.encode(talk, prompt, answers=False).ids.tolist() == ids
 
@@ -155,8 +154,6 @@ def test_answers_are_the_assistants_text_and_the_symbol_that_ends_it(style, kind
     assert [text.replace(f" {ENDS[style]}", ENDS[style]) for text in said] == expected
     end = next(i for i in tokenizer.specials.values() if tokenizer.symbol(i) == ENDS[style])
     assert end in ChatTemplate(STYLES[style], tokenizer).ends
-    users = made.ids[made.roles == ROLES.index("user")]
-    assert "Hello there" in tokenizer.decode(users).replace("▁", " ")
 
 
 def test_a_template_that_rewrites_what_was_said_needs_marks():
@@ -179,7 +176,7 @@ def test_an_exported_model_is_prompted_elsewhere_with_our_own_template(begins):
     other = theirs("bytes", own.text)
     for talk, prompt in ((TALK, False), ([SYSTEM, *TALK[:3]], True)):
         text = other.apply_chat_template(talk, tokenize=False, add_generation_prompt=prompt)
-        assert own.render(talk, prompt) == text
+        assert own.render(talk, prompt).text == text
     assert own.ends == {tokenizer.specials["eos"]}
     with pytest.raises(DataError, match=r"role 'tool', which our own template does not know"):
         own.render([{"role": "tool", "content": "4"}])
@@ -225,7 +222,7 @@ def test_a_message_becomes_no_control_symbol(style, kind):
     for attack in ATTACKS:
         assert count(attack) == count("harmless"), attack
         talk = [{"role": "user", "content": attack}]
-        assert attack in made.render(talk).replace("\\n", "\n")
+        assert attack in made.render(talk).text.replace("\\n", "\n")
         ids = made.encode(talk, prompt=True, answers=False).ids
         decoded = tokenizer.decode(ids[~np.isin(ids, symbols)])
         assert "".join(attack.split()) in "".join(decoded.replace("\\n", "\n").split())

@@ -61,7 +61,7 @@ def test_one_vocabulary_is_known_by_what_it_is():
 
 def without(role: str) -> Tokenizer:
     made = tokenizer("word")
-    definition = dict(made._definition)
+    definition = dict(made.definition)
     definition["added_tokens"] = [
         t for t in definition["added_tokens"] if t["content"] != ROLES[role]
     ]

@@ -1,23 +1,21 @@
 """The page of all fields is what the code has; a recipe is shown resolved, and reads back."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
+from docsite.fields import PAGE, render
 from glassformer.errors import ConfigError
-from glassformer.recipe.fields import SECTIONS, as_markdown, field_rows
+from glassformer.recipe.fields import SECTIONS, field_rows
 from glassformer.recipe.named import FOLDER
 from glassformer.recipe.recipe import read_recipe
 
-ROOT = Path(__file__).parents[2]
 RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 
 def test_the_page_is_what_the_code_has():
-    page = (ROOT / "docs" / "recipe.md").read_text()
-    assert page == as_markdown(), "run glassformer recipe fields --markdown > docs/recipe.md"
+    assert PAGE.read_text() == render(), "run PYTHONPATH=tools python -m docsite.fields"
 
 
 def test_every_field_has_a_meaning():
@@ -42,5 +40,4 @@ def test_the_commands(cli):
     assert yaml.safe_load(shown.out)["train"]["steps"] == 7
     lines = cli("recipe", "fields", "train", "--json").out.splitlines()
     assert [json.loads(line)["name"] for line in lines] == [row.name for row in field_rows("train")]
-    assert cli("recipe", "fields", "--markdown").out == as_markdown()
     assert set(SECTIONS) >= {"model", "data", "train"}

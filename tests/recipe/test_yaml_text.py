@@ -1,7 +1,6 @@
 """YAML of recipes: what small and hostile texts are told."""
 
 import time
-from math import inf
 
 import pytest
 import yaml
@@ -41,27 +40,18 @@ def test_a_text_of_no_use_is_one_sentence_at_once(tmp_path, text, words):
     assert time.process_time() - begun < 10  # hours for nine lines of aliases that are written out
 
 
-def test_only_true_and_false_are_truth_values():
-    """A class may be called no; a field of truth values takes its text."""
-    assert parse("[no, Yes, on, off, true, False]") == ["no", "Yes", "on", "off", True, False]
+def test_values_are_texts_that_fields_read_by_their_types():
+    """A class may be called no; 1:30 is 90 in YAML 1.1."""
+    texts = "no, Yes, true, 1:30, 2026-01-01, 010, 1e-4, 0x10, 1_000, .5"
+    assert parse(f"[{texts}]") == texts.split(", ")
+    assert parse("[~, null, 'null', \"~\"]") == [None, None, "null", "~"]
+    assert parse("{a: , !!int b: !x 1}") == {"a": None, "b": "1"}
+    assert DataConfig.parse({"class_names": parse("[true, 0.5]")}).class_names == ("true", "0.5")
     assert read_recipe("lm", ["data.train.path=x", "train.tensorboard=yes"]).train.tensorboard
 
 
-def test_times_and_dates_are_texts_and_numbers_are_numbers():
-    """As names of classes; 1:30 is 90 in YAML 1.1."""
-    texts = "1:30, 2026-01-01, 010, 1e-4"
-    assert parse(f"[{texts}]") == texts.split(", ")
-    assert parse("[0, -3, +4, 1_000, 0x10]") == [0, -3, 4, 1000, 16]
-    assert parse("[1.5, -.5, 1.0e-4, 2., .inf, ~, null, ]") == [1.5, -0.5, 1e-4, 2, inf, None, None]
-    with pytest.raises(
-        ConfigError, match=r"class_names\.0: .* valid string \(in quotes\), got True"
-    ):
-        DataConfig.parse({"class_names": parse("[true, 0.5]")})
-
-
 def test_aliases_of_reasonable_size_are_values():
-    assert parse("a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
-    assert parse("a: &a {x: 1}\nb: {<<: *a, y: 2}\n")["b"] == {"x": 1, "y": 2}
+    assert parse("a: &a [1, 2]\nb: *a\n") == {"a": ["1", "2"], "b": ["1", "2"]}
 
 
 def test_an_override_that_grows_is_a_text():
@@ -69,11 +59,11 @@ def test_an_override_that_grows_is_a_text():
         read_recipe(None, ["train.steps=" + "[" * 100_000])
 
 
+TEXT = st.text(st.characters(exclude_characters="\x85\u2028\u2029\ufeff"), max_size=9)
+"""PyYAML itself reads the excluded ones as something else than it writes."""
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
-    ),
+    st.none() | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
 )
 
 

@@ -103,18 +103,14 @@ def lm(explorer_of):
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     """A page of our own: what is tested is how files are given out, not what they are."""
-    from functools import partial
-
     from glassformer.serve.explorer import application
-    from glassformer.serve.explorer.page import find_file
 
     place = tmp_path_factory.mktemp("pages")
     folder = place / "static"
     (folder / "pages").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>page</title>" + "<p>word</p>" * 200)
     (folder / "pages" / "a.js").write_text("export const a = 1;\n")
-    (folder / "secret.txt").write_text("no")
     (place / "outside.js").write_text("no")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(application, "find_file", partial(find_file, folder=folder))
+        patched.setattr(application, "STATIC", folder)
         yield folder

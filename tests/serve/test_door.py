@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-import torch
 
 import glassformer as gf
 from glassformer.serve.explorer import looks as looks_module
@@ -23,126 +22,8 @@ from glassformer.serve.explorer.application import LIMITS
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.looks import ClientDisconnected, bytes_of
 from glassformer.serve.explorer.server import Server
-from glassformer.serve.explorer.worker import DEEPEST, Worker
 from processes import started
 from serve.test_server import Client, refusal, served
-
-
-@pytest.fixture
-def worker():
-    worker = Worker()
-    yield worker
-    worker.close(5)
-
-
-def test_tasks_are_done_in_their_order_by_one_thread(worker):
-    done: list[tuple[int, str]] = []
-    tasks = [
-        worker.submit(lambda i=i: done.append((i, threading.current_thread().name)))
-        for i in range(9)
-    ]
-    for task in tasks:
-        task.result(5)
-    assert done == [(i, "explorer") for i in range(9)]
-
-
-def test_a_long_task_lets_others_have_their_turn_between_its_steps(worker):
-    begun, order = threading.Event(), []
-    asked: list = []
-
-    def long() -> None:
-        begun.set()
-        for step in range(3):
-            while step == 1 and not asked:  # the other asks in the middle
-                pass
-            worker.between()
-            order.append(f"step {step}")
-
-    task = worker.submit(long)
-    assert begun.wait(5)
-    asked.append(worker.submit(order.append, "look"))
-    asked[0].result(5)
-    task.result(5)
-    assert order in (["step 0", "look", "step 1", "step 2"], ["look", "step 0", "step 1", "step 2"])
-
-
-def test_modes_and_errors_of_one_task_are_not_those_of_another(worker):
-    ready, states = threading.Event(), []
-
-    def outer() -> str:
-        with torch.inference_mode():
-            ready.wait(5)
-            worker.between()
-            return "whole"
-
-    def inner() -> None:
-        states.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
-        raise ValueError("its own")
-
-    first, second = worker.submit(outer), worker.submit(inner)
-    ready.set()
-    assert first.result(5) == "whole"
-    with pytest.raises(ValueError, match="its own"):
-        second.result(5)
-    assert states == [(False, True)]
-
-
-def test_tasks_stand_within_each_other_only_so_deep(worker):
-    deepest, ready = [0], threading.Event()
-
-    def nested() -> None:
-        ready.wait(5)
-        deepest[0] = max(deepest[0], worker._depth)
-        worker.between()
-
-    tasks = [worker.submit(nested) for _ in range(30)]
-    ready.set()
-    for task in tasks:
-        task.result(5)
-    assert deepest == [DEEPEST]
-
-
-def test_a_worker_ends_after_the_tasks_that_wait():
-    for _ in range(20):
-        worker = Worker()
-        tasks = [worker.submit(int) for _ in range(30)]
-        worker.close(5)
-        assert not worker._thread.is_alive()
-        assert [task.result(1) for task in tasks] == [0] * 30
-
-
-def test_a_look_is_answered_while_an_explanation_is_computed(explorer_of, static, monkeypatch):
-    explorer = explorer_of("lm")
-    with served(explorer) as server:
-        client, begun, answered = Client(server), threading.Event(), threading.Event()
-        real = Explorer.handle
-
-        def handle(self, request, gone):
-            if request["op"] != "ledger":
-                return real(self, request, gone)
-            begun.set()
-            while not answered.is_set():  # a long explanation, step by step
-                gone()
-            return real(self, {"op": "model"}, gone)
-
-        monkeypatch.setattr(Explorer, "handle", handle)
-        with ThreadPoolExecutor(1) as pool:
-            long = pool.submit(client.api, op="ledger")
-            assert begun.wait(10)
-            answer, _ = client.api(op="model")
-            assert answer.status == 200
-            answered.set()
-            assert long.result(10)[0].status == 200
-
-
-def test_requests_of_many_megabytes_have_room_together(explorer_of, static):
-    with served(explorer_of("lm")) as server:
-        client, calls = Client(server), server.calls
-        others = calls.weight = calls.limits.queue - 50
-        said = refusal(*client("POST", "/api", {"op": "model", "x": "y" * 100}), 429)
-        assert "send the request again in a moment" in said
-        assert client.api(op="model")[0].status == 200
-    assert calls.weight == others, "the room is given back"
 
 
 def test_strangers_with_large_requests_take_no_memory(explorer_of, static):
@@ -247,7 +128,7 @@ def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
     monkeypatch.setattr(Explorer, "handle", endless)
     with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
         client, begin = pool.submit(twice, Client(server)), time.monotonic()
-        assert server.until_signal() == 128 + signal.SIGTERM
+        server.answer()
         client.result(20)
         assert ended.wait(20), "nothing is computed for those who are not answered"
         assert time.monotonic() - begin < LIMITS.drain, "it would wait so long for the answer"
@@ -272,5 +153,5 @@ def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static,
 
     with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(half, server)
-        assert server.until_signal() == 128 + signal.SIGTERM
+        server.answer()
         assert answer.result(20).startswith(b"HTTP/1.1 503")

@@ -53,7 +53,7 @@ def test_answers_are_learned_and_questions_are_not(talker, tmp_path):
     )
     nats = answers["loss"] * answers["tokens"]
     assert answers["bits_per_byte"] == pytest.approx(nats / math.log(2) / letters, rel=0.1)
-    run.processor.predicts_all = True
+    run.processor.facts = replace(run.processor.facts, predicts_all=True)
     every = run.evaluate(data=path)
     rest = every["tokens"] - answers["tokens"]
     prompts = (every["loss"] * every["tokens"] - nats) / rest
@@ -147,22 +147,6 @@ def test_a_split_without_an_answer_that_fits_has_no_scores(tmp_path):
         pytest.raises(DataError, match="no test conversation is left of 1 row: none can be read"),
     ):
         task.split("test")
-
-
-def test_data_show_tells_who_says_each_token(talker, cli):
-    row = cli("data", "show", talker, "--rows", "1", "--json").json
-    assert {*row["roles"]} >= {"template", "user", "assistant"}
-    for piece, role in zip(row["pieces"], row["roles"], strict=True):
-        assert (role == "template") == piece.startswith("<|") or piece == "<eos>"
-    ends = [*(a != b for a, b in pairwise(row["documents"])), True]
-    said = [role == "assistant" for role in row["roles"]]
-    # what follows is the assistant's; the last symbol of a conversation is predicted, but not read
-    assert row["bears_loss"] == [
-        said[i] if ends[i] else said[i + 1] for i in range(len(said)) if row["documents"][i] >= 0
-    ] + [False] * row["documents"].count(-1)
-    shown = cli("data", "show", talker, "--rows", "1").out.splitlines()
-    assert shown[1].split()[:3] == ["role", "piece", "id"]
-    assert any(line.split()[0] == "assistant" for line in shown)
 
 
 def test_a_run_on_text_learns_to_answer_with_new_symbols(trained, tmp_path):

@@ -9,7 +9,7 @@ import torch
 from glassformer.batch import IGNORE
 from glassformer.data.collate import evaluation_windows
 from glassformer.data.tokens import TokenSplit
-from glassformer.demos.baselines import bits_per_byte
+from glassformer.demos.lm import bits_per_byte
 from glassformer.models import ModelConfig, Transformer
 from glassformer.tasks.evaluate import evaluate
 

@@ -100,7 +100,7 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
     sound, picture = tone(TONES["low"], draw), sky("night", draw)[..., :1]
     assert run.answer(["hear", {"audio": (sound, RATE)}, {"image": picture}]) == "low night"
     assert run.processor.ordered("hear", {"image": "b", "audio": "a"}) == [
-        {"text": "hear"},
+        "hear",
         {"audio": "a"},
         {"image": "b"},
     ]
@@ -126,7 +126,7 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
     if form == "decoder":
         read = sum(batch.n_elements for batch in batches)
         slots = sum(batch.elements.numel() for batch in batches)
-        assert 0 < task.order.padding == pytest.approx(1 - read / slots)
+        assert 0.7 < read / slots < 1
     rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
     assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
@@ -384,7 +384,7 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
     run = gf.load(tmp_path / "run")
     assert run.evaluate("validation")["exact_match"] >= 0
     assert run.model.config.modality_order == ("text", "image")
-    assert run.processor.ordered("q", {"image": "i"}) == [{"text": "q"}, {"image": "i"}]
+    assert run.processor.ordered("q", {"image": "i"}) == ["q", {"image": "i"}]
     with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
         run.answer([{"audio": "a.wav"}])
     with pytest.raises(ConfigError, match="An answer to parts is given as a whole"):

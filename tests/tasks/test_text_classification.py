@@ -140,7 +140,7 @@ def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types
     run = gf.load(tmp_path / "x")
     assert run.classify(("a b", "c")) in ("x", "y")
     for processor in (task.processor, run.processor):
-        assert processor.from_line("a b\tc", 1) == ("a b", "c")
+        assert processor.from_values(["a b\tc"], "Line 1") == ("a b", "c")
 
 
 def alone(model: Transformer, task: Classification, text: str) -> torch.Tensor:

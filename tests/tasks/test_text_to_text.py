@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from glassformer.data.pairs import KIND, pairs_of
 from glassformer.data.store import Store
-from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import LOCK
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText
@@ -314,10 +314,6 @@ def test_tokenizers_that_are_there_already(tmp_path):
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "y" / name).read_bytes()
     with pytest.raises(ConfigError, match=r"set shared=false to use it"):
         go(pair_recipe(tmp_path, processor={"tokenizer": own | {"shared": True}}), tmp_path / "z")
-    target = tmp_path / "x" / "tokenizer.json"
-    target.write_bytes(target.read_bytes().replace(b'"x"', b'"k"'))
-    with pytest.raises(CheckpointError, match=r"x/tokenizer\.json is not the tokenizer this run"):
-        load(tmp_path / "x", accept_changed=True)
 
 
 @pytest.mark.parametrize("builder", [recipe, pair_recipe])

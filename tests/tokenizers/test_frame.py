@@ -110,19 +110,17 @@ for _ in range(3000):
         {"type": "Magic"},
         {"type": "BertProcessing", "cls": ["a"], "sep": ["b", 1]},
         {"type": "RobertaProcessing", "cls": ["a", -1], "sep": ["b", 1]},
-        {"type": "Sequence", "processors": [template(), template()]},
         template(single=[SYMBOL]),
         template(single=[TEXT, TEXT]),
         template(pair=[OTHER, TEXT]),
         template(special_tokens={}),
         template(special_tokens={"<bos>": {"ids": ["7"]}}),
-        template(special_tokens={"<bos>": {"ids": [7] * 100}}),
         template(single=[{**SYMBOL, **TEXT}]),
         DEEP,
     ],
 )
 def test_a_damaged_post_processor_is_one_sentence(damaged):
-    with pytest.raises(DataError, match=r"x\.json has a post_processor that cannot be read"):
+    with pytest.raises(DataError, match=r"cannot read the post_processor of x\.json: "):
         read_frame({"post_processor": damaged}, KNOWN, "x.json")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.metrics.comparison import beside, judged, verdict
+from glassformer.metrics.comparison import judged, report, verdict
 from glassformer.training.history import History, read_metrics
 from glassformer.training.loop import Result
 from small_runs import go, recipe, stopped_after
@@ -163,9 +163,9 @@ def test_equal_scores_are_not_better():
     }
     assert verdict(learned, {"f1": 0.5}) == WORSE
     assert verdict(learned, {"f1": 0.51}) == ""
-    assert beside(learned, {"f1": 0.51}) == (
-        "validation F1: the model 51.00%, majority class 0.00%, naive Bayes 50.00%."
-    )
+    said = list[str]()
+    assert report(learned, {"f1": 0.51}, said.append)["better"]
+    assert said == ["validation F1: the model 51.00%, majority class 0.00%, naive Bayes 50.00%."]
 
 
 def test_train_prints_them_as_json(cli, worse, folder, tmp_path):

@@ -205,7 +205,7 @@ def test_what_is_wrong_is_one_sentence(overrides, words):
         (b"1: {a: 2}", "Unknown section '1'"),
         (b"task: fill-mask\nmodel: {1: 2}", r"Unknown key model\.1"),
         (b"task: text-generation\nmodel: {preset: gpt2, 1: 2}", r"Unknown key model\.1"),
-        (b"!!python/object/apply:os.system [true]", "not valid YAML"),
+        (b"!!python/object/apply:os.system [true]", "holds list, not sections"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_one_sentence(tmp_path, content, words):

@@ -34,16 +34,12 @@ def test_every_preset_passes(name):
     assert ("17 permutation" in equations) == (config.elements == "tokens")
 
 
-def test_packed_documents_in_any_order_of_slots():
+def test_packed_documents():
     config = presets.gpt2(**WORDS)
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2]])
     ids = torch.arange(8)[None]
     rows = list(verify.model_rows(make_model(config), Batch(ids, Positions.packed(document))))
     assert all(row.passed for row in rows)
-    shuffled = Positions(torch.tensor([[3, 0, 2, 1]]))
-    rows = list(verify.model_rows(make_model(config), Batch(ids[:, :4], shuffled)))
-    assert all(row.passed for row in rows)
-    assert {"4 causality", "16 generation"}.isdisjoint({row.equation for row in rows})
 
 
 def test_one_element_alone():

@@ -58,7 +58,7 @@ def test_every_claim_has_a_row_but_those_that_no_small_model_has(rows):
     shown = {(row.equation, row.formula) for row in rows}
     lines = claims().items()
     missing = {name for name, line in lines if (line["equation"], line["formula"]) not in shown}
-    assert missing <= {"attention.S.buckets.inside", "attention.S.alibi.inside"}
+    assert missing <= {"attention.scores.buckets.inside", "attention.scores.alibi.inside"}
 
 
 def test_choices_of_one_point_differ():

@@ -61,12 +61,12 @@ def test_errors_are_measured():
 def test_a_row_is_its_claim_with_the_worst_gap_and_a_tolerance_that_grows():
     gaps = [
         Gap("ffn.gated", "here", np.ones(1), np.full(1, 1.5)),
-        Gap("attention.q", "", [3.5], [4.0], len),
+        Gap("attention.q", "", [3.5], [4.0]),
         Gap("ffn.gated", "there", np.ones(1), np.full(1, 1000.0)),
     ]
     first, last = rows_of(gaps)
-    text = ("Notes A, B, C, D, E", "1 projections", "q_i = x_i W_Q", "builtins.len")
-    assert first == Row(*text, 0.5, 4e-11)
+    text = ("Notes A, B, C, D, E", "1 projections", "q_i = x_i W_Q")
+    assert first == Row(*text, "glassformer.layers.attention.Attention", 0.5, 4e-11)
     assert not first.passed
     assert last.detail == "gated, Shazeer 2020; worst of 2: there"
     assert (last.max_abs_error, last.tolerance) == (999.0, 1e-8)

@@ -149,32 +149,33 @@ SABOTAGES = [
         "layers.attention:attention_scores",
         times(1.01),
         SOURCED,
-        "attention.S cross.S attention.fused cross.fused gradient",
+        "attention.scores cross.scores attention.fused cross.fused gradient",
     ),
     Sabotage("layers.attend:attention_scores", times(1.01), scores, "simplified terms"),
+    Sabotage("layers.attend:attend", times(1.01), scores, "simplified.fused"),
     Sabotage(
         "layers.attention:attention_pattern",
         times(0.9),
         SOURCED,
-        "attention.A attention.sum cross.A cross.sum attention.fused cross.fused gradient",
+        "attention.pattern attention.sum cross.pattern cross.sum attention.fused cross.fused gradient",
     ),
     Sabotage(
         "layers.attention:attention_pattern",
         instead(lambda s: torch.full_like(s, 1 / s.shape[-1])),
         SOURCED,
-        "attention.A attention.M cross.A cross.M attention.fused cross.fused gradient",
+        "attention.pattern attention.mask cross.pattern cross.mask attention.fused cross.fused gradient",
     ),
     Sabotage(
         "layers.attention:attention_values",
         lambda right: lambda pattern, v: right(pattern, v.roll(1, -2)),
         SOURCED,
-        "attention.Z cross.Z attention.fused cross.fused gradient",
+        "attention.z cross.z attention.fused cross.fused gradient",
     ),
     Sabotage(
         "layers.attention:merge_heads",
         instead(lambda z: z.flip(1).transpose(1, 2).flatten(2)),
         SOURCED,
-        "attention.O cross.O whole gradient",
+        "attention_out cross_out whole gradient",
     ),
     Sabotage(
         "layers.attention:attend",
@@ -193,14 +194,14 @@ SABOTAGES = [
         "layers.stack:SOURCE_MASK",
         instead(mask.Everything()),
         SOURCED,
-        "cross.S cross.fused cross.M whole",
+        "cross.scores cross.mask whole",
     ),
     *(
         Sabotage(
             "layers.position:RelativeBias.forward",
             times(-1),
             {"position": "relative", "bias_placement": placement},
-            f"attention.S.relative.{placement} attention.fused whole gradient",
+            f"attention.scores.relative.{placement} whole gradient",
         )
         for placement in ("inside", "outside")
     ),
@@ -209,7 +210,7 @@ SABOTAGES = [
             "layers.position:BucketBias.forward",
             times(1.01),
             BUCKETS | {"bias_placement": placement},
-            f"attention.S.buckets.{placement} attention.fused whole gradient",
+            f"attention.scores.buckets.{placement} whole gradient",
         )
         for placement in ("inside", "outside")
     ),
@@ -218,7 +219,7 @@ SABOTAGES = [
             "layers.position:alibi_slopes",
             times(0.5),
             {"position": "alibi", "bias_placement": placement},
-            f"attention.S.alibi.{placement} attention.fused whole gradient",
+            f"attention.scores.alibi.{placement} whole gradient",
         )
         for placement in ("inside", "outside")
     ),
@@ -238,7 +239,15 @@ SABOTAGES = [
         "positions whole",
     ),
     Sabotage("layers.position:sinusoidal", printed_swapped, offsets, "offset offset.product"),
-    Sabotage("layers.position:LearnedPosition.forward", times(1.01), PAST, "positions whole"),
+    Sabotage(
+        "layers.position:LearnedPosition.forward", times(1.01), PAST, "positions.learned whole"
+    ),
+    Sabotage(
+        "layers.position:GridPosition.forward",
+        times(1.01),
+        IMAGES | {"grid": [3, 4], "position": "sinusoidal_2d"},
+        "positions.sinusoidal_2d whole",
+    ),
     Sabotage("layers.position:naive_index", times(1.01), offsets, "naive"),
     Sabotage(
         "layers.position:binary_code",
@@ -383,13 +392,13 @@ def test_every_claim_fails_in_a_sabotage():
 def test_scale_of_one_block():
     model = make_model(ModelConfig.parse(TINY))
     model.decoder.blocks[1].attention.scale *= 1.001
-    assert failing(model) == {"attention.S", "attention.fused", "whole", "gradient"}
+    assert failing(model) == {"attention.scores", "whole", "gradient"}
 
 
 def test_unmasked_future():
     model = make_model(ModelConfig.parse(TINY))
     model.decoder.mask = mask.Valid()
-    assert {"attention.S", "attention.M", "causality"} <= failing(model)
+    assert {"attention.scores", "attention.mask", "causality"} <= failing(model)
 
 
 def test_a_head_that_is_not_tied_any_more():

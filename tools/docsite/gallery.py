@@ -39,7 +39,7 @@ def gallery(answers: Path, folder: Path) -> str:
 
 
 LEARN = ("model", "learn")
-"""The pages in the file of a lesson; a file of one page is laid out for a cell of a notebook."""
+"""The pages in the file of a lesson."""
 
 
 def _place(file: Path) -> int:

@@ -82,7 +82,10 @@ def _print_classes(show: "_Shown", groups: Iterable[Sequence[str]], skip: bool) 
     """Print the classes of groups of lines or files; the number of files that were skipped."""
     opened, bad = show.run, 0
     for number, lines in numbered(groups):
-        inputs = [opened.processor.from_line(line, n) for n, line in enumerate(lines, number)]
+        inputs = [
+            opened.processor.from_values([line], f"Line {n}")
+            for n, line in enumerate(lines, number)
+        ]
         rows = _probabilities(opened, inputs, skip)
         for line, given, row in zip(lines, inputs, rows, strict=True):
             if isinstance(row, DataError):
@@ -126,12 +129,12 @@ def _check(run: "Run", files: Sequence[str], threshold: float | None, skip_bad: 
         raise ConfigError(
             "--threshold is for model.multi_label, and this model gives one class; leave it out."
         )
-    if files and not processor.reads_files:
+    if files and not processor.medium:
         raise ConfigError(
             f"{run.folder} reads lines that hold a {processor.noun} each, and {files[0]} is given "
-            f"as a file; give {processor.line_of(files[0])}."
+            f"as a file; give lines: < {files[0]}."
         )
-    if skip_bad and not processor.reads_files:
+    if skip_bad and not processor.medium:
         raise ConfigError(
             "--skip-bad is for files of images or audio, and this model reads lines; leave it out."
         )
@@ -168,14 +171,14 @@ class _Shown:
     def print(self, line: str, given: Any, row: "np.ndarray | None") -> None:
         """Print the classes of a line or file; `row` None: of an empty line."""
         processor = self.run.processor
-        if row is None and processor.reads_files:
+        if row is None and processor.medium:
             return
         values = [] if row is None else row.astype(float).tolist()
         if self.as_json:
             shown = processor.to_values(line if given is None else given)
             print_json({**shown, **self.values(values)})
         else:
-            behind = [one_line(line)] if processor.reads_files else []
+            behind = [one_line(line)] if processor.medium else []
             print("\t".join([*self.columns(values), *behind]))
 
     def values(self, row: list[float]) -> dict[str, Any]:
@@ -213,7 +216,7 @@ class _Rows:
     def read(self, values: Sequence[Any], where: str) -> Any:
         """The input of a row; the name of a file is beside the table's."""
         given = self.processor.from_values(values, where)
-        if self.processor.reads_files and isinstance(given, str):
+        if self.processor.medium and isinstance(given, str):
             return os.path.join(self.folder, os.path.expanduser(given))
         return given
 

@@ -259,8 +259,7 @@ def _near(run: "Run", of: "Vectors", path: Path, top: int) -> Iterator[Near]:
 
     The file is one that `embed` wrote (a .npy has no texts), or any other with a text in each line.
     """
-    from glassformer.inspect.similarity import nearest
-    from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
+    from glassformer.inspect.vectors import lines_of, nearest, read_array, read_named
 
     if path.suffix in (".npy", ".jsonl"):
         texts, vectors = ([], read_array(path)) if path.suffix == ".npy" else read_named(path)

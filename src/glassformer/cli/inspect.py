@@ -22,14 +22,15 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from glassformer.files import scratch_folder
     from glassformer.run import load
     from glassformer.serve.api.access import is_local
     from glassformer.serve.explorer.handler import Explorer
     from glassformer.serve.explorer.server import Server
-    from glassformer.serve.explorer.worker import Worker
 
-    worker = Worker()  # opens the run, too
+    worker = ThreadPoolExecutor(1, "explorer")  # opens the run, too
     opened = worker.submit(load, run, device).result()
     with Server(Explorer(opened), host, port, worker) as server, ExitStack() as kept:
         parameters = counted(opened.model.n_parameters, "parameter")
@@ -39,17 +40,13 @@ def inspect(
                 f"others in the network reach {host} too; whoever has the address can look at "
                 "this model\n"
             )
-        print(server.address, flush=True)
+        print(server.guard.address, flush=True)
         if not no_browser:
             with suppress(OSError):  # then the printed address is enough
                 place = kept.enter_context(scratch_folder())
-                _open_in_browser(place / "explorer.html", server.address)
-        code = server.until_signal()
-        if code:
-            sys.stderr.write("some requests were not answered in time\n")
+                _open_in_browser(place / "explorer.html", server.guard.address)
+        server.answer()
         sys.stderr.write("the explorer has ended\n")
-    if code:
-        sys.exit(code)
 
 
 def _open_in_browser(page: Path, address: str) -> None:

@@ -68,7 +68,7 @@ def export(
     no_check: bool = False,
     json: Json = False,
 ) -> None:
-    """Export a model for another program, and compare what it computes there.
+    """Export a model for another program; transformers and onnxruntime run it for comparison.
 
     For transformers, a folder that the library loads as it is, where one of its classes computes
     the same; else the nearest class and the fields in which it differs are named. For onnx, graphs
@@ -77,7 +77,7 @@ def export(
 
     to: The program: transformers, onnx, gguf or ctranslate2.
     out: The new folder.
-    no_check: Do not run the model there.
+    no_check: Do not run the model in transformers or onnxruntime.
     """
     if out is None:
         raise ConfigError(f"Give a new folder: glassformer export {run} --to {to} --out DIR.")

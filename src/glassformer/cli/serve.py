@@ -3,20 +3,15 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from glassformer.cli.options import Count, Device, OptionalCount, OptionalSize, Size
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from glassformer.serve.api.access import Rules
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.models import Registry
 
 Runs = Annotated[list[Path], Argument(help="Run folders.", metavar="RUN...")]
 Several = Annotated[list[str] | None, Option()]
@@ -39,7 +34,7 @@ def serve(
     max_rows: Count = 16,
     cache: OptionalSize = None,
     quantize: str | None = None,
-    compile: bool | None = None,
+    compile: Annotated[bool | None, Option("--compile/--no-compile")] = None,
     draft: Several = None,
     threads: OptionalCount = None,
     device: Device = "cpu",
@@ -66,27 +61,41 @@ def serve(
     threads: Threads of a computation; default: torch's.
     """
     rules = _rules(host, api_key_file, insecure, cors_origin or [], allow_host or [])
-    from glassformer.serve.api.limits import Limits
-    from glassformer.serve.api.listener import listening
-    from glassformer.serve.api.server import opened
-
-    with listening(host, port) as listener:
-        engine = _engine(threads, max_rows, cache)  # opens the runs, too
-        registry = opened(run, name or [], device, quantize, engine, draft or [], compile)
-        _answer(registry, engine, Limits(max_body, deadline=deadline, drain=drain), rules, listener)
+    limits = {"body": max_body, "deadline": deadline, "drain": drain}
+    options: dict[str, Any] = {"device": device, "quantize": quantize, "compile": compile}
+    options |= {"threads": threads, "max_rows": max_rows, "cache_bytes": cache}
+    _answer(run, name or [], port, rules, limits, options | {"drafts": draft or []})
 
 
-def _engine(threads: int | None, max_rows: int, cache: int | None) -> "EngineThread":
-    from glassformer.serve.api.engine_thread import EngineThread
-    from glassformer.serve.api.engines import Engines
+def _answer(
+    folders: list[Path],
+    names: list[str],
+    port: int,
+    rules: "Rules",
+    limits: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Open the runs, print the models and the address, and answer until the end."""
+    from glassformer.serve.api.admission import Limits
+    from glassformer.serve.api.listener import address_of, listening
+    from glassformer.serve.api.server import answer, open_service
 
-    return EngineThread(threads, Engines(max_rows, cache))
+    with listening(rules.host, port) as listener:
+        service = open_service(folders, names, rules=rules, limits=Limits(**limits), **options)
+        for one in service.models.values():
+            routes = ", ".join(f"/v1/{route}" for route in one.routes)
+            sys.stderr.write(f"{one.id}: {routes}\n")
+        if not (rules.keys or rules.local):
+            sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
+        print(address_of(*listener.getsockname()[:2]), flush=True)
+        answer(service, listener)
+        sys.stderr.write("the server has ended\n")
 
 
 def _rules(
     host: str, file: Path | None, insecure: bool, origins: list[str], hosts: list[str]
 ) -> "Rules":
-    """Who may ask; ConfigError: the server is open to others without a key."""
+    """Return the rules of access; ConfigError: the server is open to others without a key."""
     from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 
     rules = Rules(host, keys_of(file, os.environ.get(VARIABLE)), tuple(origins), tuple(hosts))
@@ -96,27 +105,3 @@ def _rules(
             f"{VARIABLE}, or --insecure to serve without one."
         )
     return rules
-
-
-def _answer(
-    registry: "Registry",
-    engine: "EngineThread",
-    limits: "Limits",
-    rules: "Rules",
-    listener: "socket",
-) -> None:
-    """Print the models and the address, and answer until the end."""
-    from glassformer.serve.api.listener import address_of
-    from glassformer.serve.api.server import answer
-    from glassformer.serve.api.service import Service
-
-    for one in registry.values():
-        parameters = counted(one.n_parameters, "parameter")
-        precision = f" in {one.run.bits}" if one.run.bits else ""
-        routes = ", ".join(f"/v1/{route}" for route in one.routes)
-        sys.stderr.write(f"{one.id}: {parameters}{precision}; {routes}\n")
-    if not (rules.keys or rules.local):
-        sys.stderr.write(f"everyone who reaches {rules.host} can use these models\n")
-    print(address_of(*listener.getsockname()[:2]), flush=True)
-    answer(Service(registry, engine, limits, rules), listener)
-    sys.stderr.write("the server has ended\n")

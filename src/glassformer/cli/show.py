@@ -204,22 +204,16 @@ def recipe_fields(
         str | None, Argument(help="A section, such as train or train.optimizer; default: all.")
     ] = None,
     task: str | None = None,
-    markdown: bool = False,
     json: Json = False,
 ) -> None:
     """Print every field of a recipe with its default and meaning.
 
     task: Only the fields that most recipes of this task set.
-    markdown: Print docs/recipe.md, all sections.
     """
-    from glassformer.recipe.fields import as_markdown, field_rows, shown, task_rows
+    from glassformer.recipe.fields import field_rows, shown, task_rows
 
     if section is not None:
-        refuse({"task": task, "markdown": markdown}, f"Only the section {section} is printed")
-    if markdown:
-        refuse({"task": task, "json": json}, "--markdown prints the page of all tasks")
-        print(as_markdown(), end="")
-        return
+        refuse({"task": task}, f"Only the section {section} is printed")
     for row in field_rows(section) if task is None else task_rows(task):
         if json:
             print_json({**vars(row), "default": shown(row.default)})

@@ -67,7 +67,9 @@ def tag(
         return
     for number, lines in numbered(chunks(TOGETHER)):
         inputs = [
-            split_punctuation(line) if punctuation else processor.from_line(line, n) or []
+            split_punctuation(line)
+            if punctuation
+            else processor.from_values([line], f"Line {n}") or []
             for n, line in enumerate(lines, number)
         ]
         for given, tags in zip(inputs, opened.tagged(inputs, top_k), strict=True):

@@ -2,10 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from glassformer.errors import DataError, GlassformerError
+from glassformer.errors import DataError
 from glassformer.files import WINDOWS
 
 
@@ -51,21 +50,3 @@ def first_process() -> bool:
 def on_terminal() -> bool:
     """Whether stdout is a terminal."""
     return sys.stdout.isatty()
-
-
-def ask(what: str, answer: Callable[[str], Any]) -> None:
-    """Answer the lines that a person types until an empty one; nothing without a terminal."""
-    if not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
-        return
-    print(f"\n{what} (an empty line ends):")
-    while True:
-        try:
-            line = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not line:
-            return
-        try:
-            print(f"  {answer(line)}")
-        except GlassformerError as error:  # a line that is too long does not end it
-            print(f"  {error}")

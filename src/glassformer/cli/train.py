@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
-from glassformer.cli.terminal import ask, first_process, print_json
+from glassformer.cli.terminal import first_process, print_json
 from glassformer.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ def demo(
     print(f"curves, samples, scores: {folder / 'report.html'} (open it in a browser)")
     commands = (*chosen.commands, "glassformer inspect {run}")
     print("\n  ".join(["try next:", *(command.format(run=folder) for command in commands)]))
-    if shown.ask is not None:
-        ask(*shown.ask)
 
 
 def train(

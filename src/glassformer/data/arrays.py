@@ -1,10 +1,7 @@
 """Images or audio clips of one size, decoded once and stored for each split: one column of rows."""
 
-import hashlib
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,18 +71,6 @@ def arrays_of(store: Store, name: str) -> ArraySplit:
     kept = np.array([i for i in range(count["items"]) if str(i) not in skipped], np.int64)
     clipped = count.get("clipped", 0)
     return ArraySplit(store.array(name, KIND), kept, tuple(skipped.values()), clipped)
-
-
-def stamp_of(files: Iterable[str]) -> str:
-    """Names, sizes and times of files, in 16 hex digits; of one that is not there, its name."""
-    seen = hashlib.sha256()
-    for file in sorted(set(files)):
-        found = [file]
-        with suppress(OSError):
-            status = os.stat(file)
-            found += [status.st_size, status.st_mtime_ns]
-        seen.update(json.dumps(found).encode())
-    return seen.hexdigest()[:16]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ encoder_decoder   the sequence is the source; <bos> and the answer are the decod
 windows           windows of running text, whose targets are the next tokens
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -29,14 +29,13 @@ def padded(examples: Sequence[Example], side: Side = "right") -> Batch:
     return _batch([[example] for example in examples], side)
 
 
-def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[Row]) -> Batch:
+def packed(rows: Sequence[Sequence[Example]]) -> Batch:
     """Several examples in each row: document k is the k-th read, its positions from 0."""
-    chosen = [[examples[i] for i in row] for row in rows]
     documents, first = [], 0
-    for row in chosen:
+    for row in rows:
         numbers = np.arange(first, first := first + len(row))
         documents.append(np.repeat(numbers, [example.length for example in row]))
-    return replace(_batch(chosen), positions=Positions.packed(padded_rows(documents, -1)))
+    return replace(_batch(rows), positions=Positions.packed(padded_rows(documents, -1)))
 
 
 def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:

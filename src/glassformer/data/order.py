@@ -5,14 +5,12 @@ WindowOrder     windows of running text, shuffled; a phase moves their borders f
 LengthOrder     examples of similar length together, one row each (length_order, pair_order)
 PackedOrder     several examples in each row, hardly any padding
 
-Each has `rows(step)`, `batches` in an epoch and `padding` (the share of slots). The last two cut
-their batches once; in epoch e, (seed, e) decides the order of the batches and the places of
-examples of similar length.
+Each has `rows(step)` and `batches` in an epoch. The last two cut their batches once; in epoch e,
+(seed, e) decides the order of the batches and the places of examples of similar length.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -37,8 +35,6 @@ Row = list[int]
 class ShuffledOrder:
     """`batch_size` of `count` examples at each step, every one once an epoch; an epoch may end
     inside a batch."""
-
-    padding = 0.0
 
     def __init__(self, count: int, batch_size: int, seed: int):
         self.count, self.batch_size, self.seed = count, batch_size, seed
@@ -111,36 +107,22 @@ class _CutOrder:
 
 
 class LengthOrder(_CutOrder):
-    """Sorted examples cut at `borders`, one in each row.
-
-    `sides`: the lengths that count as filled, by example.
-    """
+    """Sorted examples cut at `borders`, one in each row."""
 
     def __init__(
         self,
         keys: Sequence[Int[np.ndarray, "N"]],
-        sides: Sequence[Int[np.ndarray, "N"]],
         borders: Int[np.ndarray, "M"],
         seed: int,
         kept: Int[np.ndarray, "N"] | None = None,
     ):
         super().__init__(keys, len(borders) - 1, seed, kept)
-        self._sides, self._borders = sides, borders
+        self._borders = borders
 
     def rows(self, step: int) -> Int[np.ndarray, "B"]:
         """The numbers of the examples in the batch of a step, int64."""
         batch, placed = self._at(step)
         return placed[self._borders[batch] : self._borders[batch + 1]]
-
-    @cached_property
-    def padding(self) -> float:
-        """The share of slots of an epoch's batches that hold padding, all sides together."""
-        order = _sorted(self._keys)
-        slots = 0
-        for lengths in self._sides:
-            parts = np.split(lengths[order], self._borders[1:-1])
-            slots += sum(int(part.max()) * len(part) for part in parts)
-        return 1 - sum(int(lengths.sum()) for lengths in self._sides) / slots
 
 
 def length_order(
@@ -159,7 +141,7 @@ def length_order(
         longest = np.zeros(int(bucket.max()) + 1, np.int64)
         np.maximum.at(longest, bucket, lengths)
         borders = _borders(longest[bucket][_sorted([bucket])], batch_tokens)
-    return LengthOrder([bucket], [lengths], borders, seed)
+    return LengthOrder([bucket], borders, seed)
 
 
 def pair_order(
@@ -182,7 +164,7 @@ def pair_order(
         raise DataError(
             f"every {name} pair has a side of more than {longest} tokens; raise model.max_length"
         )
-    rounded = target, source = [
+    target, source = [
         -(-lengths[kept] // unit) * unit
         for lengths, unit in ((target, ROUND_TARGET), (source, ROUND_SOURCE))
     ]
@@ -192,7 +174,7 @@ def pair_order(
         borders = np.append(np.arange(0, len(kept), batch_size), len(kept))
     else:
         borders = _borders(np.maximum(target, source)[_sorted(keys)], batch_tokens)
-    return LengthOrder(keys, rounded, borders, seed, kept)
+    return LengthOrder(keys, borders, seed, kept)
 
 
 def _sorted(keys: Sequence[Int[np.ndarray, "N"]]) -> Int[np.ndarray, "N"]:
@@ -219,7 +201,7 @@ class PackedOrder(_CutOrder):
     """
 
     def __init__(self, lengths: Int[np.ndarray, "N"], batch_tokens: int, seed: int):
-        self._lengths, self._batches = lengths, batches_of(lengths, batch_tokens)
+        self._batches = batches_of(lengths, batch_tokens)
         super().__init__([lengths], len(self._batches), seed)
         self._rank = np.argsort(np.argsort(lengths, kind="stable"))
 
@@ -227,12 +209,6 @@ class PackedOrder(_CutOrder):
         """The examples in the batch of a step, row by row."""
         batch, placed = self._at(step)
         return [placed[self._rank[row]].tolist() for row in self._batches[batch]]
-
-    @cached_property
-    def padding(self) -> float:
-        """The share of elements that are padding, in [0, 1)."""
-        fills = [[int(self._lengths[row].sum()) for row in rows] for rows in self._batches]
-        return 1 - float(self._lengths.sum()) / sum(max(fill) * len(fill) for fill in fills)
 
 
 def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Row]]:

@@ -42,17 +42,13 @@ def slashed(path: str | Path) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """One file that is read, or some bytes of one: an absolute path by `slashed`, which may go on
-    inside a zip archive."""
+    """One file that is read: an absolute path by `slashed`, which may end inside an archive."""
 
     path: str
     archive: str | None = None
     """The zip file of which `path` is a member, or the Parquet table of which it is a cell."""
     row: tuple[int, int] | None = None
     """Of a cell, the numbers from 0 of its row group and of its row in there."""
-    begin: int = 0
-    end: int | None = None
-    """The bytes of a file on disk that are read; None: up to its end."""
 
     @property
     def file(self) -> str:

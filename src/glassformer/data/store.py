@@ -14,8 +14,8 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from glassformer.manifest import NAME as MANIFEST
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
 FORMER = 3
 """The version of stores whose manifest holds both, without hashes to compare."""
-_FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
+_FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)|(store|manifest)\.json")
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Column:
         ends: BinaryIO | None = None,
     ):
         self._out, self.dtype, self._shape, self._ends = out, dtype, shape, ends
-        self._rows = self.size = 0
-        """Numbers written; of JSON, bytes."""
+        self.rows = self.size = 0
+        """Rows, and numbers written; of JSON, bytes."""
 
     def append(self, row: Any) -> None:
         """Write a row: an array, or a JSON value."""
         self._end_row()
-        self._rows += 1
+        self.rows += 1
         if self.dtype is None:
             row = np.frombuffer(json.dumps(row, ensure_ascii=False).encode() + b"\n", np.uint8)
         self.extend(row)
@@ -85,30 +85,22 @@ class Column:
         self._out.write(np.ascontiguousarray(values, self.dtype).data)
         self.size += values.size
 
-    def join(self, shard: Ragged, goes_on: bool) -> None:
-        """Write the rows of another column; `goes_on`: its first continues the last one here."""
+    def join(self, more: Ragged) -> None:
+        """Write the rows of another column, of which the first continues the last one here."""
         assert self._ends is not None
-        if not goes_on:
-            self._end_row()
-        self._ends.write((shard.ends[:-1] + self.size).data)  # the last may go on, too
-        self._rows += len(shard) - goes_on
-        self.extend(shard.values)
-
-    def drop(self, n: int) -> None:
-        """Take back the last numbers of the last row."""
-        self.size -= n
-        self._out.seek(self.size * np.dtype(self.dtype).itemsize)
-        self._out.truncate()
+        self._ends.write((more.ends[:-1] + self.size).data)  # the last may continue, too
+        self.rows += len(more) - (self.rows > 0)
+        self.extend(more.values)
 
     def _end_row(self) -> None:
-        if self._rows and self._ends is not None:
+        if self.rows and self._ends is not None:
             self._ends.write(np.int64(self.size).tobytes())
 
     def finish(self) -> dict[str, Any]:
         """End the last row; the column's entry in the store."""
         self._end_row()
         shape = None if self._shape is None else list(self._shape)
-        return {"type": self.dtype, "rows": self._rows, "size": self.size, "shape": shape}
+        return {"type": self.dtype, "rows": self.rows, "size": self.size, "shape": shape}
 
 
 class Writer:
@@ -190,34 +182,22 @@ class Store:
         column = self._splits[split]["columns"][name]
         one = column["shape"]
         shape = (column["size"],) if one is None else (column["rows"], *one)
-        if not column["size"]:  # an empty file cannot be mapped
-            return np.zeros(shape, column["type"])
-        with self._reading(f"{split}.{name}.values") as path:
-            return np.memmap(path, column["type"], "r", shape=shape)
+        return self._map(f"{split}.{name}.values", column["type"], shape)
 
     def ragged(self, split: str, name: str) -> Ragged:
         """A column of ragged rows."""
         rows = self._splits[split]["columns"][name]["rows"]
-        with self._reading(f"{split}.{name}.ends") as path:
-            ends = np.memmap(path, np.int64, "r", shape=rows) if rows else np.zeros(0, np.int64)
-            return Ragged(self.array(split, name), ends)
+        return Ragged(self.array(split, name), self._map(f"{split}.{name}.ends", "int64", (rows,)))
 
     def values(self, split: str, name: str) -> list[Any]:
         """A column of JSON values."""
-        with self._reading(f"{split}.{name}.jsonl") as path:
-            found = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
-            if len(found) != (rows := self._splits[split]["columns"][name]["rows"]):
-                raise ValueError(f"there are {len(found)} rows, not {rows}")
-            return found
+        lines = (self.folder / f"{split}.{name}.jsonl").read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines if line]
 
-    @contextmanager
-    def _reading(self, name: str) -> Iterator[Path]:
-        try:
-            yield self.folder / name
-        except (OSError, ValueError, TypeError, RecursionError) as problem:
-            raise DataError(
-                f"cannot read {self.folder / name}: {problem}; delete its folder to build it anew"
-            ) from None
+    def _map(self, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        if not np.prod(shape):  # an empty file cannot be mapped
+            return np.zeros(shape, dtype)
+        return np.memmap(self.folder / name, dtype, "r", shape=shape)
 
 
 def check_split(store: Store, name: str, problem: str, remedy: str) -> None:
@@ -304,13 +284,11 @@ def _build(
 
 
 def _refuse_other_files(folder: Path) -> None:
-    """Building replaces the folder, so it must not hold anything that is not a store's."""
-    if folder.is_dir():
-        names = sorted(path.name for path in folder.iterdir())
-        own = {ABOUT, MANIFEST}
-        others = [name for name in names if name not in own and not _FILE.fullmatch(name)]
-        if others:
-            held = f"other files ({others[0]}, ...)"
-            raise DataError(f"the folder {folder} holds {held}; choose another data.store")
-    elif folder.exists():
-        raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
+    """Raise DataError for a file, or a folder with files that are no store's: building replaces
+    it."""
+    found = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else ()
+    if other := min((path.name for path in found if not _FILE.fullmatch(path.name)), default=None):
+        raise DataError(
+            f"{folder} is to be a folder of encoded data and nothing else, but {other} is there; "
+            "choose another data.store"
+        )

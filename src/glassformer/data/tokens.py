@@ -1,41 +1,37 @@
-"""Running text as token ids, stored once for each split: one ragged column, a row a document."""
+"""Running text as token ids, stored once for each split: one ragged column, a row a document.
+
+A large text is encoded in shards, each a store of its own: after a start that was killed, those
+that are whole stay.
+"""
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from glassformer import headway
+from glassformer.cuts import portions
 from glassformer.data.config import DataConfig, SplitName
-from glassformer.data.formats.documents import refuse_empty
 from glassformer.data.order import WindowOrder
-from glassformer.data.shards import (
-    KIND,
-    SHARD_KIND,
-    SIZE,
-    Encoder,
-    Job,
-    count,
-    dtype_of,
-    encode,
-    join,
-    made_by,
-    planned,
-)
-from glassformer.data.shards import write as write_shard
 from glassformer.data.sources import Source, resolve
-from glassformer.data.splits import borders
-from glassformer.data.store import MANIFEST, Store, Writer, check_split, place_of, request_of
+from glassformer.data.splits import Part, parts, whole
+from glassformer.data.store import Column, Store, Writer, check_split, place_of, request_of
 from glassformer.errors import DataError, counted
 
-Each = Callable[[Callable[[Job], int], Sequence[Job]], Iterable[int]]
-"""Calls a function for each job, and gives the results in their order."""
+KIND, SHARD_KIND = "tokens", "a shard of tokens"
+SIZE = 32 << 20
+"""Characters of a shard, about."""
+PORTION = 1 << 20
+"""Characters that are encoded at the same time, about."""
+NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,16 +55,18 @@ class TokenSplit:
 
 def store_tokens(
     folder: str | os.PathLike[str],
-    tokenizer: Encoder,
+    tokenizer: Any,
     config: DataConfig,
     size: int = SIZE,
-    each: Each = map,
+    executor: Executor | None = None,
+    ahead: int = 1,
 ) -> Store:
-    """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
+    """Return the store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
-    A text of more than `size` bytes is encoded in shards of about as many, one after the other, or
-    as `each` calls a function for all; they stay in a folder beside the store until it is whole.
-    `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
+    Files of more than `size` bytes are encoded in shards of about as many characters, which stay in
+    a folder beside the store until it is whole. Portions are encoded by a thread, or by an
+    `executor`, `ahead` of them at the same time. `counts` of each split: tokens, bytes, characters,
+    documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
     sources: dict[SplitName, list[Source]] = {
@@ -79,63 +77,140 @@ def store_tokens(
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     work = place.with_name(f".{place.name}.shards")
+    encode = partial(_encode, tokenizer=tokenizer, executor=executor, ahead=ahead)
 
     def write(writer: Writer) -> None:
-        jobs = _with_borders(planned(work, config, sources, tokenizer, size), config, each)
-        if len(jobs) == len(sources):  # one for each split
-            read = [write_shard(writer, job, tokenizer, alone=True) for job in jobs]
+        found = parts(config)
+        text = found if tokenizer.in_pieces else whole(found)
+        files = {source.file: source.size for of in sources.values() for source in of}
+        if sum(files.values()) <= size:
+            encode(writer, text, before={})
         else:
-            work.mkdir(parents=True, exist_ok=True)
-            read = _encode(jobs, tokenizer, each)
-            shards = (Store.open(Path(job.place), SHARD_KIND, hashed=False) for job in jobs)
-            join(writer, shards, made_by(tokenizer)["eos"], dtype_of(tokenizer.vocab_size))
-        for name, of in sources.items():
-            if not sum(n for job, n in zip(jobs, read, strict=True) if job.split == name):
-                refuse_empty(of)
+            _encode_shards(writer, text, encode, size, work, request)
+        for name, own in writer.counts.items():
+            column = _column(writer, name, tokenizer)
+            if own["documents"] > 1 and not own["goes_on"]:
+                column.extend(_separator(tokenizer))
+            own["tokens"] = column.size
+            del own["goes_on"]
 
     store = Store.open_or_build(place, request, write)
     shutil.rmtree(work, ignore_errors=True)
     return store
 
 
-def _with_borders(jobs: list[Job], config: DataConfig, each: Each) -> list[Job]:
-    """The jobs with the borders of the splits that are held out of train, if any are."""
-    validation, test = config.held_out
-    if not validation and not test:
-        return jobs
-    train = [job for job in jobs if job.split == "train"]
-    starts = [*accumulate(each(count, train), initial=0)]
-    ends = [0, *borders(starts[-1], validation, test), starts[-1]]
-    cut = [replace(of, borders=ends, start=at) for of, at in zip(train, starts, strict=False)]
-    return cut + jobs[len(train) :]
+def made_by(tokenizer: Any) -> dict[str, Any]:
+    """Return what the ids in a store depend on, of their tokenizer."""
+    eos, size = tokenizer.specials.get("eos"), tokenizer.vocab_size
+    return {"fingerprint": tokenizer.fingerprint, "vocab_size": size, "eos": eos}
 
 
-def _encode(jobs: Sequence[Job], tokenizer: Encoder, each: Each) -> list[int]:
-    """Make the store of each shard, and report how far this has come; the characters of each."""
-    pace, results = headway.Pace("encoding text", sum(job.size for job in jobs)), list[int]()
-    kept = [(Path(job.place) / MANIFEST).is_file() for job in jobs]
-    for result in each(partial(_encode_shard, tokenizer), jobs):
-        pace.add(jobs[len(results)].size, kept[len(results)])
-        results.append(result)
-    return results
+def _encode_shards(
+    writer: Writer,
+    text: Iterator[Part],
+    encode: Callable[..., None],
+    size: int,
+    work: Path,
+    request: dict[str, Any],
+) -> None:
+    """Write the ids of a text, by stores of about `size` characters in the folder `work`."""
+    work.mkdir(parents=True, exist_ok=True)
+    for number, first in enumerate(text):
+        shard = _take(chain([first], text), size)
+        write = partial(encode, text=shard, before=writer.counts)
+        own_request = request | {"kind": SHARD_KIND}
+        store = Store.open_or_build(work / f"{number:06}", own_request, write)
+        deque(shard, maxlen=0)  # the text of a shard that was kept is only read
+        for name, own in store.counts.items():
+            rows = store.ragged(name, KIND)
+            writer.column(name, KIND, rows.values.dtype.name).join(rows)
+            total = writer.counts.setdefault(name, zeros())
+            for key in ("bytes", "characters", "documents"):
+                total[key] += own[key]
+            total["goes_on"] = own["goes_on"]
 
 
-def _encode_shard(tokenizer: Encoder, job: Job) -> int:
-    with headway.following(lambda what: None):
-        return encode(job, tokenizer)
+def _take(text: Iterator[Part], size: int) -> Iterator[Part]:
+    """Yield parts of a text that have together about `size` characters."""
+    for part in text:
+        yield part
+        size -= len(part.text)
+        if size <= 0:
+            return
+
+
+def _encode(
+    writer: Writer,
+    text: Iterator[Part],
+    before: Mapping[str, dict[str, Any]],
+    tokenizer: Any,
+    executor: Executor | None,
+    ahead: int,
+) -> None:
+    """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
+    whose last document continues in the first row."""
+    for part, ids in _encode_ahead(text, tokenizer, executor, ahead):
+        column = _column(writer, part.split, tokenizer)
+        if part.split not in writer.counts:
+            writer.counts[part.split] = zeros()
+            if part.split in before:
+                writer.counts[part.split]["goes_on"] = before[part.split]["goes_on"]
+                column.append(NOTHING)
+        own = writer.counts[part.split]
+        if not own["goes_on"]:
+            if column.rows:
+                column.extend(_separator(tokenizer))
+            column.append(NOTHING)
+            own["documents"] += 1
+        column.extend(ids)
+        own["bytes"] += len(part.text.encode())
+        own["characters"] += len(part.text)
+        own["goes_on"] = not part.ends
+
+
+def zeros() -> dict[str, Any]:
+    """Return the counts of a split without text; `goes_on`: its last document is not at its end."""
+    return {"tokens": 0, "bytes": 0, "characters": 0, "documents": 0, "goes_on": False}
+
+
+def _column(writer: Writer, split: str, tokenizer: Any) -> Column:
+    """Return the column of a split, of the smallest type for all ids."""
+    return writer.column(split, KIND, "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32")
+
+
+def _separator(tokenizer: Any) -> np.ndarray:
+    """Return the ids between two documents: <eos>, if there is one."""
+    return np.array([tokenizer.specials[role] for role in ("eos",) if role in tokenizer.specials])
+
+
+def _encode_ahead(
+    text: Iterator[Part], tokenizer: Any, executor: Executor | None, ahead: int
+) -> Iterator[tuple[Part, np.ndarray]]:
+    """Yield each part with its ids; some portions are encoded ahead."""
+    own = ThreadPoolExecutor(1, "encoding") if executor is None else nullcontext(executor)
+    waiting = deque[tuple[Sequence[Part], Future[list[np.ndarray]]]]()
+    with own as pool:
+        for portion in portions(text, lambda part: len(part.text), PORTION):
+            found = pool.submit(tokenizer.encode_all, [part.text for part in portion])
+            waiting.append((portion, found))
+            while len(waiting) > ahead:
+                before, ids = waiting.popleft()
+                yield from zip(before, ids.result(), strict=True)
+        for before, ids in waiting:
+            yield from zip(before, ids.result(), strict=True)
 
 
 def tokens_of(
     store: Store, name: str, documents: Literal["mixed", "separate"] = "mixed"
 ) -> TokenSplit:
-    """A split by its name: train, validation or test; DataError if it has no text."""
+    """Return a split by its name: train, validation or test; DataError if it has no text."""
     check_split(store, name, f"there is no {name} text", "give more text, or hold out less of it")
     rows, count = store.ragged(name, KIND), store.counts[name]
     return TokenSplit(name, rows.values, count["bytes"], rows.ends, documents)
 
 
 def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -> WindowOrder:
-    """The order of a text's training windows; DataError: fewer than length + 1 tokens."""
+    """Return the order of a text's training windows; DataError: fewer than length + 1 tokens."""
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(

@@ -4,15 +4,15 @@ A clip is a second of a tone with overtones and noise. A pitch belongs to one sp
 of the test is new.
 """
 
-import wave
 from pathlib import Path
 
 import numpy as np
-from numpy.random import Generator, default_rng
+import soundfile
+from numpy.random import Generator
 
-from glassformer.data.config import NAMES, SplitName
+from glassformer.data.config import SplitName
 from glassformer.data.recordings import recordings
-from glassformer.demos.data_files import split_of, write_table
+from glassformer.demos.data_files import split_of, write_labelled
 from glassformer.demos.results import Shown, show_classes
 from glassformer.run import Run
 
@@ -27,18 +27,14 @@ COUNTS: dict[SplitName, int] = {"train": 3_000, "validation": 300, "test": 1_000
 
 def write_tones(folder: Path) -> None:
     """Write each clip as WAV, and a table of files and movements for each split."""
-    for seed, split in enumerate(NAMES):
-        (folder / split).mkdir()
-        keys = [key for key in KEYS if split_of(str(key)) == split]
-        random, rows = default_rng(seed), list[tuple[str, str]]()
-        for number in range(COUNTS[split]):
-            name, key = MOVEMENTS[random.integers(len(MOVEMENTS))], random.choice(keys)
-            file = f"{split}/{number}.wav"
-            with wave.open(str(folder / file), "wb") as clip:
-                clip.setparams((1, 2, RATE, 0, "NONE", ""))
-                clip.writeframes((32767 * tone(random, name, key)).astype("<i2").tobytes())
-            rows.append((file, name))
-        write_table(folder / f"{split}.tsv", "file_name label", rows)
+    write_labelled(folder, COUNTS, ".wav", _write)
+
+
+def _write(random: Generator, split: SplitName, file: Path) -> str:
+    name = MOVEMENTS[random.integers(len(MOVEMENTS))]
+    key = random.choice([key for key in KEYS if split_of(str(key)) == split])
+    soundfile.write(file, (32767 * tone(random, name, key)).astype(np.int16), RATE)
+    return name
 
 
 def tone(random: Generator, name: str, key: float) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.demos import audio, classify, lm, python_text, shapes, tag, translate, vision, vqa
+from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
 from glassformer.demos.results import Shown
 from glassformer.files import locked
 from glassformer.recipe import read_recipe
@@ -22,7 +22,7 @@ from glassformer.training.run_folder import check_unused, check_writable
 
 FOLDER = Path(__file__).parent
 DATA: dict[str, Callable[[Path], None]] = {
-    "lm": python_text.write_documents,
+    "lm": lm.write_documents,
     "translate": translate.write_dates,
     "tag": tag.write_sentences,
     "classify": classify.write_opinions,

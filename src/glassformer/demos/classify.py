@@ -85,5 +85,4 @@ def show(run: Run) -> Shown:
             "",
             *(f"  {text:66} {label}" for text, label in examples.items()),
         ],
-        ("type an opinion", run.classify),
     )

@@ -2,11 +2,13 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.config import SplitName
+from numpy.random import Generator, default_rng
+
+from glassformer.data.config import NAMES, SplitName
 
 
 def split_of(name: str) -> SplitName:
@@ -23,6 +25,23 @@ def write_table(path: Path, header: str, rows: Iterable[Sequence[str]]) -> None:
 def write_json_lines(path: Path, rows: Iterable[Any]) -> None:
     """Write a JSON value on each line."""
     _write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def write_labelled(
+    folder: Path,
+    counts: Mapping[SplitName, int],
+    suffix: str,
+    write: Callable[[Generator, SplitName, Path], str],
+) -> None:
+    """Write files and a table of their labels for each split; `write` writes one and returns its
+    label."""
+    for seed, split in enumerate(NAMES):
+        (folder / split).mkdir()
+        random, rows = default_rng(seed), list[tuple[str, str]]()
+        for number in range(counts[split]):
+            file = f"{split}/{number}{suffix}"
+            rows.append((file, write(random, split, folder / file)))
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Results of a trained demo: scores beside those of baselines, and examples."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from glassformer.data.config import DataConfig
-from glassformer.demos.baselines import nearest_neighbour
 from glassformer.metrics.comparison import compared
 from glassformer.run import Run
 
@@ -19,8 +18,6 @@ class Shown:
 
     values: dict[str, Any]
     lines: list[str]
-    ask: tuple[str, Callable[[str], Any]] | None = None
-    """A prompt for a person at the terminal, and the function that answers."""
 
 
 def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
@@ -42,6 +39,14 @@ def train_and_test(
     rows = list(read(run.recipe.data))
     train, test = ([row for row in rows if row.split == split] for split in ("train", "test"))
     return train, test
+
+
+def nearest_neighbour(
+    train: torch.Tensor, labels: Sequence[str], test: torch.Tensor, gold: Sequence[str]
+) -> float:
+    """Accuracy of the label of the nearest row of `train` by Euclidean distance."""
+    nearest = torch.cdist(test, train).argmin(1).tolist()
+    return sum(labels[i] == own for i, own in zip(nearest, gold, strict=True)) / len(gold)
 
 
 def show_classes(

@@ -100,5 +100,4 @@ def show(run: Run) -> Shown:
             "",
             *(f"  {mark(text)}" for text in EXAMPLES),
         ],
-        ("type a sentence", mark),
     )

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.random import Generator, default_rng
+from numpy.random import Generator
 from PIL import Image, ImageDraw, ImageFont
 
-from glassformer.data.config import NAMES, SplitName
+from glassformer.data.config import SplitName
 from glassformer.data.pictures import pictures
-from glassformer.demos.data_files import write_table
+from glassformer.demos.data_files import write_labelled
 from glassformer.demos.results import Shown, show_classes
 from glassformer.run import Run
 
@@ -24,14 +24,13 @@ COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 300, "test": 2_000
 
 def write_digits(folder: Path) -> None:
     """Write each image as PNG, and a table of files and classes for each split."""
-    for seed, split in enumerate(NAMES):
-        (folder / split).mkdir()
-        random, rows = default_rng(seed), list[tuple[str, str]]()
-        for number in range(COUNTS[split]):
-            file, digit = f"{split}/{number}.png", str(random.integers(10))
-            Image.fromarray(draw(random, digit)).save(folder / file)
-            rows.append((file, digit))
-        write_table(folder / f"{split}.tsv", "file_name label", rows)
+    write_labelled(folder, COUNTS, ".png", _write)
+
+
+def _write(random: Generator, split: SplitName, file: Path) -> str:
+    digit = str(random.integers(10))
+    Image.fromarray(draw(random, digit)).save(file)
+    return digit
 
 
 def draw(random: Generator, digit: str) -> np.ndarray:

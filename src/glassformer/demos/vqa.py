@@ -1,6 +1,7 @@
 """`glassformer demo vqa`: one decoder answers questions about an image and writes captions, another
 draws."""
 
+from collections import Counter
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def show(run: Run) -> Shown:
     """Exact matches on held-out images beside the best guess without looking, and a page with both
     models."""
     (train, test), table = train_and_test(run, mixed), run.evaluate("test")["table"]
-    known = [(_prompt(row), row.target or "") for row in train]
+    known = Counter((_prompt(row), row.target or "") for row in train)
     guesses = [guess or "" for guess in most_frequent(known, map(_prompt, test))]
     blind = matches(guesses, [row.target or "" for row in test], [row.group for row in test])
     scores = [

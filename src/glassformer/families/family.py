@@ -9,10 +9,13 @@ dot, are those behind the family's `prefix`, which only a model with a head has.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.families.transforms import Transform, transform
@@ -91,6 +94,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """A tensor of a published class, and our parameters in it, in the order of its parts."""
+
+    name: str
+    """Name in a file of the class, with the prefix."""
+    how: Transform
+    ours: tuple[str, ...]
+
+    def read(self, theirs: Tensor, shape: Sequence[int], model: ModelConfig) -> dict[str, Tensor]:
+        """The parameters by their names, each of this shape; ValueError: it has no such parts."""
+        value = self.how.read(theirs, tuple(shape), model)
+        return dict(zip(self.ours, value.chunk(self.how.parts), strict=True))
+
+    def write(self, ours: Mapping[str, Tensor], model: ModelConfig) -> Tensor:
+        """The tensor of these parameters."""
+        return self.how.write(torch.cat([ours[name] for name in self.ours]), model)
+
+
+@dataclass(frozen=True)
 class Family:
     """The table of a family; see the module."""
 
@@ -130,16 +152,39 @@ class Family:
         """The lines of `tensors`."""
         return rows_of(self.tensors)
 
-    def rows_with(self, head: "Head") -> tuple[Row, ...]:
+    def rows_with(self, head: Head) -> tuple[Row, ...]:
         """The lines of a class: those of its head, then those of the family."""
         return (*rows_of(head.tensors, absolute=True), *self.rows)
 
-    def row_of(
-        self, head: "Head", name: str, model: ModelConfig, there: Collection[str] = ()
-    ) -> tuple[Row, str]:
-        """The line of a parameter and the name of its tensor, without the prefix; of several, the
-        first that is there, else the first. ConfigError: there is no line."""
+    def layout(
+        self, head: Head, names: Iterable[str], model: ModelConfig, there: Collection[str] = ()
+    ) -> dict[str, Stored]:
+        """The tensors that hold these parameters of a model, by their names without the prefix.
+
+        there: Names in a file, where a table has several for a parameter; else the first is taken.
+        ConfigError: a parameter without a line.
+        """
         rows = self.rows_with(head)
+        headed = any(not row.prefixed for row in rows) and self.prefix
+        found: dict[str, list[tuple[Row, str]]] = {}
+        for name in names:
+            row, theirs = self._row_of(rows, name, model, there)
+            found.setdefault(theirs, []).append((row, name))
+        for own in found.values():
+            own.sort(key=lambda one: one[0].how.part)
+        return {
+            theirs: Stored(
+                f"{self.prefix}.{theirs}" if headed and own[0][0].prefixed else theirs,
+                own[0][0].how,
+                tuple(name for _, name in own),
+            )
+            for theirs, own in found.items()
+        }
+
+    def _row_of(
+        self, rows: Sequence[Row], name: str, model: ModelConfig, there: Collection[str]
+    ) -> tuple[Row, str]:
+        """The line of a parameter and the name of its tensor; ConfigError: there is none."""
         found = [(row, theirs) for row in rows if (theirs := row.source(name, model))]
         if not found:
             raise ConfigError(
@@ -148,26 +193,11 @@ class Family:
             )
         return next((one for one in found if one[1] in there), found[0])
 
-    def whole_name(self, head: "Head", row: Row, theirs: str) -> str:
-        """The name of a tensor in a file, with the prefix unless the class is the trunk."""
-        headed = any(not row.prefixed for row in self.rows_with(head))
-        return f"{self.prefix}.{theirs}" if headed and self.prefix and row.prefixed else theirs
-
     def module_name(self, name: str) -> str:
         """The name that a tensor of a file has in the class."""
         for theirs, now in self.renamed.items():
             name = name.replace(theirs, now)
         return name
-
-    def class_with(self, tensors: Collection[str]) -> str:
-        """The class most of whose head is among these tensors."""
-
-        def there(head: Head) -> int:
-            rows = rows_of(head.tensors, absolute=True)
-            own = [row.theirs if row.how.whole_name else f"{row.theirs}.weight" for row in rows]
-            return sum(name in tensors for name in own) if own else 0
-
-        return max(self.heads, key=lambda name: there(self.heads[name]))
 
     def head(self, names: object) -> Head:
         """The head of the class that config.json names; CheckpointError: it is not known."""

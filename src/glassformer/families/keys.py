@@ -6,32 +6,6 @@ from typing import Any
 from glassformer.families.family import Family, Head, Named
 from glassformer.models.config import LARGEST, ModelConfig
 
-FOREIGN: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), ()),  # Gemma 2
-    **dict.fromkeys(("query_pre_attn_scalar", "clip_qkv"), ()),
-    **dict.fromkeys(("logit_scale", "logits_scaling"), (1.0,)),  # Cohere, Granite
-    **dict.fromkeys(("residual_multiplier", "embedding_multiplier"), (1.0,)),
-    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), (1.0,)),  # Phi, GPT-NeoX
-    **dict.fromkeys(("use_parallel_residual", "parallel_attn", "alibi"), (False,)),  # Falcon
-    **dict.fromkeys(("qk_layernorm", "use_qk_norm"), (False,)),
-    **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), (0,)),  # Mixtral
-    **dict.fromkeys(("word_embed_proj_dim", "do_layer_norm_before"), ()),  # OPT
-    **dict.fromkeys(("global_attn_every_n_layers", "local_attention"), ()),  # ModernBERT
-    **dict.fromkeys(("embedding_size", "num_hidden_groups"), ()),  # ELECTRA, ALBERT
-}
-"""Keys of families that are not known here and change what is computed, with the values that change
-nothing beside null."""
-
-
-def check_family(family: Family, keys: Mapping[str, Any]) -> None:
-    """Raise ValueError for a key that says that the model is of another family."""
-    own = {key.key if isinstance(key, Named) else key for key in family.fields.values()}
-    for key in FOREIGN.keys() - own - family.only.keys():
-        if keys.get(key) is not None and keys[key] not in FOREIGN[key]:
-            raise ValueError(
-                f"{key}={keys[key]!r:.50} is of another family than {family.model_type}"
-            )
-
 
 def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
     """The configuration that these keys describe; KeyError: one is missing. ConfigError,

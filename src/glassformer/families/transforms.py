@@ -50,15 +50,12 @@ class Transform:
         return PLAIN["transposed"] in self.steps
 
     def read(self, theirs: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
-        """Their tensor as a parameter of this shape; ValueError: it has no such parts."""
-        value = reduce(lambda value, step: step.forward(value, shape, model), self.steps, theirs)
-        return value.chunk(self.parts)[self.part] if self.parts > 1 else value
+        """Their tensor as all its parts, one upon the other, each a parameter of this shape."""
+        return reduce(lambda value, step: step.forward(value, shape, model), self.steps, theirs)
 
-    def write(self, ours: Sequence[Tensor], model: ModelConfig) -> Tensor:
-        """Parameters of a model, all the parts in order, as their tensor."""
-        value = torch.cat(list(ours)) if self.parts > 1 else ours[0]
-        steps = reversed(self.steps)
-        return reduce(lambda value, step: step.backward(value, model), steps, value)
+    def write(self, ours: Tensor, model: ModelConfig) -> Tensor:
+        """All the parts of a tensor, one upon the other, as their tensor."""
+        return reduce(lambda value, step: step.backward(value, model), reversed(self.steps), ours)
 
 
 def transform(words: Sequence[str]) -> Transform:

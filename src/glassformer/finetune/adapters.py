@@ -94,28 +94,12 @@ def substitute(
     return adapted
 
 
-def merge(model: nn.Module) -> None:
-    """Add every adapter to its weight, which is kept beside it: the model computes as fast as
-    without adapters and takes the memory of both."""
-    for adapted in adapters(model).values():
-        adapted.merge()
-
-
-def unmerge(model: nn.Module) -> None:
-    """Put back the weights as they were before `merge`, bit for bit."""
-    for adapted in adapters(model).values():
-        adapted.unmerge()
-
-
 def fold(model: nn.Module) -> None:
-    """Merge every adapter for good, and every weight in floating point: the model has plain linear
-    maps again."""
+    """Add every adapter to its weight, in floating point: the model has plain linear maps again."""
     for name, adapted in adapters(model).items():
         parent, _, own = name.rpartition(".")
         plain = Linear(adapted.in_features, adapted.out_features, bias=False, device="meta")
-        adapted.merge()
-        plain.weight, plain.bias = adapted.weight, adapted.bias
-        plain.weight.requires_grad_(True)
+        plain.weight, plain.bias = nn.Parameter(adapted.matrix.detach()), adapted.bias
         setattr(model.get_submodule(parent), own, plain.train(adapted.training))
     for module in model.modules():
         if isinstance(module, Linear):

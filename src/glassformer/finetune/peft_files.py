@@ -8,38 +8,56 @@ Names are those of the published class that the model fits, as in an export of i
 fits none, our own. Both are read.
 """
 
-import math
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json, write_json
 from glassformer.finetune.adapters import substitute
-from glassformer.finetune.published_names import Adapters, PublishedNames
+from glassformer.finetune.published_names import Adapter, Adapters, classes_of, read, write
 from glassformer.layers.linear import Linear
-from glassformer.layers.lora import LoRALinear, adapters, is_factor
+from glassformer.layers.lora import adapters, is_factor
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
+from glassformer.record import Record
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 FACTOR = re.compile(r"(.+)\.lora_([AB])\.weight")
-MODULE = re.compile(r"\w+(\.\w+)*")
-"""Names of modules; peft takes them as expressions."""
-PLAIN = {"bias": ("none",), "init_lora_weights": (True, "gaussian", "orthogonal")}
+Alpha = Annotated[float, Field(gt=0)]
 UNKNOWN = (
-    *("bias", "use_dora", "lora_bias"),
-    *("layer_replication", "trainable_token_indices", "target_parameters", "use_qalora"),
-    "init_lora_weights",
+    *("use_dora", "lora_bias", "use_qalora"),
+    *("layer_replication", "trainable_token_indices", "target_parameters"),
 )
-"""Fields with a meaning that is not known here, unless they are empty or `PLAIN`; other
-initializations change the base too."""
+"""Options with a meaning that is not known here."""
+
+
+class PeftConfig(Record):
+    """The values of `adapter_config.json` that are used here."""
+
+    section = CONFIG
+
+    peft_type: Literal["LORA"]
+    lora_alpha: float = Field(gt=0)
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    alpha_pattern: dict[Annotated[str, Field(pattern=r"^\w+(\.\w+)*$")], Alpha] = Field({})
+    """Of modules by their names, which peft takes as expressions."""
+    use_rslora: bool = False
+    bias: Literal["none"] = "none"
+    init_lora_weights: bool | Literal["gaussian", "orthogonal"] = True
+    """Other initializations change the base too."""
+
+    def alpha(self, module: str) -> float:
+        """The alpha of a map, by its name in the file."""
+        own = self.alpha_pattern
+        found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
+        return next(found, self.lora_alpha)
 
 
 def save_adapter(model: Transformer, folder: Path | str, base: str | None = None) -> None:
@@ -54,15 +72,19 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         found = "no adapters" if not own else "adapters of several kinds"
         raise CheckpointError(f"This model has {found}; a file has adapters of one kind.")
     ((rank, alpha, dropout),) = kinds
-    factors = {name: dict(zip("AB", one.factors, strict=True)) for name, one in own.items()}
-    whole = {
-        name: p for name, p in model.named_parameters() if p.requires_grad and not is_factor(name)
+    maps = {
+        name: Adapter(one.lora_a.detach(), one.lora_b.detach(), alpha) for name, one in own.items()
     }
-    saved, transposed = _to_save(model, Adapters(factors, whole))
-    tensors = {f"{PREFIX}{name}": p.detach() for name, p in saved.whole.items()}
-    for name, one in saved.factors.items():
-        for letter, factor in one.items():
-            tensors[f"{PREFIX}{name}.lora_{letter}.weight"] = factor.detach()
+    whole = {
+        name: p.detach()
+        for name, p in model.named_parameters()
+        if p.requires_grad and not is_factor(name)
+    }
+    saved = _to_save(model, Adapters(maps, whole))
+    tensors = {f"{PREFIX}{name}": tensor for name, tensor in saved.whole.items()}
+    for name, one in saved.maps.items():
+        tensors[f"{PREFIX}{name}.lora_A.weight"] = one.a
+        tensors[f"{PREFIX}{name}.lora_B.weight"] = one.b
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors, folder / WEIGHTS)
     values = {
@@ -71,34 +93,36 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         "r": rank,
         "lora_alpha": alpha,
         "lora_dropout": dropout,
-        "fan_in_fan_out": transposed,
+        "fan_in_fan_out": saved.transposed,
         "bias": "none",
         "inference_mode": True,
     }
-    write_json(folder / CONFIG, values | _modules(saved, rank, alpha))
+    write_json(folder / CONFIG, values | _modules(saved, rank))
 
 
-def _modules(saved: Adapters, rank: int, alpha: float) -> dict[str, Any]:
+def _to_save(model: Transformer, ours: Adapters) -> Adapters:
+    """Return adapters by the names of a published class that fits, or else by our own."""
+    plain = _plain(model)
+    found = (write(plain, ours, known) for known in classes_of(plain))
+    return next((one for one in found if one is not None), ours)
+
+
+def _modules(saved: Adapters, rank: int) -> dict[str, Any]:
     """Return the fields of `adapter_config.json` that name modules; joined maps have a larger rank
     and alpha."""
-    ranks = {name: len(one["A"]) for name, one in saved.factors.items()}
-    joined = {name: size for name, size in ranks.items() if size != rank}
+    joined = {name: one for name, one in saved.maps.items() if one.rank != rank}
     owners = ("head" if one.startswith("head.") else one.rpartition(".")[0] for one in saved.whole)
     return {
-        "rank_pattern": joined,
-        "alpha_pattern": {name: alpha * size / rank for name, size in joined.items()},
-        "target_modules": sorted(ranks),
-        "modules_to_save": [one for one in dict.fromkeys(owners) if one not in ranks] or None,
+        "rank_pattern": {name: one.rank for name, one in joined.items()},
+        "alpha_pattern": {name: one.alpha for name, one in joined.items()},
+        "target_modules": sorted(saved.maps),
+        "modules_to_save": [one for one in dict.fromkeys(owners) if one not in saved.maps] or None,
     }
 
 
-def _to_save(model: Transformer, ours: Adapters) -> tuple[Adapters, bool]:
-    """Return adapters by the names of a published class, if the model fits one that has them all;
-    and whether its matrices are transposed."""
-    for names in PublishedNames.all_of(model.config):
-        if (found := names.write(ours)) is not None:
-            return found, any(names.transposes(module) for module in found.factors)
-    return ours, False
+def _plain(model: Transformer) -> Transformer:
+    """The model without adapters and without memory."""
+    return Transformer(model.config, seed=None, device="meta")
 
 
 def load_adapter(model: Transformer, folder: Path | str) -> None:
@@ -112,6 +136,21 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
         raise ConfigError("This model has adapters already; merge them by `fold` first.")
     folder = Path(folder)
     values, path = _config(folder / CONFIG), folder / WEIGHTS
+    found = _by_our_names(model, _read(values, path))
+    _check(model, found, path)
+    for name, own in found.maps.items():
+        adapted = substitute(model, name, own.rank, own.alpha, values.lora_dropout)
+        with torch.no_grad():
+            adapted.lora_a.copy_(own.a)
+            adapted.lora_b.copy_(own.b)
+    named = dict(model.named_parameters(remove_duplicate=False))
+    with torch.no_grad():
+        for name, tensor in found.whole.items():
+            named[name].copy_(tensor)
+
+
+def _read(values: PeftConfig, path: Path) -> Adapters:
+    """Read the tensors of a file, by the names there."""
     factors: dict[str, dict[str, Tensor]] = {}
     whole: dict[str, Tensor] = {}
     for key, tensor in load_tensors(path).items():
@@ -124,45 +163,34 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
             factors.setdefault(found[1], {})[found[2]] = tensor
         else:
             whole[name] = tensor
-    found = _by_our_names(model, Adapters(factors, whole))
-    _check(model, found, path)
-    for name, own in found.factors.items():
-        rank, alpha = len(own["A"]), _alpha(values, found.name_of(name))
-        factor = alpha / (rank**0.5 if values.get("use_rslora") else rank)
-        adapted = substitute(model, name, rank, factor * rank, values.get("lora_dropout") or 0.0)
-        _copy(adapted, own)
-    named = dict(model.named_parameters(remove_duplicate=False))
-    with torch.no_grad():
-        for name, tensor in found.whole.items():
-            named[name].copy_(tensor)
+    maps: dict[str, Adapter] = {}
+    for name, own in factors.items():
+        shapes = {side: tuple(own[side].shape) for side in sorted(own)}
+        rank = shapes.get("A", (0,))[0]
+        if len(own) < 2 or not rank or any(len(shape) != 2 for shape in shapes.values()):
+            raise CheckpointError(
+                f"{path}: the adapter of {name} has the shapes {shapes}, not those of two factors; "
+                "restore it from a backup."
+            )
+        scale = rank**0.5 if values.use_rslora else 1
+        maps[name] = Adapter(own["A"], own["B"], values.alpha(name) * scale)
+    return Adapters(maps, whole)
 
 
-def _by_our_names(model: Transformer, read: Adapters) -> Adapters:
+def _by_our_names(model: Transformer, found: Adapters) -> Adapters:
     """Return adapters by our names, from those of a published class if they are in its names."""
-    if read.factors.keys() <= dict(model.named_modules()).keys():
-        return read
-    for names in PublishedNames.all_of(model.config):
-        with suppress(KeyError, RuntimeError, ValueError):  # of other shapes, as is said below
-            if (found := names.read(read)) is not None:
-                return found
-    return read
+    if found.maps.keys() <= dict(model.named_modules()).keys():
+        return found
+    plain = _plain(model)
+    for known in classes_of(plain):
+        with suppress(RuntimeError, ValueError):  # of other shapes, as is said below
+            if (ours := read(plain, found, known)) is not None:
+                return ours
+    return found
 
 
-def _alpha(values: Mapping[str, Any], module: str) -> float:
-    """The alpha of a map, by its name in the file."""
-    own = values.get("alpha_pattern") or {}
-    found = (own[key] for key in own if module == key or module.endswith(f".{key}"))
-    return next(found, values["lora_alpha"])
-
-
-@torch.no_grad()
-def _copy(adapted: LoRALinear, own: Mapping[str, Tensor]) -> None:
-    for letter, factor in zip("AB", adapted.factors, strict=True):
-        factor.copy_(own[letter])
-
-
-def _config(path: Path) -> dict[str, Any]:
-    """The values of `adapter_config.json`, those that are used here checked."""
+def _config(path: Path) -> PeftConfig:
+    """The values of `adapter_config.json`."""
     try:
         values = read_json(path)
     except FileNotFoundError:
@@ -174,48 +202,39 @@ def _config(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("peft_type") != "LORA":
         raise CheckpointError(f"{path} does not describe LoRA adapters; give a folder that does.")
     for name in UNKNOWN:
-        if values.get(name) and values[name] not in PLAIN.get(name, ()):
+        if values.get(name):
             raise CheckpointError(
-                f"{path}: {name}={values[name]!r} is not known here; merge the adapters with the "
-                "program that made them."
+                f"{path}: {name}={values[name]!r:.100} is not known here; merge the adapters with "
+                "the program that made them."
             )
-    alphas, dropout = values.get("alpha_pattern") or {}, values.get("lora_dropout") or 0.0
-    if not isinstance(alphas, dict) or not all(map(MODULE.fullmatch, alphas)):
-        raise CheckpointError(f"{path}: alpha_pattern={alphas!r:.100} is not names and numbers.")
-    for alpha in (values.get("lora_alpha"), *alphas.values()):
-        if not _is_number(alpha) or not 0 < alpha < math.inf:
-            raise CheckpointError(f"{path}: lora_alpha is {alpha!r}, not a number above 0.")
-    if not _is_number(dropout) or not 0 <= dropout < 1:
-        raise CheckpointError(f"{path}: lora_dropout is {dropout!r}, not a number from 0 to 1.")
-    return values
+    known = {key: values[key] for key in PeftConfig.model_fields if values.get(key) is not None}
+    try:
+        return PeftConfig.parse(known)
+    except ConfigError as error:
+        raise CheckpointError(f"{path.parent / str(error)}") from None
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return type(value) in (int, float)
-
-
-def _check(model: Transformer, read: Adapters, path: Path) -> None:
+def _check(model: Transformer, found: Adapters, path: Path) -> None:
     """Raise CheckpointError unless the tensors of a file fit the model."""
     modules = dict(model.named_modules())
     named = dict(model.named_parameters(remove_duplicate=False))
-    if not read.factors:
+    if not found.maps:
         raise CheckpointError(f"{path} holds no adapters; give a folder that does.")
-    for name, own in read.factors.items():
+    for name, one in found.maps.items():
         module = modules.get(name)
         if not isinstance(module, Linear):
             raise CheckpointError(
                 f"{path} has an adapter of {name}, which is no linear map of this model; it is of "
                 "another model."
             )
-        shapes = {side: tuple(own[side].shape) for side in sorted(own)}
-        rank = shapes.get("A", (0,))[0]
-        wanted = {"A": (rank, module.in_features), "B": (module.out_features, rank)}
-        if shapes != wanted or not rank:
+        shapes = tuple(one.a.shape), tuple(one.b.shape)
+        wanted = (one.rank, module.in_features), (module.out_features, one.rank)
+        if shapes != wanted:
             raise CheckpointError(
-                f"{path}: the adapter of {name} has the shapes {shapes} and this model needs "
-                f"{wanted}; it is of another model."
+                f"{path}: the adapter of {name} has factors of the shapes {shapes} and this model "
+                f"needs {wanted}; it is of another model."
             )
-    for name, tensor in read.whole.items():
+    for name, tensor in found.whole.items():
         own = named.get(name)
         if own is None or own.shape != tensor.shape:
             raise CheckpointError(

@@ -9,15 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Batch, Positions
-from glassformer.data.collate import padded
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate.config import GenerateConfig
-from glassformer.layers.cache import Cache
-from glassformer.losses import at_least_float32
-from glassformer.models.transformer import Features, Memory, Transformer
+from glassformer.models.transformer import Memory, Transformer
 
 Prompt = Sequence[int] | Example
 """Beginning of a row: ids, or ids with patches among them, which are never cut."""
@@ -175,25 +172,6 @@ def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
 def encoded(source: Batch | None, model: Transformer) -> Memory | None:
     """Encoder output of a source, on the model's device; None without a source."""
     return None if source is None else model.encode(source.to(next(model.parameters()).device))
-
-
-def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cache) -> Features:
-    """Run the rows into an empty cache; rows of one length need no padding and no mask table."""
-    batch = padded(examples_of(rows), "left").to(next(model.parameters()).device)
-    return model.features(batch, memory, cache)
-
-
-def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) -> Features:
-    """Append one token to each row."""
-    positions = features.positions
-    start = None if positions.start is None else positions.start + positions.length
-    new = Positions(positions.position[:, -1:] + 1, start=start)
-    return model.features(Batch(tokens[:, None], new), features.memory, features.cache)
-
-
-def next_logits(model: Transformer, features: Features) -> Float[Tensor, "B V"]:
-    """Logits of the token after the last of each row, in float32 or better."""
-    return at_least_float32(model.head(features.hidden[:, -1:], features.positions)[:, 0])
 
 
 def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:

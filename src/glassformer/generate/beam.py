@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Batch, Positions
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
@@ -29,29 +29,23 @@ from glassformer.generate.advance import (
     begin,
     check_numbers,
     check_request,
-    encoded,
     examples_of,
-    next_logits,
-    prefill,
     rooms,
     tokens_of,
 )
+from glassformer.generate.beam_rows import BeamRows, Change
 from glassformer.generate.beams import Beams, Chosen, Hypothesis, beams_of, normalized
 from glassformer.generate.config import CONSTRAINTS, GenerateConfig
-from glassformer.generate.constraints import Rows, constrained, is_set
-from glassformer.generate.lines import Lines
+from glassformer.generate.constraints import constrained, is_set
 from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import AttentionRows, Watch, Watcher
-from glassformer.layers.branches import BranchedCache
-from glassformer.layers.cache import Cache
+from glassformer.layers.ragged import RaggedCache
 from glassformer.layers.tap import recorded
 from glassformer.models.compiled_step import CompiledStep
-from glassformer.models.transformer import Features, Memory, Transformer, evaluating
+from glassformer.models.transformer import Transformer, evaluating
 
 AT_ONCE = 128
-"""Sentences that a compiled step searches at the same time, about."""
-HEAD_ROWS = 128
-"""Branches whose logits are computed together: few enough for these to stay in the cache."""
+"""Sentences that are searched at the same time, about."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +135,7 @@ def beam_steps(
 ) -> Iterator[Search]:
     """The same search step by step; the last `best` is the result of `beam_search`.
 
-    With a compiled step (see `native`) that the search can use, prompts begin in order, about
-    `at_once` at the same time; without, all begin at once.
+    Prompts begin in order, about `at_once` at the same time; all together if they are watched.
 
     Errors: those of `beam_search` and of `Watcher`.
     """
@@ -156,49 +149,47 @@ def beam_steps(
         return
     firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
     examples = zip(examples_of(prompts), firsts, strict=True)
-    rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
-    room = rooms(rows, model, config, limits)
-    step = None if watch is not None else compiled(model, config)
-    if step is not None and not any(isinstance(one, Example) for one in prompts):
-        lines = Lines(model, step, [one.ids.tolist() for one in rows], source, at_once)
-        yield from _in_places(lines, beams_of(config, ends, room, 0), at_once)
-        return
+    examples = [replace(one, ids=one.ids[first:]) for one, first in examples]
     watcher = BeamWatcher(model, watch, config, firsts)
-    # Modes are entered for each computation, since a generator would leak them.
-    with watcher.computing():
-        memory = encoded(source, model)
-        features = prefill(model, rows, memory, Cache())
-        watcher.memory = memory
-    prompt_ids = [tokens_of(prompt) for prompt in prompts]
-    yield from _together(model, features, beams_of(config, ends, room), prompt_ids, watcher)
-
-
-def _together(
-    model: Transformer,
-    features: Features,
-    beams: Beams,
-    prompts: Sequence[Sequence[int]],
-    watcher: "BeamWatcher",
-) -> Iterator[Search]:
-    """The search by the model's own pass, of all sentences at once, from features of the
-    prompts."""
-    config = beams.config
-    constrains = any(is_set(config, name) for name in CONSTRAINTS)
-    features = branching(features, config.beams)
+    step = None if watch is not None else compiled(model, config)
+    at_once = at_once if watch is None else len(prompts)
+    rows = BeamRows(model, step, examples, source, at_once)
+    beams = beams_of(config, ends, rooms(examples, model, config, limits), 0)
+    change = _constraints(beams, [tokens_of(prompt) for prompt in prompts])
     while True:
+        # Modes are entered for each computation, since a generator would leak them.
         with evaluating(model):
-            given = beams.rows(prompts) if constrains else None
-            found = offers(model, features, beams.widest, given, config, watcher.watch)
-        left, log_probs, ids = found
-        check_numbers(log_probs)
+            _begin(rows, beams, at_once)
+            with watcher.kept():
+                log_probs, tokens, left = rows.offers(beams.widest, change, watch is not None)
+        check_numbers(torch.from_numpy(log_probs))
         before, totals = beams.sentence, beams.totals
-        chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-        yield Search(watcher.step(features, left, before, totals, chosen), beams)
-        if not len(chosen.live):
+        chosen = beams.extend(log_probs, tokens)
+        yield Search(watcher.step(rows.cache, left, before, totals, chosen), beams)
+        if not (len(chosen.live) or beams.waiting):
             return
-        with watcher.computing():
-            parents, last = chosen.parents[chosen.live], beams.last
-            features = grown(model, features, torch.from_numpy(parents), torch.from_numpy(last))
+        rows.grow(chosen.parents[chosen.live], beams.last)
+
+
+def _begin(rows: BeamRows, beams: Beams, at_once: int) -> None:
+    """Begin sentences in groups while there is room."""
+    width = beams.config.beams
+    group = at_once if at_once == len(rows.prompts) else max(1, at_once // 4)
+    while beams.waiting and beams.room + group * width <= at_once * width:
+        number = min(group, beams.waiting)
+        rows.begin(number)
+        beams.begin(number)
+
+
+def _constraints(beams: Beams, prompts: Sequence[Sequence[int]]) -> Change | None:
+    """Return what constraints do to log p of all tokens of the live hypotheses; None: nothing."""
+    if not _is_constrained(beams.config):
+        return None
+    return lambda log_probs: constrained(log_probs, beams.rows(prompts), beams.config)
+
+
+def _is_constrained(config: GenerateConfig) -> bool:
+    return any(is_set(config, name) for name in CONSTRAINTS)
 
 
 def compiled(model: Transformer, config: GenerateConfig) -> CompiledStep | None:
@@ -206,70 +197,7 @@ def compiled(model: Transformer, config: GenerateConfig) -> CompiledStep | None:
     constraints read all log-probabilities."""
     step = model.compiled_step
     usable = step is not None and step.current and not recorded()
-    return step if usable and not any(is_set(config, name) for name in CONSTRAINTS) else None
-
-
-def _in_places(lines: Lines, beams: Beams, at_once: int) -> Iterator[Search]:
-    """The search by a compiled step, in which sentences take the places of those that ended."""
-    group, width = max(1, at_once // 4), beams.config.beams
-    while True:
-        with evaluating(lines.model):
-            while beams.waiting and beams.room + group * width <= at_once * width:
-                number = min(group, beams.waiting)
-                lines.begin(number)
-                beams.begin(number)
-            log_probs, ids = lines.offers(beams.widest)
-        check_numbers(torch.from_numpy(log_probs))
-        chosen = beams.extend(log_probs, ids)
-        yield Search((), beams)
-        if not (len(chosen.live) or beams.waiting):
-            return
-        lines.grow(chosen.parents[chosen.live], beams.last)
-
-
-def offers(
-    model: Transformer,
-    features: Features,
-    k: int,
-    given: Rows | None,
-    config: GenerateConfig,
-    watch: Watch | None,
-) -> tuple[Float[Tensor, "_ V"], Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """log p of all tokens if it is watched, that of the k likeliest, and these, for each branch;
-    `given`: what the constraints read, None without any."""
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    logits_of = lambda part: next_logits(model, replace(features, hidden=part))
-    step = len(features.hidden) if given or watch else HEAD_ROWS
-    for part in features.hidden.split(step):
-        left = logits_of(part).log_softmax(-1)
-        if given is not None:
-            left = constrained(left, given, config)
-        ids = likeliest(left, k)
-        log_probs = left.gather(-1, ids)
-        parts.append((left if watch else left[:0], log_probs, ids))
-    left, log_probs, ids = (torch.cat(column) for column in zip(*parts, strict=True))
-    return left, log_probs, ids
-
-
-def branching(features: Features, width: int) -> Features:
-    """Features of prompts from which at most `width` branches each will go on."""
-    assert features.cache is not None
-    sources = None if features.memory is None else features.memory.positions
-    rows = len(features.hidden)
-    cache = BranchedCache.of(features.cache, features.positions, sources, rows, width)
-    return replace(features, cache=cache)
-
-
-def grown(
-    model: Transformer, features: Features, parents: Int[Tensor, "B"], tokens: Int[Tensor, "B"]
-) -> Features:
-    """Go on from these branches, each with one more token."""
-    assert isinstance(features.cache, BranchedCache)
-    device, where = features.hidden.device, features.positions
-    cache = features.cache.branched(parents.to(device))
-    start = None if where.start is None else where.start + where.length
-    new = Positions(cache.newest[:, None] + 1, start=start)
-    return model.features(Batch(tokens.to(device)[:, None], new), None, cache)
+    return step if usable and not _is_constrained(config) else None
 
 
 def _first(prompt: Prompt, context: int) -> int:
@@ -292,14 +220,12 @@ class BeamWatcher(Watcher):
     ):
         super().__init__(model, watch)
         self.config, self.firsts, self.length = config, firsts, 0
-        self.memory: Memory | None = None
-        """The encoder's output for all sentences."""
         self.numbers: list[int | None] = [None] * len(firsts)
         """Number of the candidate that each live hypothesis was."""
 
     def step(
         self,
-        features: Features,
+        cache: RaggedCache,
         left: Float[Tensor, "B V"],
         sentence: np.ndarray,
         totals: np.ndarray,
@@ -312,7 +238,7 @@ class BeamWatcher(Watcher):
         table = likeliest(left, max(self.watch.top, self.config.beams, 1 + chosen.offers.max()))
         log_probs = left.gather(-1, table).tolist()
         ids, sentences = table.tolist(), sentence.tolist()
-        rows = self.rows(self.apart(features), [self.firsts[i] for i in sentences])
+        rows = self.rows(cache, [self.firsts[i] for i in sentences])
         offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
         fates = {offer: at for at, offer in enumerate(offered)}
         ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
@@ -333,12 +259,3 @@ class BeamWatcher(Watcher):
                 found[number].append(one)
         self.numbers = [numbers[at] for at in chosen.live.tolist()]
         return tuple(BeamStep(number, self.length - 1, own) for number, own in found.items())
-
-    def apart(self, features: Features) -> Features:
-        """Features with a row of everything for each hypothesis."""
-        cache, memory = features.cache, self.memory
-        assert isinstance(cache, BranchedCache)
-        if not self.layers:
-            return features
-        memory = None if memory is None else memory.selected(cache.number[cache.owner])
-        return replace(features, memory=memory, cache=cache.apart())

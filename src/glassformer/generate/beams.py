@@ -126,12 +126,12 @@ class Beams:
         )
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
-        """What the constraints read: the live hypotheses, all as long, behind their prompts."""
-        owners, new = self.sentence.tolist(), int(self.lengths[self.sentence[0]])
-        ids = self.ids[:, :new].tolist()
-        seen = [[*prompts[i], *own] for i, own in zip(owners, ids, strict=True)]
+        """Return what the constraints read: the live hypotheses after their prompts."""
+        owners, new = self.sentence.tolist(), self.lengths[self.sentence]
+        rows = zip(owners, self.ids.tolist(), new.tolist(), strict=True)
+        seen = [[*prompts[i], *own[:n]] for i, own, n in rows]
         last = (self.limits[self.sentence] == new + 1).tolist()
-        return Rows(seen, [new] * len(seen), self.ends, last)
+        return Rows(seen, new.tolist(), self.ends, last)
 
     @property
     def widest(self) -> int:

@@ -5,10 +5,10 @@ number = engine.add(Request(prompt=ids, config=config, ends=(eos,)))
 while not engine.idle:
     for event in engine.step(): ...
 
-    waiting ──pages for the whole text──> running ──end, length, abort, error──> pages given back
+    waiting ──slots for the whole text──> running ──end, length, abort, error──> slots given back
 
 Texts come and go between steps (continuous batching). One is admitted, in order, once the pool has
-pages for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
+slots for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
 are attended in chunks of CHUNK, a text is decoded over exactly its own keys, and products
 on a CPU have at least `MIN_ROWS` rows: what is computed for a request depends on the request alone,
 bit for bit. Without `invariant` a prompt is read at once, by the products that are fastest.
@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain, zip_longest
 
+import numpy as np
 import torch
 
 from glassformer.axes import Float, Tensor
@@ -27,19 +28,19 @@ from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import check_ids, check_prompts, check_source
 from glassformer.generate.choosing import Read, read
-from glassformer.generate.prefixes import Prefixes, keys
+from glassformer.generate.prefixes import BLOCK, Prefixes, keys
 from glassformer.generate.request import Event, Request
 from glassformer.generate.running import Piece, Running
 from glassformer.generate.watch import Watch, Watcher
 from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
-from glassformer.layers.segments import PAGE, Pool, SegmentedCache
+from glassformer.layers.ragged import Pool, RaggedCache
 from glassformer.layers.tap import recorded
 from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer, evaluating
 
-CHUNK = PAGE // 2
+CHUNK = BLOCK // 2
 """Elements of a prompt for which attention is computed at once, whatever else a step computes; a
 step with as many beside decoding texts takes less than three times as long as one without."""
 CACHE_BYTES = 1 << 30
@@ -53,7 +54,7 @@ class Engine:
     """Requests on one model, stepped by its caller; see the module.
 
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
-    1 GiB. `n_pages`: number of its pages, instead of its size. `max_rows`: texts at the same time.
+    1 GiB. `n_slots`: number of its slots, instead of its size. `max_rows`: texts at the same time.
     `prefill`: elements of prompts in a step while others decode; all of `max_rows` chunks
     otherwise. `together`: no text gets a token before all others have as many. `invariant`: no bit
     of a text depends on others. `watch`: what is reported of each choice. The weights must not
@@ -68,7 +69,7 @@ class Engine:
         *,
         max_rows: int = 16,
         cache_bytes: int | None = None,
-        n_pages: int | None = None,
+        n_slots: int | None = None,
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
         together: bool = False,
@@ -78,9 +79,8 @@ class Engine:
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.program = _program(model, watch)
         dtype, device = _dtype(model, self.program), next(model.parameters()).device
-        n_pages = n_pages or _n_pages(model, dtype, max_rows, cache_bytes)
-        self.pool = Pool(*_shape(model.config), n_pages, dtype, device)
-        self.padding = self.pool.take(1)  # page 0: rows that only make products wide enough
+        n_slots = n_slots or _n_slots(model, dtype, max_rows, cache_bytes)
+        self.pool = Pool(*_shape(model.config), n_slots, dtype, device)
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
         self.invariant = invariant
@@ -99,21 +99,20 @@ class Engine:
         Errors: those of `add`, and of a watch.
         """
         texts = [checked(model, one) for one in requests]
-        own = max(one.own_pages for one in texts)
-        sources = max(one.source_pages for one in texts)
+        own = max(one.longest for one in texts)
+        sources = max(one.request.n_source for one in texts)
         drafted = any(one.draft is not None for one in requests)
         engine = cls(
             model,
             max_rows=len(requests),
-            n_pages=1 + (own + sources) * len(texts),
+            n_slots=1 + (own + sources) * len(texts),
             shares_prefixes=False,
             together=not drafted,
             invariant=drafted,
             watch=watch,
         )
         for one in texts:
-            # At equal distances one kernel call attends for all of them.
-            one.own_pages, one.source_pages = own, sources
+            one.longest = own  # at equal distances one kernel call attends for all of them
             engine._queue(one)
         return engine
 
@@ -130,11 +129,11 @@ class Engine:
         return self._queue(checked(self.model, request))
 
     def _queue(self, one: Running) -> int:
-        if one.n_pages > self.pool.n_pages - 1:
+        if one.n_slots > self.pool.n_slots - 1:
             raise ConfigError(
-                f"The text may have {one.n_pages * PAGE} elements and the cache has room for "
-                f"{(self.pool.n_pages - 1) * PAGE}; shorten it, lower max_new_tokens, or make the "
-                "cache larger."
+                f"The text may have {one.n_slots} elements and the cache has room for "
+                f"{self.pool.n_slots - 1}; shorten it, lower max_new_tokens, or make the cache "
+                "larger."
             )
         self._count += 1
         one.number = self._count
@@ -143,7 +142,7 @@ class Engine:
         return self._count
 
     def abort(self, number: int) -> None:
-        """Drop a request, if it waits or runs; its pages are free at once."""
+        """Drop a request, if it waits or runs; its slots are free at once."""
         self.waiting = deque(one for one in self.waiting if one.number != number)
         for one in self.running:
             if one.number == number:
@@ -179,19 +178,26 @@ class Engine:
     def _admit(self) -> None:
         """Start waiting requests in order while there is room."""
         while self.waiting and len(self.running) < self.max_rows:
-            one = self.waiting[0]
-            while (first := self.pool.take(one.n_pages)) is None:
-                if not self.prefixes.shrink():
-                    return
-            one.first = first
-            self.pool.write(one.source_slot, one.request.source)
+            if not self._reserve(self.waiting[0]):
+                return
             self.running.append(self.waiting.popleft())
-            request = one.request
-            plain = not (one.parts or request.n_source or request.scores_prompt)
-            if self.shares_prefixes and plain:
-                one.pages = keys(one.ids[one.begin : one.n_prompt], request.salt)
-                known = one.pages[: (one.left - 1) // PAGE]  # the last element gives the logits
-                one.cached = PAGE * self.prefixes.fill(known, one.slot)
+
+    def _reserve(self, one: Running) -> bool:
+        """Take slots for a text, those of a known beginning first; False: there is no room."""
+        known: list[np.ndarray] = []
+        if self.shares_prefixes and one.has_plain_prompt:
+            one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
+            # the last element gives the logits
+            known = self.prefixes.take(one.blocks[: (one.left - 1) // BLOCK])
+        while (own := self.pool.take(one.n_slots - BLOCK * len(known))) is None:
+            if not self.prefixes.shrink():
+                self.pool.give(np.concatenate([np.zeros(0, np.int32), *known]))
+                return False
+        one.cached = BLOCK * len(known)
+        own, one.sources = np.split(own, [len(own) - one.request.n_source])
+        one.table = np.concatenate([*known, own])
+        self.pool.write(one.sources, one.request.source)
+        return True
 
     def _chosen(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
@@ -220,9 +226,9 @@ class Engine:
                 one.begin
                 for one, pieces in zip(chosen, own, strict=True)
                 for piece in pieces
-                for _ in piece.segments
+                for _ in piece.texts
             ]
-            told = self.watcher.told(cache, firsts)
+            told = self.watcher.rows(cache, firsts)
             top = 0 if self.watcher.watch is None else self.watcher.watch.top
             found = read(chosen, logits, top, told)
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
@@ -231,7 +237,7 @@ class Engine:
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
-    def _logits(self, pieces: Sequence[Piece]) -> tuple[SegmentedCache, Float[Tensor, "N V"]]:
+    def _logits(self, pieces: Sequence[Piece]) -> tuple[RaggedCache, Float[Tensor, "N V"]]:
         """Logits at the positions of each piece whose next token is asked for, and the cache; by
         the compiled step, unless somebody records what the model computes."""
         program = None if recorded() else self.program
@@ -246,17 +252,17 @@ class Engine:
         wide = self.invariant and device.type == "cpu" and program is None
         least = MIN_ROWS if wide else 1
         missing = max(0, least - len(ids))
-        cache = SegmentedCache.of(
+        cache = RaggedCache.of(
             self.pool,
-            [segment for one in pieces for segment in one.segments],
-            [segment for one in pieces for segment in one.sources],
+            [text for one in pieces for text in one.texts],
+            [source for one in pieces for source in one.sources],
             padding=missing,
-            joins=not self.invariant,
+            merges=not self.invariant,
         )
         elements = torch.tensor([ids + [0] * missing], device=device)
-        batch = Batch(elements, cache.new_positions(), parts=tuple(parts))
+        batch = Batch(elements, cache.new_positions, parts=tuple(parts))
         if program is not None:
-            return cache, program.logits(batch, self.pool, cache.texts, cache.sources, at)
+            return cache, program.logits(batch, cache, at)
         hidden = self.model.features(batch, cache=cache).hidden
         if not at:
             return cache, hidden.new_empty(0, self.model.config.vocab_size)
@@ -268,8 +274,8 @@ class Engine:
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""
         end = one.cached + one.chunk
-        for page in range(one.cached // PAGE, min(end // PAGE, len(one.pages))):
-            self.prefixes.keep(one.pages[page], one.slot + page * PAGE)
+        for block in range(one.cached // BLOCK, min(end // BLOCK, len(one.blocks))):
+            self.prefixes.keep(one.blocks[block], one.table[block * BLOCK : (block + 1) * BLOCK])
         right = max(0, len(found.tokens) - 1)
         if one.request.draft is not None and one.proposed:
             one.request.draft.told(len(one.proposed), right)
@@ -288,16 +294,9 @@ class Engine:
         return events
 
     def _leave(self, one: Running) -> None:
-        """End a running request and give its pages back; of texts that are together, the last takes
-        the place, so that all stay at equal distances."""
-        at = self.running.index(one)
-        if self.together and one is not self.running[-1]:
-            last = self.running[at] = self.running.pop()
-            self.pool.copy(last.first, one.first, one.n_pages)
-            last.first, one.first = one.first, last.first
-        else:
-            self.running.pop(at)
-        self.pool.give(one.first, one.n_pages)
+        """End a running request and give its slots back."""
+        self.running.remove(one)
+        self.pool.erase(self.pool.give(np.concatenate([one.table, one.sources])))
 
 
 def checked(model: Transformer, request: Request) -> Running:
@@ -320,21 +319,22 @@ def checked(model: Transformer, request: Request) -> Running:
     return one
 
 
-def pages(model: Transformer, max_rows: int = 16, cache_bytes: int | None = None) -> int:
-    """Pages of a model's pool, as `Engine` has them. ConfigError: a cache without room."""
-    return _n_pages(model, _dtype(model, _program(model, None)), max_rows, cache_bytes)
+def check_room(model: Transformer, cache_bytes: int | None = None) -> None:
+    """Raise ConfigError for a cache without room for an element."""
+    _n_slots(model, _dtype(model, _program(model, None)), 1, cache_bytes)
 
 
-def _n_pages(model: Transformer, dtype: torch.dtype, max_rows: int, cache_bytes: int | None) -> int:
-    page = Pool.page_bytes(*_shape(model.config), dtype)
-    wanted = min(CACHE_BYTES, page * (1 + max_rows * -(-model.config.max_length // PAGE)))
-    n_pages = (wanted if cache_bytes is None else cache_bytes) // page
-    if n_pages < 2:
+def _n_slots(model: Transformer, dtype: torch.dtype, max_rows: int, cache_bytes: int | None) -> int:
+    size = Pool.slot_bytes(*_shape(model.config), dtype)
+    longest = max(BLOCK, model.config.max_length)
+    wanted = min(CACHE_BYTES, size * (1 + max_rows * longest))
+    n_slots = (wanted if cache_bytes is None else cache_bytes) // size
+    if n_slots <= BLOCK:
         raise ConfigError(
-            f"A cache of {cache_bytes} bytes has no room; this model needs at least {2 * page} "
-            f"({PAGE} elements, and {PAGE} for padding)."
+            f"A cache of {cache_bytes} bytes has no room; this model needs at least "
+            f"{(1 + BLOCK) * size}, for {BLOCK} elements."
         )
-    return n_pages
+    return n_slots
 
 
 def _dtype(model: Transformer, program: CompiledStep | None) -> torch.dtype:

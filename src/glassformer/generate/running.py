@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+import numpy as np
 import torch
 
 from glassformer.batch import Part
@@ -16,18 +17,18 @@ from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import begin, examples_of, half, rooms, tokens_of
 from glassformer.generate.request import Request, Scored
-from glassformer.layers.segments import PAGE, Segment
+from glassformer.layers.ragged import Sequences
 from glassformer.models.transformer import Transformer
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements of a text for a step: their ids, places in the pool, patches, and the number of
+    """Elements of a text for a step: their ids, slots in the pool, patches, and the number of
     positions at the end whose logits are asked for."""
 
     ids: list[int]
-    segments: list[Segment]
-    sources: list[Segment]
+    texts: list[Sequences]
+    sources: list[Sequences]
     n_asked: int
     parts: tuple[Part, ...] = ()
 
@@ -46,25 +47,28 @@ class Running:
     limit: int
     context: int
     begin: int
-    own_pages: int
-    source_pages: int
+    longest: int
+    """Most elements that may ever be in the context at a time."""
     ids: list[int]
     n_prompt: int
     before: list[int]
     settings: str
     """How its tokens are chosen, but for the seed."""
     parts: tuple[Part, ...] = ()
-    first: int = 0
+    table: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Slots of the elements of the context."""
+    sources: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Slots of its source."""
     cached: int = 0
-    pages: list[bytes] = field(default_factory=list)
-    """Keys of the prompt's whole pages."""
+    blocks: list[bytes] = field(default_factory=list)
+    """Keys of the prompt's whole blocks."""
     ahead: int = 0
     """Tokens that the draft may propose next: one more than were right the last time."""
     proposed: list[int] = field(default_factory=list)
     """Those of this step."""
-    most: int = PAGE
+    most: int = 1
     """Elements of a prompt for which attention is computed at once."""
-    share: int = PAGE
+    share: int = 1
     """Elements of it that a step may compute."""
     scores: list[Scored] = field(default_factory=list)
 
@@ -89,8 +93,7 @@ class Running:
             limit=limit,
             context=context,
             begin=first,
-            own_pages=-(-longest // PAGE),
-            source_pages=-(-request.n_source // PAGE),
+            longest=longest,
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
@@ -129,8 +132,8 @@ class Running:
         """The chunk, and the tokens proposed behind it, each of which attends alone."""
         at, end = self.begin + self.cached, self.cached + self.chunk
         starts = range(self.cached, end, self.most)
-        own = [Segment(self.slot, at, min(self.most, end - at)) for at in starts]
-        after = [Segment(self.slot, end + i, 1) for i in range(len(self.proposed))]
+        own = [self._elements(at, min(self.most, end - at)) for at in starts]
+        after = [self._elements(end + i, 1) for i in range(len(self.proposed))]
         asked = self.n_asked - len(after)
         ids, parts = self.ids[at : at + self.chunk], self._parts(end)
         pieces = [Piece(ids, own, self._sources(own), asked, parts)]
@@ -145,11 +148,14 @@ class Running:
         slots = torch.arange(self.cached, min(end, self.n_prompt))
         return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
 
-    def _sources(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Its source for each of these, as long as they are."""
-        n = self.request.n_source
-        sources = (Segment(self.source_slot, n - one.length, one.length) for one in segments)
-        return [*sources] if n else []
+    def _elements(self, start: int, length: int) -> Sequences:
+        """Elements from number `start` of the context on, which are new."""
+        return Sequences.single(self.table[: start + length], length)
+
+    def _sources(self, texts: Sequence[Sequences]) -> list[Sequences]:
+        """Its source for each of these."""
+        sources = (Sequences.single(self.sources, one.length) for one in texts)
+        return [*sources] if len(self.sources) else []
 
     @property
     def reads_scores(self) -> bool:
@@ -174,19 +180,17 @@ class Running:
         return own + len(self.proposed)
 
     @property
-    def slot(self) -> int:
-        """Where its keys begin in the pool."""
-        return self.first * PAGE
+    def has_plain_prompt(self) -> bool:
+        """True if its beginning may be shared: ids only, not scored, and never written again by a
+        text that outgrows the context."""
+        request, most = self.request, self.n_prompt - self.begin + self.limit - 1
+        whole = not (self.parts or request.n_source or request.scores_prompt)
+        return whole and most <= self.context
 
     @property
-    def source_slot(self) -> int:
-        """Where the keys of its source begin."""
-        return (self.first + self.own_pages) * PAGE
-
-    @property
-    def n_pages(self) -> int:
-        """Pages for all elements that may ever be in the context, and for the source."""
-        return self.own_pages + self.source_pages
+    def n_slots(self) -> int:
+        """Slots for all elements that may ever be in the context, and for the source."""
+        return self.longest + self.request.n_source
 
     def propose(self, vocab_size: int) -> None:
         """Ask the draft, if the next step gives a token; no more than fit the context, or are still
@@ -204,4 +208,4 @@ class Running:
         self.ids.append(token)
         if self.left + self.cached > self.context:
             self.n_read = half(self.context)
-            self.begin, self.cached, self.pages = len(self.ids) - self.n_read, 0, []
+            self.begin, self.cached, self.blocks = len(self.ids) - self.n_read, 0, []

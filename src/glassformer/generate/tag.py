@@ -13,7 +13,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.data.example import Example
 from glassformer.generate.classify import answer_steps, answers
 from glassformer.generate.gradually import Steps
-from glassformer.metrics.spans import scheme_of, spans
+from glassformer.metrics.spans import mark_spans, spans
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Processor
 
@@ -48,7 +48,7 @@ class Tags:
                 [{"tag": names[i], "probability": p} for i, p in zip(*row, strict=True)]
                 for row in zip(self.classes.tolist(), rows, strict=True)
             ]
-        if scheme_of([name] for name in names) is not None:
+        if mark_spans(names):
             values["spans"] = [span._asdict() for span in spans(best)]
         return values
 

@@ -82,9 +82,9 @@ def transduce_steps(
     ]
     rows = [ids for own in pieces for ids in own]
     call = partial(_hypotheses, model, tokenizer, config, -(-batch_size // threads))
-    if not (config.beams and compiled(model, config)):
+    if not config.beams:
         whole = yield from by_length(rows, len, batch_size, call)
-    elif threads > 1:
+    elif threads > 1 and compiled(model, config):
         with evaluating(model):
             whole = in_threads(rows, len, threads, call)
     else:  # sentences take the places of others, the longest first

@@ -14,22 +14,22 @@ results are plain numbers and lists of them, ready for JSON by `dataclasses.asdi
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.generate.logits import likeliest
 from glassformer.layers.attend import attention_pattern
-from glassformer.layers.attention import Attention, AttentionContext
-from glassformer.layers.segments import SegmentedCache
+from glassformer.layers.attention import Attention
+from glassformer.layers.ragged import RaggedCache, Sequences, Tables
 from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recorded, recording
-from glassformer.models.transformer import Features, Transformer, evaluating
+from glassformer.models.transformer import Transformer, evaluating
 
 Weights = list[list[list[float]]]
 """Attention weights [layer][head][element]."""
@@ -168,77 +168,50 @@ class Watcher:
         sites = ("attention", "cross") if crossed else ("attention",)
         return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
-    def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
-        """Attention rows of the newest element of each row of the batch, None if not asked for.
-
-        `firsts`: number of elements of each row that have left the context and the cache.
-        """
-        if not self.layers:
-            return [None] * len(firsts)
-        cache, source, where = features.cache, features.memory, features.positions
-        assert self.model.decoder is not None
-        assert cache is not None
-        assert cache.positions is not None
-        start = None if where.start is None else where.start + where.length - 1
-        newest = where.mapped(lambda t: t[:, -1:], start)
-        own, cross = cache.positions, [[] for _ in firsts]
-        with torch.inference_mode():
-            context = self.model.decoder.context(newest, own)
-            table = self._table("attention", -1, context, lambda layer: cache.own[layer][0])
-            weights = _real(table, own)
-            if source is not None:
-                context = source_context(newest, source.positions)
-                table = self._table("cross", -1, context, lambda layer: cache.cross[layer][0])
-                cross = _real(table, source.positions)
-        return [
-            AttentionRows(self.layers, self.heads, *row)
-            for row in zip(firsts, weights, cross, strict=True)
-        ]
-
-    def told(
-        self, cache: SegmentedCache | None, firsts: Sequence[int]
+    def rows(
+        self, cache: RaggedCache | None, firsts: Sequence[int]
     ) -> Sequence[AttentionRows | None]:
-        """The same for the newest element of each text of a step of the engine."""
+        """Return the attention rows of the newest element of each sequence of a step, None without
+        a watch.
+
+        `firsts`: number of elements of each that have left the context and the cache.
+        """
         if not self.layers or cache is None:
             return [None] * len(firsts)
-        assert self.model.decoder is not None
+        newest = np.concatenate([one.length * np.ones(one.rows, int) for one in cache.texts])
+        own, of_sources = cache.tables
         found: list[AttentionRows] = []
-        sources = cache.sources or (None,) * len(firsts)
-        end, numbers = 0, cache.numbers
-        for one, first, source in zip(cache.texts, firsts, sources, strict=True):
-            end += one.length
-            newest = Positions(numbers[:, one.end - 1 : one.end], start=one.end - 1)
-            context = self.model.decoder.context(newest, one.key(numbers))
-            keys = lambda layer, one=one: cache.keys(layer, one)
-            own = self._table("attention", end - 1, context, keys)[0].tolist()
-            cross: Weights = []
-            if source:
-                context = source_context(newest, source.key(numbers))
-                keys = lambda layer, source=source: cache.keys(layer, source)
-                cross = self._table("cross", end - 1, context, keys)[0].tolist()
-            found.append(AttentionRows(self.layers, self.heads, first, own, cross))
+        for at, first in zip((newest.cumsum() - 1).tolist(), firsts, strict=True):
+            weights = self._weights("attention", cache, _listed(own, at), at)
+            crossed = _listed(of_sources, at) if cache.sources else None
+            cross = [] if crossed is None else self._weights("cross", cache, crossed, at)
+            found.append(AttentionRows(self.layers, self.heads, first, weights, cross))
         return found
 
-    def _table(
-        self, site: str, at: int, context: AttentionContext, keys: Callable[[int], Tensor]
-    ) -> Float[Tensor, "B L H S"]:
-        """Weights of element `at` of each row of the queries, on the keys of each layer."""
+    def _weights(self, site: str, cache: RaggedCache, slots: np.ndarray, at: int) -> Weights:
+        """Return the weights of new element `at` on the keys in these slots."""
+        assert cache.pool is not None
+        assert self.model.decoder is not None
+        one, numbers = Sequences.single(slots, 1), cache.pool.positions
+        query, key = one.query(numbers), one.key(numbers)
+        if site == "cross":
+            context = source_context(query, key)
+        else:
+            context = self.model.decoder.context(query, key)
         found: list[Tensor] = []
         for layer in self.layers:
             module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
             assert isinstance(module, Attention)
             queries = self.queries[_point(layer, site)][:, :, at][:, :, None]
-            scores = module.scores(queries, keys(layer), context)
-            found.append(attention_pattern(scores)[:, self.heads, -1].cpu())
-        return torch.stack(found, 1)
+            scores = module.scores(queries, cache.pool.read(layer, one)[0], context)
+            found.append(attention_pattern(scores)[0, self.heads, -1].cpu())
+        return torch.stack(found).tolist()
 
 
-def _real(table: Float[Tensor, "B L H S"], keys: Positions) -> list[Weights]:
-    """Weights of each row on its real elements."""
-    if keys.valid is None:
-        return table.tolist()
-    real = keys.valid.expand(len(table), -1).cpu()
-    return [row[:, :, own].tolist() for row, own in zip(table, real, strict=True)]
+def _listed(tables: Tables, at: int) -> np.ndarray:
+    """Return the slots that new element `at` reads."""
+    slots, first, ends = tables
+    return slots[first[at] : first[at] + ends[at]]
 
 
 def _point(layer: int, site: str) -> str:

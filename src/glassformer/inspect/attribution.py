@@ -1,8 +1,8 @@
-"""Attribution of an answer: a score for every element of the input, by one of six methods.
+"""Attribution of an answer: a score for every element of the input, by one of five methods.
 
     gradient_x_input, integrated_gradients, occlusion    change of the target (a logit, or A instead
                                                          of B) with each element
-    rollout, gradient_attention, value_zeroing           share of each element that the layers pass
+    rollout, gradient_attention                          share of each element that the layers pass
                                                          on to the answer
 
 Methods disagree; `faithfulness` measures them.
@@ -18,10 +18,10 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
+from glassformer.inspect.flow import gradient_attention, rollout
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Attribution, Check, Target, unchecked
+from glassformer.inspect.target import Attribution, Target
 
 NODES = 8
 """Gauss-Legendre points of each interval between the baseline and the input."""
@@ -34,34 +34,36 @@ def attribute(
     *,
     position: int = -1,
     against: int | None = None,
-    check: Check = unchecked,
     **options: Any,
 ) -> Attribution:
     """Attribute outcome `target` at `position` (minus outcome `against`) by a method of `METHODS`.
 
     Options: `baseline` (zero, mean, or a token's id) of the first three; `tolerance` and `most` of
-    integrated gradients. Rollout and value zeroing do not depend on the outcome. `check` is called
-    between passes. ConfigError: no such method, option, outcome or position.
+    integrated gradients. Rollout does not depend on the outcome.
+    ConfigError: no such method, option, outcome or position.
     """
     if method not in METHODS:
         hint = suggest(method, METHODS)
         raise ConfigError(f"There is no method {method!r} of attribution; {hint}")
-    compute, known = METHODS[method]
+    known = options_of(method)
     for name in [name for name in options if name not in known]:
         hint = suggest(name, known) if known else "it has none"
         raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
     wanted = Target.of(look, target, position, against)
-    found = compute(look, wanted, check=check, **options)
+    found = METHODS[method](look, wanted, **options)
     return replace(found, value=float(wanted.value(wanted.logits(look))[0]))
 
 
-def gradient_x_input(
-    look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked
-) -> Attribution:
+def options_of(method: str) -> dict[str, Any]:
+    """Options of a method with their defaults; none of an unknown one."""
+    return getattr(METHODS.get(method), "__kwdefaults__", None) or {}
+
+
+def gradient_x_input(look: Look, target: Target, *, baseline: Baseline = "zero") -> Attribution:
     """s_j = (e_j - b) · ∂f/∂e_j, the gradient by each element. Source: Shrikumar et al. 2017."""
-    path = Interpolation(look, target, baseline, check)
+    path = Interpolation(look, target, baseline)
     _, slopes = path.slopes(torch.ones(1, path.count))
-    return Attribution("gradient_x_input", target, *path.split(slopes[0].float()))
+    return path.attribution("gradient_x_input", slopes[0])
 
 
 class _Interval(NamedTuple):
@@ -85,7 +87,6 @@ def integrated_gradients(
     baseline: Baseline = "zero",
     tolerance: float = 0.01,
     most: int = 2048,
-    check: Check = unchecked,
 ) -> Attribution:
     """s_j = (e_j - b) · ∫ ∂f/∂e_j on the line from the baseline, so that Σ s_j = f(e) - f(b).
 
@@ -93,7 +94,7 @@ def integrated_gradients(
     is halved until all gaps together are below `tolerance` of the whole, or `most` gradients are
     taken. Source: Sundararajan et al. 2017.
     """
-    path = Interpolation(look, target, baseline, check)
+    path = Interpolation(look, target, baseline)
     nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
 
     def interval(begin: float, end: float, before: float) -> _Interval:
@@ -120,25 +121,21 @@ def integrated_gradients(
     scores = torch.stack([one.scores for one in parts]).sum(0)
     missed = abs(float(scores.sum()) - change)
     gap = missed / abs(change) if change else missed
-    found = Attribution("integrated_gradients", target, *path.split(scores.float()))
+    found = path.attribution("integrated_gradients", scores)
     return replace(found, change=change, gap=gap, steps=steps)
 
 
-def occlusion(
-    look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked
-) -> Attribution:
+def occlusion(look: Look, target: Target, *, baseline: Baseline = "zero") -> Attribution:
     """s_j = f(e) - f(e with element j at the baseline). Source: Zeiler & Fergus 2014."""
-    path = Interpolation(look, target, baseline, check)
+    path = Interpolation(look, target, baseline)
     values = path.values(torch.cat([torch.ones(1, path.count), 1 - torch.eye(path.count)]))
-    return Attribution("occlusion", target, *path.split((values[0] - values[1:]).float()))
+    return path.attribution("occlusion", values[0] - values[1:])
 
 
-METHODS: dict[str, tuple[Callable[..., Attribution], tuple[str, ...]]] = {
-    "gradient_x_input": (gradient_x_input, ("baseline",)),
-    "integrated_gradients": (integrated_gradients, ("baseline", "tolerance", "most")),
-    "occlusion": (occlusion, ("baseline",)),
-    "rollout": (rollout, ()),
-    "gradient_attention": (gradient_attention, ()),
-    "value_zeroing": (value_zeroing, ()),
+METHODS: dict[str, Callable[..., Attribution]] = {
+    "gradient_x_input": gradient_x_input,
+    "integrated_gradients": integrated_gradients,
+    "occlusion": occlusion,
+    "rollout": rollout,
+    "gradient_attention": gradient_attention,
 }
-"""Each method and its options."""

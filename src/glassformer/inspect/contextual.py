@@ -17,7 +17,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.inspect.similarity import cosine, unit
+from glassformer.inspect.vectors import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
 from glassformer.processors.text_reader import TextReader
@@ -78,9 +78,9 @@ class Contexts:
 
 
 def contexts(
-    model: Transformer, reader: TextReader, word: str, sentences: Sequence[str], first: int = 1
+    model: Transformer, reader: TextReader, word: str, sentences: Sequence[str]
 ) -> Contexts:
-    """Every occurrence of a word in sentences, numbered from `first`; blank ones are skipped.
+    """Every occurrence of a word in sentences, numbered from 1; blank ones are skipped.
 
     The word is matched whole and with its case, and may consist of several. A sentence longer than
     the model is read around the word. DataError: a sentence without the word, or fewer than two
@@ -91,7 +91,7 @@ def contexts(
         raise ConfigError("The word to look for is empty; give one.")
     occurrences: list[Occurrence] = []
     vectors: list[np.ndarray] = []
-    for line, text in enumerate(sentences, first):
+    for line, text in enumerate(sentences, 1):
         if not text.strip():
             continue
         spans = list(find(text, word))

@@ -41,13 +41,6 @@ PLACES: Any = {axis: (Annotated[Any, BeforeValidator(index_of)], None) for axis 
 """A field for each axis."""
 
 
-class _Form(Record, strict=True):
-    """Arguments of every edit, beside the names of axes."""
-
-    point: Annotated[str, Field(min_length=1)]
-    """A point, or a pattern of names."""
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Edit(ABC):
     """A change of the tensor of a point.
@@ -61,7 +54,13 @@ class Edit(ABC):
 
     kind: ClassVar[str] = ""
     """Kind of point that the edit is for; "": all."""
-    form: ClassVar[type[Record]] = create_model("Edit", __base__=_Form, **PLACES)
+    form: ClassVar[type[Record]] = create_model(
+        "Edit",
+        __base__=Record,
+        __cls_kwargs__={"strict": True},
+        point=(Annotated[str, Field(min_length=1)], ...),
+        **PLACES,
+    )
 
     def __init_subclass__(cls) -> None:
         own: Any = {

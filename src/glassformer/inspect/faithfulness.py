@@ -16,7 +16,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Attribution, Check, unchecked
+from glassformer.inspect.target import Attribution
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,13 @@ def faithfulness(
     *,
     orders: int = 8,
     baseline: Baseline = "zero",
-    check: Check = unchecked,
 ) -> Faithfulness:
     """Delete and insert elements by score, and in `orders` random orders, in `steps` steps.
 
     Counts every element that can reach the answer, a source's too: in a decoder none after the
-    position, and no learned token. `check` is called between passes. ConfigError: scores of another
-    look, or no step.
+    position, and no learned token. ConfigError: scores of another look, or no step.
     """
-    path = Interpolation(look, attribution.target, baseline, check)
+    path = Interpolation(look, attribution.target, baseline)
     both = attribution.scores, attribution.source_scores
     scores = torch.cat([part for part in both if part is not None])
     if len(scores) != path.count:

@@ -1,52 +1,37 @@
-"""Attention flow to the position that is read: attention rollout and two refinements.
+"""Attention flow to the position that is read: attention rollout and its gradient form.
 
     R <- own R + cross [0 | R_source]
 
-R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1. A method defines the share of
-each key that a layer gives to each query. The row of R at the answer's position (for a head that
+R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1. A method defines the weight of
+each key in each query of an attention. The row of R at the answer's position (for a head that
 pools, the pooled rows) is the score of every element.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.devices import exact
-from glassformer.inspect.look import Look, Replaced, fires
-from glassformer.inspect.target import (
-    Attribution,
-    Check,
-    Target,
-    in_portions,
-    reading,
-    rerun,
-    unchecked,
-)
-from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import evaluating
+from glassformer.inspect.look import Look
+from glassformer.inspect.target import Attribution, Target, reading, rerun
 
-Attended = Callable[[int, str, str], Float[Tensor, "T _"]]
-"""Weights between queries and keys of an attention, given its layer, side and site; float64."""
-Shares = Callable[[int, str], Float[Tensor, "T _"]]
-"""[own | cross]: share of each key, own and source, in each query of a layer of a side; float64."""
+Attended = Callable[[str], Float[Tensor, "T _"]]
+"""Weights between queries and keys of an attention, given its path; float64."""
 
 
-def rollout(look: Look, target: Target, check: Check = unchecked) -> Attribution:
+def rollout(look: Look, target: Target) -> Attribution:
     """R = Π (1 + A) / 2, A the mean over heads; half of each layer is the residual connection.
 
     R = Π A without residual connections. Independent of the outcome. Cross-attention is one more
     branch, so rows of R sum to 1. Source: Abnar & Zuidema 2020.
     """
     kept = 0.5 if look.model.config.residual else 0.0
-
-    def mean(layer: int, side: str, site: str) -> Tensor:
-        return _mean(look, lambda head: look.pattern(layer, head, side=side, site=site), check)
-
-    return _followed("rollout", look, target, _branches(look, mean, kept, 1 - kept))
+    mean = lambda place: look[f"{place}.pattern"].tensor.cpu().double().mean(0)
+    _, own, source = _follow(look, target, mean, kept, 1 - kept)
+    return Attribution("rollout", target, own.float(), source)
 
 
-def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Attribution:
+def gradient_attention(look: Look, target: Target) -> Attribution:
     """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention in favour of the target.
 
     Only the residual connection is subtracted; without it, R = Π Ā. Since z = A v, ∇A = ∇z vᵀ: no
@@ -61,119 +46,41 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
     slopes = dict(zip(names, found, strict=True))
     del logits, tape, outputs
 
-    def relevant(layer: int, side: str, site: str) -> Tensor:
-        place, _ = look.attention(layer, side=side, site=site)
+    def relevant(place: str) -> Tensor:
         slope, v = slopes[f"{place}.z"][0], look[f"{place}.v"].tensor
-        groups = len(slope) // len(v)
-
-        def of_head(head: int) -> Tensor:
-            pattern = look.pattern(layer, head, side=side, site=site)
-            return ((slope[head] @ v[head // groups].mT) * pattern).clamp(min=0)
-
-        return _mean(look, of_head, check)
+        by_pattern = slope @ v.repeat_interleave(len(slope) // len(v), 0).mT
+        positive = (by_pattern * look[f"{place}.pattern"].tensor).clamp(min=0)
+        return positive.cpu().double().mean(0)
 
     kept = float(look.model.config.residual)
-    shares = _branches(look, relevant, kept, 1)
-    return _followed("gradient_attention", look, target, shares, kept)
+    begin, own, source = _follow(look, target, relevant, kept, 1)
+    return Attribution("gradient_attention", target, (own - kept * begin).float(), source)
 
 
-def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Attribution:
-    """R = Π C, C_ij the cosine distance of element i after block l without element j's values.
+def _follow(
+    look: Look, target: Target, attended: Attended, kept: float, share: float
+) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"], Float[Tensor, "S"] | None]:
+    """Multiply the layers from the answer backwards: the row of R at the beginning and at the end,
+    and the source's part.
 
-    Rows of C sum to 1, over the source too. The whole block is rerun for every j. Independent of
-    the outcome. Source: Mohebbi et al. 2023.
+    A branch is `kept` times the stream and `share` times the values that it reads.
     """
+    side, config, crossed = look.answering, look.model.config, bool(look.source_elements)
 
-    def shares(layer: int, side: str) -> Tensor:
-        sites = _sites(look, side)
-        moved = torch.cat([_moved(look, layer, side, site, check) for site in sites], 1)
-        total = moved.sum(1, keepdim=True)
-        unmoved = torch.eye(*moved.shape, dtype=moved.dtype)  # where no value matters
-        return torch.where(total > 0, moved / total, unmoved)
+    def step(block: str, names: Sequence[str]) -> Tensor:
+        """[own | cross]: share of each key, own and source, in each query of a block."""
+        own, *cross = (share * attended(f"{block}.{name}") for name in names)
+        own = own + kept * torch.eye(len(own), dtype=own.dtype)
+        return torch.cat([kept * own, *cross], 1) if cross else own
 
-    return _followed("value_zeroing", look, target, shares)
-
-
-def _sites(look: Look, side: str) -> tuple[str, ...]:
-    """Sites of attention in a side; none if the model has no such side."""
-    if getattr(look.model, side) is None:
-        return ()
-    return ("self", "cross") if side == "decoder" and look.model.encoder else ("self",)
-
-
-def _branches(look: Look, attended: Attended, kept: float, share: float) -> Shares:
-    """Shares by branches: `kept` times what stands in the stream, `share` times what is read."""
-
-    def shares(layer: int, side: str) -> Tensor:
-        own = attended(layer, side, "self")
-        own = kept * torch.eye(len(own), dtype=own.dtype) + share * own
-        if "cross" not in _sites(look, side):
-            return own
-        return torch.cat([kept * own, share * attended(layer, side, "cross")], 1)
-
-    return shares
-
-
-def _mean(look: Look, of_head: Callable[[int], Tensor], check: Check) -> Float[Tensor, "T S"]:
-    """Mean over heads in float64, one head in memory at a time."""
-    heads = look.model.config.n_heads
-
-    def own(head: int) -> Tensor:
-        check()
-        return of_head(head).cpu().double()
-
-    return sum(map(own, range(1, heads)), own(0)) / heads
-
-
-def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[Tensor, "T S"]:
-    """1 - cos of each query's residual stream after a block, with and without each key's value."""
-    place, _ = look.attention(layer, side=side, site=site)
-    name = place.rpartition(".")[0]
-    x, as_it_is = look[f"{name}.resid_pre"].tensor, exact(look[f"{name}.resid_post"].tensor)
-    block, context = look.stack(side).blocks[layer], look.context(side)
-    source = seen = None
-    if "cross" in _sites(look, side):
-        source, seen = look["encoder.out"].tensor, look.context(side, "cross")
-    points = (*look.tape.points, *look.tape.on_demand)
-    here = [point for point in points if point.startswith(f"{name}.")]
-    edits = [edit for edit in look.edits if fires([edit], *here)]
-    found = []
-    for keys in in_portions(len(look[f"{place}.v"].tensor[0]), len(x)):
-        check()
-        rows = len(keys)
-        zeroed = Replaced(f"{place}.v", lambda v, keys=keys: without(v, keys))
-        tape = Tape(look.model, (), (*edits, zeroed))
-        many = None if source is None else source.expand(rows, -1, -1)
-        with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
-            moved = block(x.expand(rows, -1, -1), context, None, many, seen)
-        found.append(1 - torch.cosine_similarity(exact(moved), as_it_is[None], dim=-1))
-    far = torch.cat(found).T.cpu()
-    # An error of ε in each number is ε²/2 in the cosine: below that, only rounding moved.
-    noise = (8 * torch.finfo(x.dtype).eps) ** 2 + 8 * torch.finfo(far.dtype).eps
-    return far.where(far > noise, 0)
-
-
-def without(v: Float[Tensor, "B G S K"], keys: Tensor) -> Float[Tensor, "B G S K"]:
-    """Set the values of key `keys[b]` to zero in row b, in every head."""
-    changed = v.clone()
-    changed[torch.arange(len(keys)), :, keys] = 0
-    return changed
-
-
-def _followed(
-    method: str, look: Look, target: Target, shares: Shares, subtracted: float = 0
-) -> Attribution:
-    """Multiply the layers' shares from the answer backwards; subtract a multiple of 1 from R."""
-    side, config = look.answering, look.model.config
     # Only the row that is read is carried, from the end to the beginning.
     row = begin = reading(look, target)
-    crossed = "cross" in _sites(look, side)
-    source = torch.zeros(look.positions("encoder").length if crossed else 0, dtype=row.dtype)
+    source = torch.zeros(len(look.source_elements), dtype=row.dtype)
     beside = torch.eye(len(source), dtype=row.dtype)
     for layer in range(config.depth("encoder")) if crossed else ():
-        beside = shares(layer, "encoder") @ beside
+        beside = step(f"encoder.blocks.{layer}", ["attention"]) @ beside
+    names = ["attention", "cross"] if crossed else ["attention"]
     for layer in reversed(range(config.depth(side))):
-        row, across = (row @ shares(layer, side)).tensor_split([len(row)])
+        row, across = (row @ step(f"{side}.blocks.{layer}", names)).tensor_split([len(row)])
         source = source + across @ beside
-    own = (row - subtracted * begin).float()
-    return Attribution(method, target, own, source.float() if crossed else None)
+    return begin, row, source.float() if crossed else None

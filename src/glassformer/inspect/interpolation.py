@@ -14,16 +14,9 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look, Replaced, run
+from glassformer.inspect.look import LEAF, Look, Replaced, run
 from glassformer.inspect.points import check_number
-from glassformer.inspect.target import (
-    LEARNING,
-    Check,
-    Target,
-    in_portions,
-    rerun,
-    unchecked,
-)
+from glassformer.inspect.target import LEARNING, Attribution, Target, in_portions, rerun
 from glassformer.layers.embed import Embedding, TokenEmbedding
 
 Baseline = str | int
@@ -31,28 +24,17 @@ Baseline = str | int
 
 
 class Interpolation:
-    """The answer to one input by shares [B, N] of its N elements; `check` runs between passes."""
+    """The answer to one input by shares [B, N] of its N elements."""
 
-    def __init__(
-        self, look: Look, target: Target, baseline: Baseline = "zero", check: Check = unchecked
-    ):
-        self.look, self.target, self._check = look, target, check
-        model = look.model
-        self._points = ["source_embed.elements", "embed.elements"][model.source_embed is None :]
-        vectors = self._element_vectors()
-        self.own = len(vectors[-1])
-        self.count = sum(map(len, vectors))
+    def __init__(self, look: Look, target: Target, baseline: Baseline = "zero"):
+        self.look, self.target, model = look, target, look.model
+        vectors: list[Tensor] = []  # before positions, under the look's edits: source, then target
+        note = Replaced(LEAF.point, lambda x: vectors.append(x.detach()[0]) or x)
+        run(model, look.batch, (), (*look.edits, note))
+        self.own, self.count = len(vectors[-1]), sum(map(len, vectors))
         embeds = [model.source_embed or model.embed, model.embed][-len(vectors) :]
         blanks = (_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True))
         self._ends = [(blank, e - blank) for e, blank in zip(vectors, blanks, strict=True)]
-
-    def _element_vectors(self) -> list[Float[Tensor, "_ D"]]:
-        """The elements' vectors before positions, under the look's edits: source, then target."""
-        seen: list[Tensor] = []
-        note = lambda x: seen.append(x.detach()[0]) or x
-        noting = (Replaced(point, note) for point in self._points)
-        run(self.look.model, self.look.batch, (), (*self.look.edits, *noting))
-        return seen
 
     def logits(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B _"]:
         """The logits of the target, differentiable by shares that require a gradient."""
@@ -62,19 +44,17 @@ class Interpolation:
             blank + share[..., None] * difference
             for share, (blank, difference) in zip(parts, self._ends, strict=True)
         )  # the encoder embeds first, and may share its embedding with the decoder
-        swap = lambda x: next(vectors).to(x.dtype)
-        changes, gradients = [Replaced(point, swap) for point in self._points], shares.requires_grad
-        return rerun(self.look, self.target, changes, rows=len(shares), gradients=gradients)[0]
+        change = Replaced(LEAF.point, lambda x: next(vectors).to(x.dtype))
+        gradients = shares.requires_grad
+        return rerun(self.look, self.target, [change], rows=len(shares), gradients=gradients)[0]
 
     def values(
         self, shares: Float[Tensor, "B _"], read: Callable[[Tensor], Tensor] | None = None
     ) -> Float[Tensor, "B"]:
         """The target for each row of shares, in logits, or another reading of the logits."""
-        found = []
-        for rows in in_portions(len(shares), self.count):
-            self._check()
-            found.append((read or self.target.value)(self.logits(shares[rows])).cpu().double())
-        return torch.cat(found)
+        read = read or self.target.value
+        portions = in_portions(len(shares), self.count)
+        return torch.cat([read(self.logits(shares[rows])).cpu().double() for rows in portions])
 
     def slopes(
         self, shares: Float[Tensor, "B _"]
@@ -82,7 +62,6 @@ class Interpolation:
         """The target for each row of shares, and its gradient by them."""
         found = []
         for rows in in_portions(len(shares), self.count, LEARNING):
-            self._check()
             leaf = shares[rows].clone().requires_grad_()
             with torch.enable_grad():
                 value = self.target.value(self.logits(leaf))
@@ -90,11 +69,10 @@ class Interpolation:
         values, slopes = map(torch.cat, zip(*found, strict=True))
         return values, slopes
 
-    def split(
-        self, scores: Float[Tensor, "_"]
-    ) -> tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]:
-        """The scores of the answering stack's elements, and of the source's."""
-        return scores[: self.own], scores[self.own :] if len(self._ends) == 2 else None
+    def attribution(self, method: str, scores: Float[Tensor, "_"]) -> Attribution:
+        """Scores of the answering stack's elements, then of the source's, as an attribution."""
+        own, source = scores.float().tensor_split([self.own])
+        return Attribution(method, self.target, own, source if len(self._ends) == 2 else None)
 
 
 def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:

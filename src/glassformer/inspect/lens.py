@@ -88,12 +88,10 @@ def log_probabilities(
 
     `positions` is empty for a head that pools.
     """
-    model, norm, side = look.model, look.stack().norm, look.answering
-    head = model.head
+    model, norm, head = look.model, look.stack().norm, look.model.head
     portion = max(1, NUMBERS // look.logits.shape[-1])
     for layer in layers:
-        name = f"{layer - 1}.resid_post" if layer else "0.resid_pre"
-        stream = look[f"{side}.blocks.{name}"].tensor
+        stream = look.stream(layer)
         for hidden in stream[list(positions)].split(portion) if positions else (stream[None],):
             with evaluating(model), torch.inference_mode(False), torch.no_grad():
                 logits = head(hidden if norm is None else norm(hidden), look.positions())

@@ -174,11 +174,8 @@ class Look:
         return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
 
     def points(self) -> tuple[Point, ...]:
-        """All points in firing order; the encoder of an encoder-decoder comes first."""
-        return self._points
-
-    @cached_property
-    def _points(self) -> tuple[Point, ...]:
+        """All points in firing order, found by another pass; the encoder of an encoder-decoder
+        comes first."""
         every = Replaced("*", lambda x: x)  # changes nothing, but has every point computed
         _, tape = run(self.model, self.batch, (), (*self.edits, every))
         return tuple(
@@ -189,7 +186,7 @@ class Look:
     def __getitem__(self, name: str) -> Named:
         """Tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
         place, _, kind = name.rpartition(".")
-        if name in self.tape.on_demand and kind in WRITTEN:
+        if name in self.tape.on_demand:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
@@ -230,11 +227,14 @@ class Look:
     def positions(self, side: str = "") -> Positions:
         """Positions of the elements of a side."""
         features = self.output.features
-        if side in ("", self.answering):
+        if side in ("", self.answering) or features.memory is None:
             return features.positions
-        self.stack(side)
-        assert features.memory is not None
         return features.memory.positions
+
+    def stream(self, layer: int, side: str = "") -> Float[Tensor, "T D"]:
+        """Stream of a side after a block (1 .. L), or after the embedding (0)."""
+        name = f"{layer - 1}.resid_post" if layer else "0.resid_pre"
+        return self[f"{side or self.answering}.blocks.{name}"].tensor
 
     def attention(
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None

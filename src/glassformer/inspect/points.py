@@ -3,7 +3,7 @@
     Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
 
 An axis is addressed by its name only; an index is a number (counted from the end if below 0),
-several, or a slice, and must be inside.
+several, or a slice, as in NumPy; there must be a position.
 """
 
 import operator
@@ -97,19 +97,17 @@ def index_of(index: Any) -> Index:
 
 
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
-    """The positions 0 .. size - 1 that an index names; ConfigError: one outside, or none."""
-    if isinstance(index, slice):
-        ends = [end for end in (index.start, index.stop) if end is not None]
-        found = list(range(size)[index])
-        inside = bool(found) and all(-size <= end <= size for end in ends)
-    else:
-        found = [index] if isinstance(index, int) else list(index)
-        inside = all(-size <= number < size for number in found)
-    if not inside:
+    """The positions 0 .. size - 1 that an index names, as in NumPy; ConfigError: a number outside,
+    or no position."""
+    try:
+        found = np.arange(size)[index if isinstance(index, int | slice) else [*index]].ravel()
+    except IndexError:
+        found = np.arange(0)
+    if not len(found):
         raise ConfigError(
             f"{what}: {axis}={spelled(index)} is not there; {axis} runs from 0 to {size - 1}."
         )
-    return [number % size for number in found]
+    return found.tolist()
 
 
 def spelled(value: Any) -> Any:

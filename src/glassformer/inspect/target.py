@@ -8,7 +8,7 @@ Every explanation by intervention uses `rerun`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -25,8 +25,6 @@ ELEMENTS = 1 << 13
 """Elements in one forward pass of a batch."""
 LEARNING = 1 << 10
 """The same with gradients, which keep the activations of every layer."""
-Check = Callable[[], object]
-"""Called between passes; it may raise to cancel the work."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,6 @@ class Attribution:
     change: float | None = None
     gap: float | None = None
     steps: int | None = None
-
-
-def unchecked() -> None:
-    """No-op cancellation check."""
 
 
 def placed(position: int, length: int, noun: str = "position", where: str = "this sequence") -> int:

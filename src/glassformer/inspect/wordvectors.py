@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.inspect.similarity import nearest, unit
-from glassformer.inspect.vectorfiles import read_named
+from glassformer.inspect.vectors import nearest, read_named, unit
 from glassformer.layers.embed import TokenEmbedding
 from glassformer.models.transformer import Transformer
 from glassformer.tokenizers.text import Tokenizer

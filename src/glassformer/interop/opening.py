@@ -71,8 +71,6 @@ def open_published(
     """
     of = with_pooling(published(folder, keys))
     tensors = tensors_of(folder, of.family.prefix)
-    if not keys.get("architectures"):
-        of = published(folder, {**keys, "architectures": [of.family.class_with(tensors.shapes)]})
     model = filled(of, tensors, device)
     if of.model.reads_patches:
         return Opened(of, model)

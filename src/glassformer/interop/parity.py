@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -24,6 +24,16 @@ CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
+class Plan:
+    """The kind of model in a target, and the fields that keep a model from being one."""
+
+    name: str | None
+    """The class or architecture there, the nearest one where fields differ; None: no class is for
+    the task."""
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Parity:
     """Outputs of a model here and in its target, on some inputs."""
 
@@ -42,14 +52,12 @@ class Parity:
     """Of these, those that the target generates too, up to the first other one of each input."""
     gap: float = 0.0
     """Where one is another: how far its logit lies below the largest, here; the largest gap."""
-    close: float = CLOSE
-    """Largest difference of outputs of about 1 that rounding explains."""
 
     @property
     def agrees(self) -> bool:
         """Whether both compute the same up to rounding, and choose the same tokens except where
         rounding decides."""
-        bound = self.close * max(1.0, self.scale)
+        bound = CLOSE * max(1.0, self.scale)
         return self.difference <= bound and self.gap <= 2 * bound
 
     def __str__(self) -> str:
@@ -64,20 +72,6 @@ class Parity:
             f"{text}; {self.same_tokens:,} of {self.tokens:,} tokens generated greedily are equal"
         )
 
-    @property
-    def table(self) -> str:
-        """The same as a table in Markdown."""
-        rows = {
-            "inputs": f"{self.inputs:,}",
-            "outputs": f"{self.outputs:,}, up to {self.scale:.1f}",
-            "largest difference": f"{self.difference:.1e}",
-            "the likeliest is the same": f"{self.same:.2%}",
-        }
-        if self.tokens:
-            rows["tokens generated greedily, equal"] = f"{self.same_tokens:,} of {self.tokens:,}"
-        lines = (f"| {name} | {value} |" for name, value in rows.items())
-        return "\n".join((f"| compared in | {self.target} |", "| --- | --- |", *lines))
-
 
 def compared(
     target: str,
@@ -85,34 +79,45 @@ def compared(
     task: Task,
     outputs: Callable[[Batch], Tensor],
     continued: Callable[[Batch, int], Sequence[int]],
-    close: float = CLOSE,
 ) -> Parity:
     """Compare a model with its target on example inputs of its task.
 
     outputs: A batch of one to the outputs in the target, in the shape of `Output.logits`.
     continued: A batch of one and a number to so many tokens that the target generates greedily
     after it; asked only of models that predict the next token.
-    close: Largest difference of outputs of about 1 that the target's rounding explains.
 
     ConfigError: no example input fits into the model.
     """
     pairs: list[tuple[Tensor, Tensor]] = []
-    ours: list[tuple[list[int], list[int], float]] = []
+    tokens, same_tokens, gap = 0, 0, 0.0
     for batch in islice(batches(task), INPUTS):
         pairs.append((_logits(model, batch), outputs(batch).float().cpu()))
-        if model.config.predicts_next and (room := model.config.max_length - _length(batch)) > 0:
+        room = model.config.max_length - batch.elements.shape[1]
+        if model.config.predicts_next and room > 0:
             own = _greedy(model, batch, min(TOKENS, room), _ends(task))
             theirs = [int(token) for token in continued(batch, len(own))] if own else []
-            ours.append((own, theirs, _gap(model, batch, own, theirs)))
+            same = _common(own, theirs)
+            tokens, same_tokens = tokens + len(own), same_tokens + same
+            if same < len(own):
+                gap = max(gap, _gap(model, batch, own[:same], theirs[same:]))
     if not pairs:
         raise ConfigError(
             "There is no example input to compare; train with a validation split, "
             "or export with --no-check."
         )
-    generated = sum(len(own) for own, _, _ in ours)
-    equal = sum(_common(own, theirs) for own, theirs, _ in ours)
-    gap = max((gap for *_, gap in ours), default=0.0)
-    return replace(_parity(target, pairs, generated, equal, gap), close=close)
+    differences = torch.stack([(ours - theirs).abs().max() for ours, theirs in pairs])
+    same = torch.cat([(ours.argmax(-1) == theirs.argmax(-1)).flatten() for ours, theirs in pairs])
+    return Parity(
+        target,
+        inputs=len(pairs),
+        outputs=len(same),
+        difference=differences.max().item(),  # of torch: NaN, where one is
+        scale=max(ours.abs().max().item() for ours, _ in pairs),
+        same=same.float().mean().item(),
+        tokens=tokens,
+        same_tokens=same_tokens,
+        gap=gap,
+    )
 
 
 def batches(task: Task) -> Iterator[Batch]:
@@ -123,36 +128,9 @@ def batches(task: Task) -> Iterator[Batch]:
             yield task.encode(given).batch
 
 
-def _parity(
-    target: str,
-    pairs: list[tuple[Tensor, Tensor]],
-    tokens: int = 0,
-    same_tokens: int = 0,
-    gap: float = 0.0,
-) -> Parity:
-    differences = torch.stack([(ours - theirs).abs().max() for ours, theirs in pairs])
-    same = [(ours.argmax(-1) == theirs.argmax(-1)).flatten() for ours, theirs in pairs]
-    joined = torch.cat(same)
-    return Parity(
-        target,
-        inputs=len(pairs),
-        outputs=len(joined),
-        difference=differences.max().item(),  # of torch: NaN, where one is
-        scale=max(ours.abs().max().item() for ours, _ in pairs),
-        same=joined.float().mean().item(),
-        tokens=tokens,
-        same_tokens=same_tokens,
-        gap=gap,
-    )
-
-
 def _logits(model: Transformer, batch: Batch) -> Tensor:
     with evaluating(model):
         return model(batch).logits.float().cpu()
-
-
-def _length(batch: Batch) -> int:
-    return batch.elements.shape[1]
 
 
 def _ends(task: Task) -> Sequence[int]:
@@ -177,14 +155,9 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[int]) -> float:
-    """How far the first other token of the target lies below the largest logit."""
-    at = _common(own, theirs)
-    if at == len(own):
-        return 0.0
-    if at == len(theirs):
+    """Return how far the target's next token lies below the largest logit after common tokens."""
+    if not theirs:
         return float("inf")
-    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 1})
-    prompt = [*batch.elements[0].tolist(), *own[:at]]
-    (best,) = decode(model, [prompt], config, source=batch.source)
-    (other,) = decode(model, [prompt], config, source=batch.source, given=[theirs[at]])
-    return best.log_probs[0] - other.log_probs[0]
+    text = torch.tensor([[*batch.elements[0].tolist(), *own]])
+    logits = _logits(model, Batch(text, source=batch.source))[0, -1]
+    return (logits.max() - logits[theirs[0]]).item()

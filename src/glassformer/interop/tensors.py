@@ -1,6 +1,6 @@
-"""The tensors of a published model, in one safetensors file or in several with an index.
+"""The tensors of a published model, in one safetensors file or in several.
 
-model.safetensors                  or  model.safetensors.index.json  {"weight_map": {NAME: FILE}}
+model.safetensors                  or  model-00001-of-00002.safetensors  model-00002-of-...
 """
 
 import re
@@ -11,10 +11,9 @@ from pathlib import Path
 from torch import Tensor
 
 from glassformer.errors import CheckpointError
-from glassformer.files import read_json
 from glassformer.models.weights import load_tensors, shapes_in
 
-FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+FILE, SHARD = "model.safetensors", re.compile(r"model-\d+-of-(\d+)\.safetensors")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 COMPILED = "_orig_mod."
 """Before the names of a model that was saved compiled."""
@@ -27,20 +26,16 @@ class Tensors:
     """Tensors by their names without the family's prefix; files are opened when they are read."""
 
     folder: Path
-    files: Mapping[str, str]
-    """The file of each tensor, by its name there."""
-    names: Mapping[str, str]
-    """The name there of each name without the prefix."""
+    places: Mapping[str, tuple[Path, str]]
+    """The file of each tensor, and its name there."""
     shapes: Mapping[str, tuple[int, ...]]
-    """By names without the prefix."""
-    _open: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    _open: dict[Path, dict[str, Tensor]] = field(default_factory=dict)
 
     def read(self, name: str) -> Tensor:
         """A tensor, mapped from its file."""
-        own = self.names[name]
-        file = self.files[own]
+        file, own = self.places[name]
         if file not in self._open:
-            self._open[file] = load_tensors(self.folder / file)
+            self._open[file] = load_tensors(file)
         return self._open[file][own]
 
     def equal(self, name: str, other: str) -> bool:
@@ -53,30 +48,40 @@ class Tensors:
 def tensors_of(folder: Path, prefix: str) -> Tensors:
     """The tensors of a folder, known by name and shape; nothing else is read.
 
-    CheckpointError: none, a damaged file, an index that names files elsewhere, or a pickle.
+    CheckpointError: none, a damaged or missing file, a tensor in two places, or a pickle.
     """
-    indexed = _indexed(folder)
-    stored = {FILE} if indexed is None else {*indexed.values()}
-    found = {file: shapes_in(folder / file) for file in sorted(stored)}
-    files = dict.fromkeys(found[FILE], FILE) if indexed is None else indexed
-    for name, file in files.items():
-        if name not in found[file]:
-            raise CheckpointError(
-                f"{folder / INDEX} says that {file} holds {name!r:.100}, which it does not; "
-                "download it again."
-            )
-    for file, own in found.items():
-        for name in own:  # also those that the index does not list
-            if files.setdefault(name, file) != file:
+    found = Tensors(folder, places := {}, shapes := {})
+    for file in _files(folder):
+        for name, shape in shapes_in(file).items():
+            plain = _plain(name, prefix)
+            if plain in places:
+                other, own = places[plain]
                 raise CheckpointError(
-                    f"{folder / file} holds {name}, which {INDEX} takes from {files[name]}; "
-                    "download both again."
+                    f"{file} holds {name}, and {other.name} holds the same tensor as {own}; keep "
+                    "one."
                 )
-    names = {_plain(name, prefix): name for name in files}
-    if len(names) != len(files):
-        raise CheckpointError(f"{folder} has a tensor with and without {prefix!r}; keep one.")
-    shapes = {plain: found[files[name]][name] for plain, name in names.items()}
-    return Tensors(folder, files, names, shapes)
+            places[plain], shapes[plain] = (file, name), shape
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of weights; CheckpointError: there is none, or one of several is missing."""
+    if (folder / FILE).is_file():
+        return [folder / FILE]
+    shards = {
+        path: int(found[1])
+        for path in sorted(folder.iterdir())
+        if (found := SHARD.fullmatch(path.name))
+    }
+    if not shards:
+        check_no_pickle(folder)
+        raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")
+    if {*shards.values()} != {len(shards)}:
+        raise CheckpointError(
+            f"{folder} has {len(shards)} files of weights, and {max(shards).name} is one of "
+            f"{max(shards.values())}; download the others, or remove those of another model."
+        )
+    return [*shards]
 
 
 def _plain(name: str, prefix: str) -> str:
@@ -103,28 +108,3 @@ def _is_pickle(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(2)
     return path.name.startswith("pytorch_model") or head == b"PK" or head[:1] == b"\x80"
-
-
-def _indexed(folder: Path) -> dict[str, str] | None:
-    """The file of each tensor by the index; None: there is a single file."""
-    if (folder / FILE).is_file():
-        return None
-    index = folder / INDEX
-    if not index.is_file():
-        check_no_pickle(folder)
-        raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")
-    try:
-        named = read_json(index, 64 << 20)["weight_map"]
-        files = {str(name): str(file) for name, file in named.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{index} is no index of tensors ({str(error)[:100]}); download it again."
-        ) from None
-    for file in set(files.values()):
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors", file):
-            raise CheckpointError(
-                f"{index} names the file {file!r:.100}, which is no safetensors file beside it."
-            )
-        if not (folder / file).is_file():
-            raise CheckpointError(f"{folder} lacks {file}, which its index names; download it.")
-    return files

@@ -1,7 +1,7 @@
 """The parameters of a model from the tensors of a published one; every tensor is accounted for."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError
-from glassformer.families.family import Row, rows_of
+from glassformer.families.family import Stored, rows_of
 from glassformer.interop.configuration import Published
 from glassformer.interop.tensors import Tensors
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import OF_TOKENS, check_memory, without_memory
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Of parameters, by their names."""
 
 
 def filled(
@@ -31,13 +34,19 @@ def filled(
     of = as_stored(of, tensors)
     model = without_memory(of.model, len(tensors.shapes), tensors.folder)
     check_memory(model, tensors.folder)
-    sources = dict(_sources(of, model, tensors))
-    _check_rest(of, tensors, {name for _, name in sources.values() if name})
+    shapes = {name: tuple(one.shape) for name, one in model.named_parameters()}
+    names = of.family.layout(of.head, shapes, of.model, tensors.shapes)
+    sources = {
+        _name_in_file(of, theirs, tensors) if of.model.tied else theirs: stored
+        for theirs, stored in names.items()
+    }
+    for theirs, stored in sources.items():
+        _check_source(of.model, theirs, stored, shapes, tensors)
+    _check_rest(of, tensors, sources.keys())
     with torch.no_grad():
-        for name, parameter in [*model.named_parameters()]:
-            row, theirs = sources[name]
-            value = _value(row, theirs, parameter, tensors, of.model, dtype)
-            _set(model, name, value.to(device))
+        for theirs, stored in sources.items():
+            for name, value in _values(of.model, theirs, stored, shapes, tensors, dtype).items():
+                _set(model, name, value.to(device))
     model.tie()
     return model.eval()
 
@@ -77,47 +86,36 @@ def _is_head(of: Published, name: str) -> bool:
     return name in heads or name.removesuffix(".weight") in heads
 
 
-def _sources(
-    of: Published, model: Transformer, tensors: Tensors
-) -> Iterator[tuple[str, tuple[Row, str]]]:
-    """The line and the tensor of each parameter; no tensor: it is 0."""
-    for name, parameter in model.named_parameters():
-        row, theirs = of.family.row_of(of.head, name, of.model, tensors.shapes)
-        theirs = _name_in_file(of, theirs, tensors) if of.model.tied else theirs
-        if theirs not in tensors.shapes:
-            if row.how.zero and name.endswith("bias"):
-                theirs = ""
-            else:
-                raise CheckpointError(
-                    f"{tensors.folder} lacks the tensor {theirs}, from which {name} is taken; it "
-                    "is of another model than its config.json says."
-                )
-        else:
-            _check_shape(row, theirs, name, parameter, tensors, of.model)
-        yield name, (row, theirs)
-
-
-def _check_shape(
-    row: Row, theirs: str, name: str, parameter: Tensor, tensors: Tensors, of: ModelConfig
+def _check_source(
+    model: ModelConfig, theirs: str, stored: Stored, shapes: Shapes, tensors: Tensors
 ) -> None:
-    """Compare shapes by the change of a tensor without memory."""
+    """Raise CheckpointError unless the file has a tensor for these parameters, of their shapes."""
+    name = stored.ours[0]
+    if theirs not in tensors.shapes:
+        if stored.how.zero and name.endswith("bias"):
+            return
+        raise CheckpointError(
+            f"{tensors.folder} lacks the tensor {theirs}, from which {name} is taken; it "
+            "is of another model than its config.json says."
+        )
     try:
         own = torch.empty(tensors.shapes[theirs], device="meta")
-        got = tuple(row.how.read(own, tuple(parameter.shape), of).shape)
-    except (RuntimeError, IndexError, TypeError):
-        got = None
-    if got != tuple(parameter.shape):
-        raise CheckpointError(
-            f"{tensors.folder}: {theirs} has shape {tensors.shapes[theirs]}, from which {name} of "
-            f"shape {tuple(parameter.shape)} cannot be taken; it is of another model than its "
-            "config.json says."
-        )
+        found = {name: one.shape for name, one in stored.read(own, shapes[name], model).items()}
+    except (RuntimeError, IndexError, TypeError, ValueError):
+        found = {}
+    for name in stored.ours:
+        if found.get(name) != shapes[name]:
+            raise CheckpointError(
+                f"{tensors.folder}: {theirs} has shape {tensors.shapes[theirs]}, from which {name} "
+                f"of shape {shapes[name]} cannot be taken; it is of another model than its "
+                "config.json says."
+            )
 
 
-def _check_rest(of: Published, tensors: Tensors, used: set[str]) -> None:
+def _check_rest(of: Published, tensors: Tensors, used: Collection[str]) -> None:
     """CheckpointError: a tensor that nothing reads and that is no second name of another."""
     unused = "|".join(f"(?:{one})" for one in (of.family.unused, of.head.unused) if one)
-    for name in sorted(tensors.shapes.keys() - used):
+    for name in sorted(tensors.shapes.keys() - {*used}):
         if unused and re.fullmatch(unused, name):
             continue
         first = of.family.tied.get(name)
@@ -127,32 +125,36 @@ def _check_rest(of: Published, tensors: Tensors, used: set[str]) -> None:
         ):
             continue
         raise CheckpointError(
-            f"{tensors.folder} holds the tensor {tensors.names[name]}, which models of type "
-            f"{of.family.model_type} do not have here beside the others; it would be lost."
+            f"{tensors.folder} holds the tensor {tensors.places[name][1]}, which models of type "
+            f"{of.family.model_type} do not have here beside the others; it would be lost. Another "
+            "class may have it: see `architectures` of config.json."
         )
 
 
-def _value(
-    row: Row,
+def _values(
+    model: ModelConfig,
     theirs: str,
-    parameter: Tensor,
+    stored: Stored,
+    shapes: Shapes,
     tensors: Tensors,
-    of: ModelConfig,
     dtype: torch.dtype,
-) -> Tensor:
-    if not theirs:
-        return torch.zeros(parameter.shape, dtype=dtype)
+) -> dict[str, Tensor]:
+    """Read the parameters of a tensor; one that the file lacks is 0."""
+    if theirs not in tensors.shapes:
+        return {name: torch.zeros(shapes[name], dtype=dtype) for name in stored.ours}
     raw = tensors.read(theirs)
     if not raw.dtype.is_floating_point:
         raise CheckpointError(f"{tensors.folder}: {theirs} holds {raw.dtype}, not numbers.")
-    value = row.how.read(raw.to(dtype), tuple(parameter.shape), of).contiguous()
-    low, high = value.aminmax()
+    own = raw.to(dtype)
+    low, high = own.aminmax()
     if not (low.isfinite() and high.isfinite()):
         raise CheckpointError(
             f"{tensors.folder}: {theirs} holds values that are not finite; download it again."
         )
-    mapped = value.untyped_storage().data_ptr() == raw.untyped_storage().data_ptr()
-    return value.clone() if mapped else value  # the file may be replaced later
+    if own is raw:  # mapped from a file, which may be replaced later
+        own = raw.clone()
+    values = stored.read(own, shapes[stored.ours[0]], model)
+    return {name: value.contiguous() for name, value in values.items()}
 
 
 def _set(model: nn.Module, name: str, value: Tensor) -> None:

@@ -33,7 +33,7 @@ from glassformer.layers.tap import tap, watching
 ScaleKind = Literal["head", "model", "none"]
 CacheUpdate = Callable[[Callable[[], KeysValues]], tuple[Any, Any]]
 """Adds the keys and values that the given function computes to a cache; returns all of them (of
-segments, a tuple of each)."""
+groups, a tuple of each)."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +66,28 @@ class AttentionContext:
 
 
 @dataclass(frozen=True)
-class SegmentedContext(AttentionContext):
-    """Several sequences one behind the other in one row, each with keys of its own (see
-    `layers.segments`).
+class RaggedContext(AttentionContext):
+    """Several sequences one after another in one row, each with keys of its own (`layers.ragged`).
 
-    `shapes`: for each segment, the number of its sequences and of the new elements of each.
+    `groups`: the context of each group of sequences. `shapes`: the number of sequences in each, and
+    of new elements in each of these.
     """
 
-    segments: tuple[AttentionContext, ...] = ()
+    groups: tuple[AttentionContext, ...] = ()
     shapes: tuple[tuple[int, int], ...] = ()
 
     def attend(
         self, q: Float[Tensor, "1 H T K"], k: Any, v: Any, scale: float, dropout: float
     ) -> Float[Tensor, "1 H T K"]:
-        """The same for each segment, [rows, H, T, K] at once; `k`, `v`: one tensor for each.
-        Elements behind all segments keep their queries, which nobody reads."""
+        """Attend group by group, [R, H, T, K] each; `k`, `v`: one tensor for each group. Elements
+        after all groups keep their queries, which nothing reads."""
         k, v = ([one.to(q.dtype) for one in own] for own in (k, v))
         if self.shapes == ((1, q.shape[2]),):
-            return self.segments[0].attend(q, k[0], v[0], scale, dropout)
+            return self.groups[0].attend(q, k[0], v[0], scale, dropout)
         sizes = [rows * length for rows, length in self.shapes]
         *parts, rest = q[0].split([*sizes, q.shape[2] - sum(sizes)], 1)
         found: list[Tensor] = []
-        for own, shape, a, b, c in zip(self.segments, self.shapes, parts, k, v, strict=True):
+        for own, shape, a, b, c in zip(self.groups, self.shapes, parts, k, v, strict=True):
             z = own.attend(a.unflatten(1, shape).transpose(0, 1), b, c, scale, dropout)
             found.append(z.transpose(0, 1).flatten(1, 2))
         return torch.cat([*found, rest], 1)[None]

@@ -5,8 +5,7 @@
 B is 0 at first, so an adapter changes nothing until it is trained. Source: Hu et al. 2021, LoRA.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Self
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -24,23 +23,15 @@ FACTORS = ("lora_a", "lora_b")
 class LoRALinear(Linear):
     """A `Linear` with an adapter; it shares the weight and bias of `base`, by the same names.
 
-    `merge` adds the product to the weight and keeps the weight as it was; `unmerge` puts that back
-    bit for bit. In between A and B are no parameters, since a change of them would not be seen. A
-    and B are unset until they are initialized or loaded.
+    A and B are unset until they are initialized or loaded.
     """
-
-    base: Tensor | None
-    lora_a: nn.Parameter | None
-    lora_b: nn.Parameter | None
 
     def __init__(self, base: Linear, rank: int, alpha: float, dropout: float = 0.0):
         super().__init__(base.in_features, base.out_features, bias=False, device="meta")
         self.weight, self.bias = base.weight, base.bias
         self.lora_a = nn.Parameter(base.weight.new_empty(rank, base.in_features))
         self.lora_b = nn.Parameter(base.weight.new_empty(base.out_features, rank))
-        self._merged: tuple[nn.Parameter, nn.Parameter] | None = None
         self.rank, self.alpha, self.dropout = rank, alpha, Dropout(dropout)
-        self.register_buffer("base", None, persistent=False)
         self.train(base.training)
 
     @property
@@ -49,56 +40,16 @@ class LoRALinear(Linear):
         return self.alpha / self.rank
 
     @property
-    def factors(self) -> tuple[nn.Parameter, nn.Parameter]:
-        """A and B."""
-        if self._merged is not None:
-            return self._merged
-        assert self.lora_a is not None
-        assert self.lora_b is not None
-        return self.lora_a, self.lora_b
-
-    @property
     def matrix(self) -> Tensor:
-        """W + (α/r) B A, of a merged adapter the weight itself."""
-        if self._merged is not None:
-            return self.weight
-        a, b = self.factors
-        return torch.addmm(self.frozen_matrix, b, a, alpha=self.factor)
+        """W + (α/r) B A."""
+        return torch.addmm(self.frozen_matrix, self.lora_b, self.lora_a, alpha=self.factor)
 
     def forward(self, input: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows F"]:
         """y, the product added and scaled by one operation."""
         y = super().forward(input)
-        if self._merged is not None:
-            return y
-        a, b = self.factors
-        low = F.linear(self.dropout(input), a)
+        low = F.linear(self.dropout(input), self.lora_a)
         flat, low = y.flatten(0, -2), low.flatten(0, -2)
-        return torch.addmm(flat, low, b.mT, alpha=self.factor).view_as(y)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        for one in self._merged or ():
-            one.data = fn(one.data)
-        return self
-
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Add the product to the weight, which is kept beside it, in floating point."""
-        if self._merged is None:
-            self.dequantize()
-            merged = self.matrix
-            self.base = self.weight.detach().clone()
-            self.weight.copy_(merged)
-            self._merged = self.factors
-            self.lora_a = self.lora_b = None
-
-    @torch.no_grad()
-    def unmerge(self) -> None:
-        """Put back the weight as it was before `merge`."""
-        if self._merged is not None and self.base is not None:
-            self.weight.copy_(self.base)
-            self.lora_a, self.lora_b = self._merged
-            self.base = self._merged = None
+        return torch.addmm(flat, low, self.lora_b.mT, alpha=self.factor).view_as(y)
 
 
 def adapters(model: nn.Module) -> dict[str, LoRALinear]:

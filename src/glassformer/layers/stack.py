@@ -12,15 +12,14 @@ from torch import nn
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
-from glassformer.layers.attention import AttentionContext, SegmentedContext
+from glassformer.layers.attention import AttentionContext, RaggedContext
 from glassformer.layers.block import STREAM, Block
-from glassformer.layers.branches import BranchedCache, BranchedContext
 from glassformer.layers.cache import Cache, KeysValues, Layers
 from glassformer.layers.joined import JoinedContext, runs
 from glassformer.layers.mask import Allowed, Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
-from glassformer.layers.segments import Segment, SegmentedCache
+from glassformer.layers.ragged import RaggedCache, Sequences
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.sliced import SlicedContext, is_long, runs_of
 from glassformer.layers.tap import tap, watching
@@ -92,10 +91,8 @@ class Stack(nn.Module):
         dtype: torch.dtype,
     ) -> tuple[AttentionContext, AttentionContext | None]:
         """The contexts of self- and of cross-attention that all blocks share."""
-        if isinstance(cache, SegmentedCache):
-            return self.segmented(positions, cache, dtype), _crossed(cache)
-        if isinstance(cache, BranchedCache):
-            return self.branched(positions, cache, dtype)
+        if isinstance(cache, RaggedCache):
+            return self.ragged(positions, cache, dtype)
         crossed = source_positions and source_context(positions, source_positions)
         if cache is None and positions.lengths is not None and not self.watched():
             return self.joined(positions.lengths, positions, dtype), crossed
@@ -123,12 +120,16 @@ class Stack(nn.Module):
             selected=selected,
         )
 
-    def segmented(
-        self, positions: Positions, cache: SegmentedCache, dtype: torch.dtype
-    ) -> SegmentedContext:
-        """The context of several sequences in one row, at these positions."""
-        rotation = self._rotation(positions, dtype)
-        return _contexts(cache.segments, self._scored, cache.numbers, rotation)
+    def ragged(
+        self, positions: Positions, cache: RaggedCache, dtype: torch.dtype
+    ) -> tuple[RaggedContext, RaggedContext | None]:
+        """Return the contexts of self- and cross-attention of many sequences in one row."""
+        assert cache.pool is not None
+        numbers, rotation = cache.pool.positions, self._rotation(positions, dtype)
+        scored = lambda one: AttentionContext(*self._scored(one.query(numbers), one.key(numbers)))
+        own = _ragged(cache.groups, scored, rotation)
+        read = lambda one: source_context(Positions(numbers[:, : one.length]), one.key(numbers))
+        return own, _ragged(cache.crossed, read) if cache.crossed else None
 
     def source_keys_values(self, source: Float[Tensor, "B S D"]) -> Layers:
         """Keys and values of cross-attention at every layer for an encoder's output."""
@@ -138,26 +139,6 @@ class Stack(nn.Module):
             for layer, cross in enumerate(crosses)
             if cross is not None
         }
-
-    def branched(
-        self, positions: Positions, cache: BranchedCache, dtype: torch.dtype
-    ) -> tuple[BranchedContext, BranchedContext | None]:
-        """The contexts of self- and cross-attention of branches at these positions."""
-        assert cache.positions is not None
-        query, rotation = cache.query, self._rotation(positions, dtype)
-        table = self.mask.table(query, cache.positions) & cache.lines
-        scored = Allowed(dense=table[:, None]).prepared(), self._bias(query, cache.positions)
-        own = BranchedContext(
-            *scored,
-            rotation=rotation,
-            key_rotation=rotation,
-            place=cache.place,
-            width=cache.width,
-        )
-        if cache.sources is None:
-            return own, None
-        allow = source_context(query, cache.sources).allow
-        return own, BranchedContext(allow, place=cache.place, width=cache.width)
 
     def joined(
         self, lengths: Int[np.ndarray, "N"], positions: Positions, dtype: torch.dtype
@@ -203,27 +184,22 @@ def _keys(positions: Positions, cache: Cache | None) -> Positions:
     return positions if cache is None or cache.positions is None else cache.positions
 
 
-def _crossed(cache: SegmentedCache) -> SegmentedContext | None:
-    """Context of cross-attention of each text to its own source; None without sources."""
-    scored = lambda query, key: (allowed(SOURCE_MASK, query, key).prepared(), None)
-    return _contexts(cache.crossed, scored, cache.numbers) if cache.crossed else None
-
-
-def _contexts(
-    segments: Sequence[Segment],
-    scored: Callable[[Positions, Positions], tuple[Allowed, Tensor | None]],
-    numbers: Int[Tensor, "1 N"],
+def _ragged(
+    groups: Sequence[Sequences],
+    scored: Callable[[Sequences], AttentionContext],
     rotation: Rotation | None = None,
-) -> SegmentedContext:
-    """The context of each segment; mask and bias are computed once for each shape."""
+) -> RaggedContext:
+    """Return the context of groups; mask and bias are computed once for each shape."""
     known: dict[Any, AttentionContext] = {}
-    for one in segments:
+    for one in groups:
         if one.shape not in known:
-            known[one.shape] = AttentionContext(*scored(one.query(numbers), one.key(numbers)))
-    own = tuple(known[one.shape] for one in segments)
-    shapes = tuple((one.rows, one.length) for one in segments)
-    return SegmentedContext(
-        Allowed(), rotation=rotation, key_rotation=rotation, segments=own, shapes=shapes
+            known[one.shape] = scored(one)
+    return RaggedContext(
+        Allowed(),
+        rotation=rotation,
+        key_rotation=rotation,
+        groups=tuple(known[one.shape] for one in groups),
+        shapes=tuple((one.rows, one.length) for one in groups),
     )
 
 

@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.audio_file import resample
+from glassformer.media.patches import patchify
 from glassformer.media.reader import Reader
-from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames
+from glassformer.media.spectrogram import log_mel, mel_filters, n_frames
 from glassformer.record import Record
 
 CLIPS_AT_ONCE = 64
@@ -209,7 +210,7 @@ class AudioReader(Reader):
 
     def patches(self, spectrogram: Float[Tensor, "N frames mels"]) -> Float[Tensor, "N T P"]:
         """Patches in the order of time, then frequency."""
-        return mel_patches(spectrogram, self.config.patch_size)
+        return patchify(spectrogram[..., None], self.config.patch_size)
 
     def _log_mels(self, clips: np.ndarray) -> Iterator[Float[Tensor, "N frames mels"]]:
         c = self.config

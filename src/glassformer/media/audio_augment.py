@@ -1,6 +1,6 @@
 """Audio augmentation: clips changed in small ways, masks over spectrograms (SpecAugment).
 
-    clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise
+    clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise, by soxr
     spectrograms   `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
 
 A function of (seed, step, clip number). Source: Park et al. 2019, SpecAugment, without time
@@ -82,7 +82,7 @@ class SoundAugmentation:
         """Clips with shift, speed, gain and noise drawn for their numbers in `samples`."""
         c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
-            shifts = np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000).tolist()
+            shifts = np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000).astype(int)
             speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
             clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
@@ -113,25 +113,17 @@ class SoundAugmentation:
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
 
-def moved(clip: np.ndarray, shift: float, speed: float) -> np.ndarray:
+def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle,
-    padded with silence.
+    padded with silence."""
+    import soxr
 
-    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): enough for a few
-    per cent, and each clip has a ratio of its own.
-    """
-    n = len(clip)
-    middle = (n - 1) / 2
-    places = middle + (np.arange(n) - shift - middle) * speed
-    whole = np.floor(places).astype(np.int64)
-    part = (places - whole).astype(np.float32)
-    padded = np.pad(clip, 2)
-    before, here, after, last = (padded[np.clip(whole + i, 0, n + 3)] for i in (1, 2, 3, 4))
-    slope, next_slope = (after - before) / 2, (last - here) / 2
-    rise = after - here
-    return here + part * (
-        slope + part * (3 * rise - 2 * slope - next_slope + part * (slope + next_slope - 2 * rise))
-    )
+    sound = clip if speed == 1 else soxr.resample(clip, speed, 1.0, quality="HQ")
+    first = shift + (len(clip) - len(sound)) // 2
+    kept = sound[max(0, -first) : max(0, len(clip) - first)]
+    out = np.zeros_like(clip)
+    out[max(0, first) :][: len(kept)] = kept
+    return out
 
 
 def _signed(stream: RandomStream, purpose: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Literal, Self, final
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from pydantic import field_validator, model_validator
 
 from glassformer.axes import Float, Tensor
@@ -199,18 +199,13 @@ class ImageReader(Reader):
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
         if self.config.resize_to is not None:
             return self._centre(image, how)
-        across, down = width / image.width, height / image.height
         match self.config.resize:
             case "stretch":
                 return image.resize((width, height), how)
             case "crop":
-                scale = max(across, down)
-                left = max((image.width - width / scale) / 2, 0.0)  # not less by rounding
-                top = max((image.height - height / scale) / 2, 0.0)
-                box = left, top, image.width - left, image.height - top
-                return image.resize((width, height), how, box)
+                return ImageOps.fit(image, (width, height), how)
             case "pad":
-                scale = min(across, down)
+                scale = min(width / image.width, height / image.height)
                 size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
                 black = Image.new(image.mode, (width, height))
                 black.paste(
@@ -264,20 +259,17 @@ class ImageReader(Reader):
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel of images, uint8 [N, H, W, C], scaled to 0..1.
 
-    Exact up to the last rounding, from integer histograms. A constant channel gets the standard
+    Exact up to the last rounding, from sums of whole numbers. A constant channel gets the standard
     deviation 1. DataError: no pixel.
     """
-    levels, channels = np.arange(256), stack.shape[3]
-    counts = np.zeros((channels, 256), np.int64)
-    for first in range(0, len(stack), CHUNK):
-        rows = stack[first : first + CHUNK].reshape(-1, channels)
-        counts += [np.bincount(rows[:, channel], minlength=256) for channel in range(channels)]
-    n = int(counts[:1].sum())
+    n, parts = stack[..., 0].size, [stack[i : i + CHUNK] for i in range(0, len(stack), CHUNK)]
     if n == 0:
         raise DataError(
             "there are no training images from which processor.image.mean and std could be computed"
         )
+    sums = [part.sum((0, 1, 2), np.int64) for part in parts]
+    squares = [np.square(part, dtype=np.uint16).sum((0, 1, 2), np.int64) for part in parts]
     # whole numbers until the divisions, however many
-    moments = [(int((levels * c).sum()), int((levels**2 * c).sum())) for c in counts]
+    moments = list(zip(np.sum(sums, 0).tolist(), np.sum(squares, 0).tolist(), strict=True))
     deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
     return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)

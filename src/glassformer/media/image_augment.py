@@ -1,36 +1,60 @@
 """Image augmentation, a function of (seed, step, sample).
 
-    window (crop, or scale) and flip -> policy: moves, then tones -> colour -> erase     one sample
+    shift and flip -> window (scale) -> policy -> colour -> erase                        one sample
     mixup: a weighted mean of two images; cutmix: a rectangle of another                 two samples
 
-Sources: Zhong et al. 2020, Random Erasing; Cubuk et al. 2020, RandAugment; Müller & Hutter 2021,
-TrivialAugment; Zhang et al. 2018, mixup; Yun et al. 2019, CutMix.
+Windows, operations and colours are Pillow's. Sources: Zhong et al. 2020, Random Erasing; Cubuk et
+al. 2020, RandAugment; Müller & Hutter 2021, TrivialAugment; Zhang et al. 2018, mixup; Yun et al.
+2019, CutMix.
 """
 
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float32, Int64, Shaped
+from jaxtyping import Bool, Float, Float32, Int64, Shaped, UInt8
+from PIL import Image, ImageEnhance, ImageOps
 from pydantic import Field, model_validator
 
-from glassformer.media.image_ops import (
-    GEOMETRY,
-    TONES,
-    Boxes,
-    Each,
-    Pixels,
-    coloured,
-    inside,
-    unmoved,
-    warp,
-    window_maps,
-    windows,
-)
 from glassformer.random_stream import RandomStream
 from glassformer.record import Record
 
-OPERATIONS = ("nothing", *GEOMETRY, *TONES)
-"""Operations of a policy."""
+Pixels = UInt8[np.ndarray, "N H W C"]
+Each = Float[np.ndarray, "N"]
+Boxes = Float[np.ndarray, "4 N"]
+"""Rectangles: top, left, bottom, right, each as a share of the side of the image."""
+BILINEAR = Image.Resampling.BILINEAR
+ENHANCERS = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+
+
+def _outside(image: Image.Image) -> tuple[int, ...]:
+    """Return the grey outside of an image."""
+    return (128,) * len(image.getbands())
+
+
+def _warp(image: Image.Image, *matrix: float) -> Image.Image:
+    affine = Image.Transform.AFFINE
+    return image.transform(image.size, affine, matrix, BILINEAR, fillcolor=_outside(image))
+
+
+OPERATIONS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
+    "nothing": lambda image, s: image,
+    "rotate": lambda image, s: image.rotate(30 * s, BILINEAR, fillcolor=_outside(image)),
+    "shear_x": lambda image, s: _warp(image, 1, 0.3 * s, -0.15 * s * image.height, 0, 1, 0),
+    "shear_y": lambda image, s: _warp(image, 1, 0, 0, 0.3 * s, 1, -0.15 * s * image.width),
+    "translate_x": lambda image, s: _warp(image, 1, 0, 0.3 * s * image.width, 0, 1, 0),
+    "translate_y": lambda image, s: _warp(image, 1, 0, 0, 0, 1, 0.3 * s * image.height),
+    "brightness": lambda image, s: ImageEnhance.Brightness(image).enhance(1 + 0.9 * s),
+    "contrast": lambda image, s: ImageEnhance.Contrast(image).enhance(1 + 0.9 * s),
+    "saturation": lambda image, s: ImageEnhance.Color(image).enhance(1 + 0.9 * s),
+    "sharpness": lambda image, s: ImageEnhance.Sharpness(image).enhance(1 + 0.9 * s),
+    "posterize": lambda image, s: ImageOps.posterize(image, 8 - round(4 * abs(s))),
+    "solarize": lambda image, s: ImageOps.solarize(image, round(256 * (1 - abs(s)))),
+    "invert": lambda image, s: ImageOps.invert(image),
+    "equalize": lambda image, s: ImageOps.equalize(image),
+    "autocontrast": lambda image, s: ImageOps.autocontrast(image),
+}
+"""Operations of a policy and their ranges, those of RandAugment, by a strength s from -1 to 1."""
 WEIGHTS = tuple(0.25 if name == "invert" else 1.0 for name in OPERATIONS)
 """Their relative frequencies; a negative is rarely realistic."""
 SCALE_ASPECT, ERASE_ASPECT, ERASED = (3 / 4, 4 / 3), (0.3, 3.3), (0.02, 0.33)
@@ -93,17 +117,13 @@ class AugmentConfig(Record):
                 f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one of "
                 f"them"
             )
-        if not self.policy and self.magnitude != self._default("magnitude"):
+        if not self.policy and self.magnitude != 0.5:
             raise ValueError(
                 "magnitude is that of the policy's operations; set policy to how many of them"
             )
-        if not self.mixes and self.mix_probability != self._default("mix_probability"):
+        if not self.mixes and self.mix_probability != 1:
             raise ValueError("mix_probability is that of mixup and cutmix; set one of them above 0")
         return self
-
-    @classmethod
-    def _default(cls, name: str) -> float:
-        return cls.model_fields[name].default
 
 
 class Augmentation:
@@ -116,63 +136,55 @@ class Augmentation:
         """Augment the samples of these numbers at this step, each independently of the batch."""
         config, stream = self._config, RandomStream(self._seed, step, samples)
         if config.crop or config.flip:
-            moves = (
-                np.floor(stream.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
-                - config.crop
-            )
-            pixels = windows(
-                pixels, *moves, mirrored=stream.uniform("flip", 1)[0] < config.flip / 2
-            )
-        if config.scale or config.policy:
-            pixels = self._drawn(pixels, stream)
-        if config.colour:
-            pixels = coloured(pixels, *(1 + config.colour * (2 * stream.uniform("colour", 3) - 1)))
-        return self._erased(pixels, stream) if config.erase else pixels
+            pixels = self._shift(pixels, stream)
+        if config.scale or config.policy or config.colour:
+            pixels = self._redraw(pixels, stream)
+        return self._erase(pixels, stream) if config.erase else pixels
 
-    def _drawn(self, pixels: Pixels, stream: RandomStream) -> Pixels:
-        """Window and policy: all moves as one warp, so that pixels are interpolated once; then the
-        tones."""
-        n, height, width, _ = pixels.shape
-        maps, rounds = self._windows(stream, n, height, width), self._policy(stream)
-        for chosen, strength in rounds:
-            for name, maps_of in GEOMETRY.items():
-                rows = np.flatnonzero(chosen == OPERATIONS.index(name))
-                maps[rows] = maps[rows] @ maps_of(strength[rows], height, width)
-        pixels = pixels.copy()
-        moved = np.flatnonzero((maps != np.eye(3)).any(axis=(1, 2)))
-        pixels[moved] = warp(pixels[moved], maps[moved])
-        for chosen, strength in rounds:
-            for name, tone in TONES.items():
-                rows = np.flatnonzero(chosen == OPERATIONS.index(name))
-                pixels[rows] = tone(pixels[rows], strength[rows])
-        return pixels
-
-    def _windows(self, stream: RandomStream, n: int, height: int, width: int) -> np.ndarray:
-        if self._config.scale is None:
-            return unmoved(n)
-        (low, high), (area, aspect, *place) = self._config.scale, stream.uniform("scale", 4)
-        boxes = _rectangles(low + (high - low) * area, SCALE_ASPECT, aspect, *place)
-        return window_maps(boxes, height, width)
-
-    def _policy(self, stream: RandomStream) -> list[tuple[np.ndarray, Each]]:
-        """For each round the operation (an index into OPERATIONS) and strength of each sample."""
-        up_to = np.cumsum(WEIGHTS) / sum(WEIGHTS)
-        which = np.searchsorted(
-            up_to, stream.uniform("operation", self._config.policy), side="right"
+    def _shift(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+        crop, (_, height, width, _) = self._config.crop, pixels.shape
+        border = (crop, crop)
+        padded = np.pad(pixels, ((0, 0), border, border, (0, 0)), "reflect")
+        tops, lefts = np.floor(stream.uniform("crop", 2) * (2 * crop + 1)).astype(int)
+        moves = zip(padded, tops, lefts, strict=True)
+        shifted = np.stack(
+            [one[top : top + height, left : left + width] for one, top, left in moves]
         )
-        strength = self._config.magnitude * (
-            2 * stream.uniform("strength", self._config.policy) - 1
-        )
-        return list(zip(which, strength, strict=True))
+        mirrored = stream.uniform("flip", 1)[0] < self._config.flip / 2
+        shifted[mirrored] = shifted[mirrored, :, ::-1]
+        return shifted
 
-    def _erased(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+    def _redraw(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+        config, (n, height, width, _) = self._config, pixels.shape
+        low, high = config.scale or (1.0, 1.0)
+        area, *rest = stream.uniform("scale", 4)
+        top, left, bottom, right = _rectangles(low + (high - low) * area, SCALE_ASPECT, *rest)
+        boxes = np.stack((left * width, top * height, right * width, bottom * height), axis=1)
+        ends = np.cumsum(WEIGHTS) / sum(WEIGHTS)
+        drawn = np.searchsorted(ends, stream.uniform("operation", config.policy).T, side="right")
+        strengths = config.magnitude * (2 * stream.uniform("strength", config.policy).T - 1)
+        factors = 1 + config.colour * (2 * stream.uniform("colour", 3).T - 1)
+        names, out = [*OPERATIONS], np.empty_like(pixels)
+        for i in range(n):
+            image = Image.fromarray(pixels[i] if pixels.shape[3] == 3 else pixels[i, ..., 0])
+            if config.scale:
+                image = image.resize(image.size, BILINEAR, tuple(boxes[i].tolist()))
+            for which, strength in zip(drawn[i], strengths[i].tolist(), strict=True):
+                image = OPERATIONS[names[which]](image, strength)
+            if config.colour:
+                for enhancer, factor in zip(ENHANCERS, factors[i].tolist(), strict=True):
+                    image = enhancer(image).enhance(factor)
+            out[i] = np.asarray(image).reshape(out[i].shape)
+        return out
+
+    def _erase(self, pixels: Pixels, stream: RandomStream) -> Pixels:
         happens, area, aspect, *place = stream.uniform("erase", 5)
         rows = np.flatnonzero(happens < self._config.erase)
         _, height, width, channels = pixels.shape
         boxes = _rectangles(
             ERASED[0] + (ERASED[1] - ERASED[0]) * area, ERASE_ASPECT, aspect, *place
         )
-        gone = inside(boxes[:, rows], height, width)[..., None]
+        gone = _inside(boxes[:, rows], height, width)[..., None]
         noise = stream.noise("noise", rows, height * width * channels).reshape(
             -1, height, width, channels
         )
@@ -196,7 +208,7 @@ class Augmentation:
         """
         stream, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
         cut, own = self._shares(stream)
-        gone = inside(_rectangles(1 - own, (1, 1), *stream.uniform("cut", 3)), height, width)
+        gone = _inside(_rectangles(1 - own, (1, 1), *stream.uniform("cut", 3)), height, width)
         order = np.argsort(stream.uniform("partner", 1)[0], kind="stable")
         partner = np.empty(n, np.int64)
         partner[order] = np.roll(order, -1)
@@ -252,4 +264,14 @@ def _rectangles(
     low, high = np.maximum(logs, np.log(aspects[0])), np.minimum(-logs, np.log(aspects[1]))
     root = np.exp((low + (high - low) * aspect) / 2)
     tall, wide = np.minimum(np.sqrt(area) / root, 1), np.minimum(np.sqrt(area) * root, 1)
-    return np.stack(((1 - tall) * down, (1 - wide) * right, tall, wide))
+    top, left = (1 - tall) * down, (1 - wide) * right
+    return np.stack((top, left, np.minimum(top + tall, 1), np.minimum(left + wide, 1)))
+
+
+def _inside(boxes: Boxes, height: int, width: int) -> Bool[np.ndarray, "N H W"]:
+    """Whether each pixel lies in the rectangle, with edges rounded to whole pixels."""
+    top, left, bottom, right = boxes[:, :, None]
+    ys, xs = np.arange(height), np.arange(width)
+    row = (ys >= np.rint(top * height)) & (ys < np.rint(bottom * height))
+    column = (xs >= np.rint(left * width)) & (xs < np.rint(right * width))
+    return row[:, :, None] & column[:, None, :]

@@ -4,19 +4,21 @@
     uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]
     uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
 
-The palette comes from k-means over pixels of training images; it is saved with the model as
-`palette.json`.
+The palette comes from Pillow's k-means over pixels of training images; it is saved with the model
+as `palette.json`.
 """
 
 import os
 from typing import Any, Literal, Self, final
 
 import numpy as np
+from PIL import Image
 from pydantic import Field, model_validator
 
 from glassformer.errors import ConfigError, DataError, counted
+from glassformer.files import file_in, write_json
 from glassformer.media.image import ImageConfig, ImageReader
-from glassformer.media.reader import load_config, save_config
+from glassformer.media.reader import load_config
 from glassformer.random_stream import generator
 from glassformer.record import Record
 
@@ -24,8 +26,6 @@ FILE = "palette.json"
 LARGEST_SIDE = 256
 SAMPLE = 1 << 16
 """Pixels that k-means runs on."""
-ROUNDS = 100
-_AT_ONCE = 1 << 13
 
 
 class PaletteConfig(Record):
@@ -35,7 +35,7 @@ class PaletteConfig(Record):
 
     size: int | tuple[int, int] = 16
     """(height, width) in pixels, or both as one."""
-    colours: int = Field(default=32, ge=2, le=512)
+    colours: int = Field(default=32, ge=2, le=256)
     """Colours of the palette, at most."""
     resize: Literal["stretch", "crop", "pad"] = "crop"
     """Of an image of another size: as processor.image.resize."""
@@ -84,20 +84,24 @@ class Palette:
             raise DataError(
                 "there are no training images from which a palette could be made; give some"
             )
-        random = generator(seed, 0)
         if len(pixels) > SAMPLE:
-            pixels = pixels[np.sort(random.integers(0, len(pixels), SAMPLE))]
-        points, counts = np.unique(pixels, axis=0, return_counts=True)
-        if len(points) <= config.colours:
-            return cls(config, points)
-        centres, _ = lloyd(points, counts, seeded(points, counts, config.colours, random))
-        return cls(config, np.unique(centres.round().astype(np.uint8), axis=0))
+            chosen = generator(seed, 0).integers(0, len(pixels), SAMPLE)
+            pixels = pixels[np.sort(chosen)]
+        colours = np.unique(pixels, axis=0)
+        if len(colours) > config.colours:
+            sample, method = Image.fromarray(pixels[None]), Image.Quantize.MAXCOVERAGE
+            found = sample.quantize(config.colours, method, kmeans=1).getpalette("RGB")
+            colours = np.unique(np.array(found, np.uint8).reshape(-1, 3), axis=0)
+        return cls(config, colours)
 
     def ids(self, pixels: np.ndarray) -> np.ndarray:
         """The index of the nearest colour for each pixel of images, uint8 [N, h, w, 3], in reading
         order, int64 [N, h * w]."""
-        found, _ = nearest(pixels.reshape(-1, 3), self.colours)
-        return found.reshape(len(pixels), -1)
+        # |p - c|^2 - |p|^2: whole numbers, exact in float32
+        colours = self.colours.astype(np.float32)
+        squares = np.square(colours).sum(1)
+        images = pixels.reshape(len(pixels), -1, 3).astype(np.float32)
+        return np.stack([(squares - 2 * image @ colours.T).argmin(1) for image in images])
 
     def pixels(self, ids: np.ndarray) -> np.ndarray:
         """Inverse of `ids`: indices [N, h * w] to images, uint8 [N, h, w, 3]."""
@@ -111,7 +115,7 @@ class Palette:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
         values = {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()}
-        save_config(path, FILE, values)
+        write_json(file_in(path, FILE), values)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -120,72 +124,9 @@ class Palette:
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Self:
-        colours = values.pop("rgb", None)
+        colours = np.array(values.pop("rgb", None))
         config = PaletteConfig.parse(values)
-        if not _are_colours(colours, config.colours):
-            raise ConfigError(
-                f"it holds no list of 1 to {config.colours} different colours [red, green, blue]"
-            )
-        return cls(config, np.array(colours, np.uint8))
-
-
-def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index of the nearest centre [K, D] for each point [N, D] (of ties the first), and its
-    squared distance."""
-    centres, squares = centres.astype(np.float64), (centres.astype(np.float64) ** 2).sum(1)
-    found, distances = np.empty(len(points), np.int64), np.empty(len(points))
-    for begin in range(0, len(points), _AT_ONCE):
-        some = points[begin : begin + _AT_ONCE].astype(np.float64)
-        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: exact for whole numbers
-        own = found[begin : begin + _AT_ONCE] = table.argmin(1)
-        distances[begin : begin + _AT_ONCE] = ((some - centres[own]) ** 2).sum(1)
-    return found, distances
-
-
-def seeded(
-    points: np.ndarray, counts: np.ndarray, k: int, random: np.random.Generator
-) -> np.ndarray:
-    """Initial centres by k-means++ (Arthur & Vassilvitskii 2007), float64 [k, D]."""
-    points = points.astype(np.float64)
-    chosen, distances, mass = [], np.inf, np.cumsum(counts.astype(np.float64))
-    for _ in range(k):
-        place = int(np.searchsorted(mass, random.random() * mass[-1], "right"))
-        chosen.append(points[min(place, len(points) - 1)])
-        distances = np.minimum(distances, ((points - chosen[-1]) ** 2).sum(1))
-        mass = np.cumsum(distances * counts)
-    return np.array(chosen)
-
-
-def lloyd(
-    points: np.ndarray, counts: np.ndarray, centres: np.ndarray, rounds: int = ROUNDS
-) -> tuple[np.ndarray, list[float]]:
-    """Lloyd's algorithm until assignments stop changing; also the mean squared error before each
-    round, which never rises.
-
-    A centre without points moves to the point with the largest error.
-    """
-    errors: list[float] = []
-    before, weights, points = None, counts.astype(np.float64), points.astype(np.float64)
-    for _ in range(rounds):
-        found, distances = nearest(points, centres)
-        errors.append(float((distances * weights).sum() / weights.sum()))
-        if before is not None and (found == before).all():
-            break
-        mass = np.bincount(found, weights, len(centres))
-        sums = np.stack(
-            [np.bincount(found, weights * column, len(centres)) for column in points.T], 1
-        )
-        centres = sums / np.maximum(mass, 1)[:, None]
-        empty = np.flatnonzero(mass == 0)
-        centres[empty] = points[np.argsort(-distances * weights, kind="stable")[: len(empty)]]
-        before = found
-    return centres, errors
-
-
-def _are_colours(values: object, most: int) -> bool:
-    if not isinstance(values, list) or not 1 <= len(values) <= most:
-        return False
-    if any(not isinstance(colour, list) or len(colour) != 3 for colour in values):
-        return False
-    whole = all(type(v) is int and 0 <= v <= 255 for colour in values for v in colour)
-    return whole and len(set(map(tuple, values))) == len(values)
+        fits = colours.dtype.kind == "i" and colours.ndim == 2 and colours.shape[1] == 3
+        if not fits or not 0 <= colours.min() <= colours.max() <= 255:
+            raise ConfigError("it holds no list of colours [red, green, blue] from 0 to 255")
+        return cls(config, colours.astype(np.uint8))

@@ -61,7 +61,7 @@ class Reader(ABC):
         """Write the configuration (into a folder if `path` is one), replaced as one step;
         ConfigError: not `resolved`."""
         _ = self.normal
-        save_config(path, self.file, self.config.model_dump())
+        write_json(file_in(path, self.file), self.config.model_dump())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -73,11 +73,6 @@ class Reader(ABC):
         reader = cls(cls.kind.parse(values))
         _ = reader.normal
         return reader
-
-
-def save_config(path: str | os.PathLike[str], name: str, values: dict[str, Any]) -> None:
-    """Replace the file (`name` in it, if `path` is a folder) as one step."""
-    write_json(file_in(path, name), values)
 
 
 def load_config(

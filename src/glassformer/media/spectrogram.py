@@ -1,7 +1,6 @@
 """Audio samples to patches of a log-mel spectrogram: pure functions.
 
 log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows every `hop` samples, mel triangles M
-mel_patches   a spectrogram as an image of one channel
 """
 
 import math
@@ -10,7 +9,6 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.media.patches import patchify
 
 
 def mel(hertz: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
@@ -79,10 +77,3 @@ def log_mel(
     spectrum = torch.fft.rfft(heard.unfold(-1, window, hop)[..., :frames, :] * hann, n_fft)
     power = torch.view_as_real(spectrum).square().sum(-1)
     return (power @ filters.to(power).T).clamp_min(floor).log()
-
-
-def mel_patches(
-    spectrogram: Float[Tensor, "N frames mels"], size: tuple[int, int]
-) -> Float[Tensor, "N T P"]:
-    """Patches of `size` (frames, mels), P = frames * mels, in the order of time, then frequency."""
-    return patchify(spectrogram[..., None], size)

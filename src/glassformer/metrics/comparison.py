@@ -23,23 +23,22 @@ def compared(learned: Learned) -> dict[str, float]:
     return {NAMES[name]: own[learned["metric"]] for name, own in scores.items()}
 
 
-def is_better(learned: Learned, scores: Mapping[str, Any]) -> bool:
-    """Whether a model's score is above that of every baseline."""
-    return scores[learned["metric"]] > max(compared(learned).values())
+def verdict(learned: Learned, scores: Mapping[str, Any]) -> str:
+    """A sentence for a model that is not better than the best baseline, or on why there is none; ""
+    for a better model."""
+    if "missing" in learned:
+        return f"There are no baselines: {learned['missing']}"
+    found = compared(learned)
+    best = max(found, key=found.__getitem__)
+    better = scores[learned["metric"]] > found[best]
+    return "" if better else f"The model is not better than a simple baseline ({best})."
 
 
 def judged(learned: Learned, scores: Mapping[str, Any]) -> dict[str, Any]:
     """The same with `better`: whether a model of these scores is better than every baseline."""
-    missing = "missing" in learned
-    return {**learned, **({} if missing else {"better": is_better(learned, scores)})}
-
-
-def beside(learned: Learned, scores: Mapping[str, Any]) -> str:
-    """A model's score and those of the baselines in a line."""
-    form, metric = SCORES[learned["metric"]].form, learned["metric"]
-    found = {"the model": scores[metric], **compared(learned)}
-    told = ", ".join(f"{name} {value:{form}}" for name, value in found.items())
-    return f"validation {SCORES[metric].text}: {told}. {verdict(learned, scores)}".rstrip()
+    if "missing" in learned:
+        return dict(learned)
+    return {**learned, "better": not verdict(learned, scores)}
 
 
 def report(
@@ -49,17 +48,8 @@ def report(
     any scores, say nothing."""
     if not (learned and scores):
         return learned
-    say(beside(learned, scores))
+    metric = SCORES[learned["metric"]]
+    found = {"the model": scores[learned["metric"]], **compared(learned)}
+    values = ", ".join(f"{name} {value:{metric.form}}" for name, value in found.items())
+    say(f"validation {metric.text}: {values}. {verdict(learned, scores)}".rstrip())
     return judged(learned, scores)
-
-
-def verdict(learned: Learned, scores: Mapping[str, Any]) -> str:
-    """A sentence for a model that is not better than the best baseline, or on why there is none; ""
-    for a better model."""
-    if "missing" in learned:
-        return f"There are no baselines: {learned['missing']}"
-    if is_better(learned, scores):
-        return ""
-    found = compared(learned)
-    best = max(found, key=found.__getitem__)
-    return f"The model is not better than a simple baseline ({best})."

@@ -1,26 +1,17 @@
-"""Spans (names, phrases) that tags mark token by token: the scheme of tags, their spans, and the
-scores of predicted ones.
+"""Spans (names, phrases) that tags mark token by token, and the scores of predicted ones.
 
 Tags are `O` or a letter and a kind, `B-PER`; where all tags are, also `B_PER`, `PER-B`, `b-per`
-and `START-PER`. The schemes differ in when a letter other than I is used:
-
-    IOB1   B only where a span follows another of its kind
-    IOB2   B at every beginning
-    IOE1   E only where another of its kind follows a span
-    IOE2   E at every end
-    BIOES  B ... E around longer spans, S alone on short ones
-    BILOU  the same, with L for E and U for S
-    BMES   the same, with M for I (segmentation of words); BMEWO also with W for S
+and `START-PER`. Every scheme of `SCHEMES` is read alike: B and S begin a span, E and S end one, L
+is E, M is I, U and W are S.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from glassformer.metrics.f1 import Counts, macro_f1, micro, table
+from glassformer.metrics.classes import Counts, macro_f1, micro, table
 
 TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
 """Tags that are certain; other notations are if all tags of a set can be read."""
@@ -35,6 +26,7 @@ _ANY = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 MEANS = {"L": "E", "U": "S", "M": "I", "W": "S"}
+SCHEMES = "IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES, BMEWO"
 OUTSIDE = frozenset({"O", "OUTSIDE"})
 NOT_A_TAG = "?"
 
@@ -47,48 +39,16 @@ class Span(NamedTuple):
     end: int
 
 
-class Scheme(NamedTuple):
-    """A way to mark spans: its letters; those that only go on with a span, and those after which
-    one must go on."""
-
-    name: str
-    letters: str
-    after_open: str
-    before_more: str
-
-
-SCHEMES = {
-    scheme.name: scheme
-    for scheme in (  # of those that explain tags equally well, the first is taken
-        Scheme("IOB2", "BI", "I", ""),
-        Scheme("IOE2", "IE", "", "I"),
-        Scheme("BIOES", "BIES", "IE", "BI"),
-        Scheme("BILOU", "BILU", "IE", "BI"),
-        Scheme("BMES", "BMES", "IE", "BI"),
-        Scheme("BMEWO", "BMEW", "IE", "BI"),
-        Scheme("IOB1", "BI", "B", ""),
-        Scheme("IOE1", "IE", "", "E"),
-    )
-}
-
-
-def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
-    """The scheme that the tags of these sentences break least often; None if most of them are no
-    span tags.
-
-    A few wrong tags change nothing, so that `invalid_count` can count them. Tags that are all `I`
-    and `O` follow IOB1.
-    """
-    pairs = _transitions(sentences)
-    tags = {tag for pair in pairs for tag in pair} - {"O"}
+def mark_spans(tags: Iterable[str]) -> bool:
+    """Whether most of these tags mark spans."""
+    tags = {*tags} - {"O"}
     certain = [tag for tag in tags if TAG.fullmatch(tag)]
-    most = any(tag[1:] or tag in "BI" for tag in certain) and 2 * len(certain) > len(tags) - 1
+    if any(tag[1:] or tag in "BI" for tag in certain) and 2 * len(certain) > len(tags) - 1:
+        return True
     read = sum(map(_understood, tags))
-    every = read == len(tags) and any(_read(tag).written in "BI" for tag in tags)
-    every = every or (2 * read > len(tags) and bool(_marked_kinds(tags)))
-    if not (most or every):
-        return None
-    return min(SCHEMES.values(), key=lambda scheme: _broken(pairs, scheme))
+    if read == len(tags) and any(_read(tag).written in "BI" for tag in tags):
+        return True
+    return 2 * read > len(tags) and bool(_marked_kinds(tags))
 
 
 def unknown_letters(tags: Iterable[str]) -> list[str]:
@@ -136,11 +96,6 @@ def spans(tags: Sequence[str]) -> list[Span]:
     if kind is not None:
         found.append(Span(kind, start, len(tags)))
     return found
-
-
-def invalid_count(sentences: Iterable[Sequence[str]], scheme: Scheme) -> int:
-    """The number of transitions between tags that the scheme forbids; `O` is on either side."""
-    return _broken(_transitions(sentences), scheme)
 
 
 class SpanScore:
@@ -203,24 +158,3 @@ def _read(tag: str) -> _Tag:
 
 def _understood(tag: str) -> bool:
     return _read(tag).written != NOT_A_TAG
-
-
-def _transitions(sentences: Iterable[Sequence[str]]) -> Counter[tuple[str, str]]:
-    """How often one tag follows another; a sentence has `O` on either side."""
-    counts = Counter[tuple[str, str]]()
-    for tags in sentences:
-        counts.update(pairwise(("O", *tags, "O")))
-    return counts
-
-
-def _broken(pairs: Counter[tuple[str, str]], scheme: Scheme) -> int:
-    return sum(n for (before, tag), n in pairs.items() if _bad(before, tag, scheme))
-
-
-def _bad(before: str, tag: str, scheme: Scheme) -> bool:
-    (_, last, last_kind), (written, letter, kind) = _read(before), _read(tag)
-    closed = last_kind != kind or last not in "BI"
-    done = last_kind != kind or letter not in "IE"
-    foreign = written not in f"O{scheme.letters}"
-    early = letter in scheme.after_open and closed
-    return foreign or early or (last in scheme.before_more and done)

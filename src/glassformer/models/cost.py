@@ -1,6 +1,5 @@
 """Cost of a model before it is built: parameters by matrix, operations, memory."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,14 +32,12 @@ def forward_flops(
     config: ModelConfig,
     length: int,
     selected: float = 1.0,
-    parts: Mapping[str, float] | None = None,
 ) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
     `selected`: share of elements that the head reads (where it pools, one of a sequence, or two if
-    distilled); for the others the last block computes keys and values only. `parts`: share of
-    elements that are patches of each type of part. A class token and registers stand in the stream
-    beside the `length` elements.
+    distilled); for the others the last block computes keys and values only. A class token and
+    registers stand in the stream beside the `length` elements.
 
     Two for each weight that multiplies the element, and 4 · keys · H d_head for scores and weighted
     sum of each attention, with the average number of keys of a query: causal, w - w (w - 1) / 2T
@@ -60,7 +57,7 @@ def forward_flops(
     pools = config.one_output
     read = 1 + config.distilled
     selected = read / elements if pools else selected
-    outside = selected * head_flops(config) + embedding_flops(config, parts or {})
+    outside = selected * head_flops(config) + patch_flops(config)
     if config.architecture == "encoder_decoder":
         encoders = config.depth("encoder") * encoder
         return encoders + config.n_layers * (decoder + attention + full) + outside
@@ -74,15 +71,11 @@ def forward_flops(
     return ((config.n_layers - 1) * block + last) * length / elements + outside
 
 
-def embedding_flops(config: ModelConfig, parts: Mapping[str, float]) -> float:
-    """Operations of embedding one element on average, with these shares of patches by type."""
-    patches = patch_flops(config) if config.reads_patches else 0
-    width = 2 * config.element_width
-    return patches + sum(share * width * config.parts[name] for name, share in parts.items())
-
-
 def patch_flops(config: ModelConfig) -> float:
-    """Operations of embedding one patch: W_emb, and the convolutions before it."""
+    """Operations of embedding one patch: W_emb, and the convolutions before it; a token has
+    none."""
+    if not config.reads_patches:
+        return 0.0
     if not config.stem or config.patch is None:
         return 2.0 * config.patch_width * config.element_width
     pixels = config.patch[0] * config.patch[1]

@@ -22,7 +22,6 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import Block
-from glassformer.layers.branches import BranchedCache
 from glassformer.layers.cache import Cache
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
@@ -37,7 +36,7 @@ from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
-from glassformer.layers.segments import SegmentedCache
+from glassformer.layers.ragged import RaggedCache
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
@@ -153,7 +152,7 @@ class Transformer(nn.Module):
         """The stream before the head, at all positions or at the `selected` ones.
 
         With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source,
-        and a cache of segments or branches has the keys and values of every source.
+        and a ragged cache has the keys and values of every source.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(
@@ -165,7 +164,7 @@ class Transformer(nn.Module):
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(self._encoded(batch, positions, selected), positions)
-        sourced = isinstance(cache, SegmentedCache | BranchedCache)
+        sourced = isinstance(cache, RaggedCache)
         if self.encoder is not None and memory is None and not sourced:
             if batch.source is None:
                 raise ConfigError(

@@ -73,14 +73,12 @@ class Step(ctypes.Structure):
 
     _fields_ = [
         *((name, c_int64) for name in ("n", "most", "threads", "slots", "halves")),
-        *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "first", "ends")),
+        *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "tables", "first", "ends")),
         *((name, c_void_p) for name in ("source", "source_ends", "bias", "bias_width", "asked")),
         ("n_asked", c_int64),
         *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
-        ("lines", c_void_p),
-        *((name, c_int64) for name in ("line", "part")),
-        *((name, c_int64) for name in ("shared_size", "inputs_size", "k")),
+        *((name, c_int64) for name in ("part", "shared_size", "inputs_size", "k")),
         *((name, c_void_p) for name in ("ids", "log_probs", "team")),
     ]
 

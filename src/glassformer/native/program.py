@@ -1,7 +1,7 @@
 """A model's decoder and head in the structures of `step.c`, and a step of them.
 
 program = Program(model)
-logits = program.logits(batch, pool, texts, sources, asked)
+logits = program.logits(batch, cache, asked)
 """
 
 import ctypes
@@ -25,9 +25,8 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, Norm
 from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
 from glassformer.layers.quantized import GROUP
-from glassformer.layers.segments import Pool, Segment
+from glassformer.layers.ragged import RaggedCache
 from glassformer.models.account import Account, weights_of
-from glassformer.models.compiled_step import Table
 from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
@@ -113,93 +112,64 @@ class Program:
         return torch.float32 if block.qkv.format == FORMATS.index("fp32") else torch.float16
 
     def logits(
-        self,
-        batch: Batch,
-        pool: Pool,
-        texts: Sequence[Segment],
-        sources: Sequence[Segment],
-        asked: Sequence[int],
+        self, batch: Batch, cache: RaggedCache, asked: Sequence[int]
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
-        assert batch.positions is not None
-        x = self._model.embed(batch.elements, batch.positions, parts=batch.parts)[0].contiguous()
-        places, rows = _places(texts, sources), np.array(asked, np.int64)
-        first, ends, source, source_ends = (one.ctypes.data for one in places)
-        logits = x.new_empty(len(rows), self._decoder.head.rows)
-        most = min(len(x), MOST)
-        shared, inputs, own, threads = self._memory(most, int(places.max()))
+        rows, n = np.array(asked, np.int64), batch.elements.shape[1]
+        logits = torch.empty(len(rows), self._decoder.head.rows)
+        most, threads = min(n, MOST), torch.get_num_threads()
+        shared, inputs, own = self._sizes(most, self._longest(cache))
+        memory = torch.empty(shared), torch.empty(inputs), torch.empty(threads * own)
         self._compute(
-            x,
-            batch.positions,
-            pool.numbers,
-            self._biases(texts),
+            batch,
+            cache,
             most=most,
-            first=first,
-            ends=ends,
-            source=source,
-            source_ends=source_ends,
             asked=rows.ctypes.data,
             n_asked=len(rows),
             logits=logits.data_ptr(),
-            shared=shared.data_ptr(),
-            inputs=inputs.data_ptr(),
-            own=own.data_ptr(),
-            own_size=len(own) // threads,
+            own_size=own,
+            **dict(zip(("shared", "inputs", "own"), map(Tensor.data_ptr, memory), strict=True)),
         )
         return logits
 
-    def likeliest(
-        self, ids: np.ndarray, numbers: Tensor, own: Table, sources: Table | None, k: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def likeliest(self, batch: Batch, cache: RaggedCache, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `CompiledStep`."""
-        (lines, ends), d, n = own, self._decoder, len(ids)
-        where = Positions(torch.from_numpy(ends - 1)[None])
-        x = self._model.embed(torch.from_numpy(ids)[None], where)[0].contiguous()
-        source, source_ends = (None, None) if sources is None else (x.ctypes.data for x in sources)
-        longest = max(int(column.max()) for column in (ends, *(sources or ())[1:]))
-        k, threads = min(k, d.head.rows), torch.get_num_threads()
-        sizes = PART * d.head.rows, *self._sizes(PART, longest)  # whole vectors
+        n, rows, threads = batch.elements.shape[1], self._decoder.head.rows, torch.get_num_threads()
+        k, sizes = min(k, rows), (PART * rows, *self._sizes(PART, self._longest(cache)))
         kept = self._kept_memory([threads * size for size in sizes])
-        logits, shared, inputs, private = (one.data_ptr() for one in kept)
         log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
+        names = "logits", "shared", "inputs", "own"
         self._compute(
-            x,
-            where,
-            numbers,
-            self._biases_of(ends),
-            ends=ends.ctypes.data,
-            source=source,
-            source_ends=source_ends,
-            logits=logits,
-            shared=shared,
-            inputs=inputs,
-            own=private,
-            own_size=sizes[3],
-            lines=lines.ctypes.data,
-            line=lines.shape[1],
+            batch,
+            cache,
             part=PART,
             shared_size=sizes[1],
             inputs_size=sizes[2],
+            own_size=sizes[3],
             k=k,
             ids=chosen.ctypes.data,
             log_probs=log_probs.ctypes.data,
+            **dict(zip(names, map(Tensor.data_ptr, kept), strict=True)),
         )
         return log_probs, chosen
 
-    def _compute(
-        self,
-        x: Float[Tensor, "N D"],
-        where: Positions,
-        numbers: Tensor,
-        biases: Sequence[Float[Tensor, "_ H _"]],
-        **fields: int | None,
-    ) -> None:
-        """Run a step on embedded elements at these positions; `numbers`: keys and values in all
-        slots, `fields`: the others of `library.Step`."""
+    def _compute(self, batch: Batch, cache: RaggedCache, **fields: int | None) -> None:
+        """Run a step on new elements; `fields`: the others of `library.Step`."""
+        assert cache.pool is not None
+        assert batch.positions is not None
+        where, numbers = batch.positions, cache.pool.numbers
+        x = self._model.embed(batch.elements, where, parts=batch.parts)[0].contiguous()
+        (tables, first, ends), (of_sources, source, source_ends) = cache.tables
+        if of_sources is not tables:
+            source = source + len(tables)
+            tables = np.concatenate([tables, of_sources])
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        tables = _rows(biases)
-        bias, width = (one.ctypes.data if biases else None for one in tables)
+        bias, index = self._biases(ends)
+        places = np.zeros((2, len(x)), np.int64)  # of each element's bias, and how wide it is
+        if bias is not None:
+            size = bias[0].numel() * bias.element_size()
+            places[:] = (bias.data_ptr() + size * index, np.full(len(x), bias.shape[2]))
         step = library.Step(
             n=len(x),
             threads=torch.get_num_threads(),
@@ -209,11 +179,20 @@ class Program:
             cos=None if cos is None else cos.data_ptr(),
             sin=None if sin is None else sin.data_ptr(),
             pool=numbers.data_ptr(),
-            bias=bias,
-            bias_width=width,
+            tables=tables.ctypes.data,
+            first=first.ctypes.data,
+            ends=ends.ctypes.data,
+            source=source.ctypes.data,
+            source_ends=source_ends.ctypes.data,
+            bias=None if bias is None else places[0].ctypes.data,
+            bias_width=places[1].ctypes.data,
             **fields,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
+
+    def _longest(self, cache: RaggedCache) -> int:
+        """Most keys that an element reads."""
+        return max(one.longest for one in (*cache.texts, *cache.sources))
 
     def _kept_memory(self, sizes: list[int]) -> tuple[Tensor, ...]:
         """Memory of the calling thread, kept from step to step."""
@@ -221,11 +200,6 @@ class Program:
         if len(kept) < sum(sizes):
             kept = self._scratch.numbers = torch.empty(sum(sizes))
         return kept[: sum(sizes)].split(sizes)
-
-    def _memory(self, n: int, longest: int) -> tuple[Tensor, Tensor, Tensor, int]:
-        """What the threads share, also inputs of products, what each has, and their number."""
-        (shared, inputs, own), threads = self._sizes(n, longest), torch.get_num_threads()
-        return torch.empty(shared), torch.empty(inputs), torch.empty(threads * own), threads
 
     def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
         """How many numbers these are, of one thread."""
@@ -238,24 +212,15 @@ class Program:
         shared, inputs, own = (-(-size // VECTOR) * VECTOR for size in (shared, n * inputs, own))
         return shared, inputs, own
 
-    def _biases(self, texts: Sequence[Segment]) -> list[Float[Tensor, "_ H _"]]:
-        """The bias of the scores of each text's new elements, if the model has one."""
+    def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
+        """Return the bias of the scores of elements that read so many keys, if the model has one,
+        [U, H, S] for U different numbers of keys, and which of these each element has."""
+        different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
-            return []
-        numbers = torch.arange(max(one.end for one in texts))[None]
-        both = ((one.query(numbers), one.key(numbers)) for one in texts)
-        return [
-            (bias(query, key)[0] * self._stack.bias_factor).float().transpose(0, 1).contiguous()
-            for query, key in both
-        ]
-
-    def _biases_of(self, ends: np.ndarray) -> list[Float[Tensor, "1 H _"]]:
-        """The same of rows that have so many keys; equal ones share theirs."""
-        if self._stack.bias is None:
-            return []
-        lengths, index = np.unique(ends, return_inverse=True)
-        own = self._biases([Segment(0, end - 1, 1) for end in lengths.tolist()])
-        return [own[at] for at in index.tolist()]
+            return None, index
+        query = Positions(torch.from_numpy(different)[None] - 1)
+        table = bias(query, Positions.arange(int(different[-1])))[0] * self._stack.bias_factor
+        return table.float().transpose(0, 1).contiguous(), index
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross
@@ -347,24 +312,6 @@ class Program:
             return None
         self._kept.append(numbers.detach().contiguous())
         return self._kept[-1].data_ptr()
-
-
-def _places(texts: Sequence[Segment], sources: Sequence[Segment]) -> np.ndarray:
-    """Of each new element, the slot of its text's first key, how many keys it sees, and the same of
-    its source; int64 [4, N]."""
-    crossed = sources or texts
-    table = [
-        (one.slot, end, source.slot, source.end)
-        for one, source in zip(texts, crossed, strict=True)
-        for end in range(one.start + 1, one.end + 1)
-    ]
-    return np.array(table, np.int64).T.copy()
-
-
-def _rows(biases: Sequence[Float[Tensor, "_ H _"]]) -> np.ndarray:
-    """The address of the bias of each new element, and its S; int64 [2, N]."""
-    table = [(own.data_ptr(), own.shape[1]) for bias in biases for own in bias]
-    return np.array(table, np.int64).reshape(-1, 2).T.copy()
 
 
 def fits(model: Transformer) -> bool:

@@ -9,8 +9,7 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at) {
   part.x += at * d->d_model;
   if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
   if (s->bias) part.bias += at, part.bias_width += at;
-  if (s->source) part.source += at, part.source_ends += at;
-  part.lines += at * s->line, part.ends += at;
+  part.first += at, part.ends += at, part.source += at, part.source_ends += at;
   part.ids += at * s->k, part.log_probs += at * s->k;
   part.logits += thread * s->part * d->head.rows;
   part.shared += thread * s->shared_size, part.inputs += thread * s->inputs_size;

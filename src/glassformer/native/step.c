@@ -5,7 +5,8 @@
    Every thread runs the whole step and computes its share of each product; threads meet where one
    reads what others wrote. Each number is a sum in one order, whatever else is computed:
    those of a row depend neither on the other rows nor on the number of threads. A row attends to
-   the keys of its text up to its own, so rows of one text stand in order.
+   the keys that its block table lists, up to its own, so rows of one text stand in order. A block
+   has one slot: what two sequences share stands once, and nothing is copied where they part.
 
    `library.py` compiles this for the processor at hand and has the same structures. */
 
@@ -40,7 +41,8 @@ typedef struct {
   float *x;                 /* n x d_model */
   const float *cos, *sin;   /* n x d_head, or NULL */
   char *pool;               /* blocks x 2 x n_kv_heads x slots x d_head, float16 if `halves` */
-  const int64_t *first;     /* slot of the first key of each row */
+  const int32_t *tables;    /* block tables: the slots of the keys of each sequence */
+  const int64_t *first;     /* where the table of each row begins in these */
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
@@ -53,10 +55,9 @@ typedef struct {
   float *inputs;            /* of a product of many rows */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
-  const int32_t *lines;     /* of a search: n x line, the slots of each row's keys; or NULL */
-  int64_t line, part;       /* part: rows that one thread computes alone */
+  int64_t part;             /* rows that one thread computes by itself; 0: all threads share each */
   int64_t shared_size, inputs_size; /* those of each thread, which has logits of a part too */
-  int64_t k, *ids;          /* n x k: the likeliest elements behind each row */
+  int64_t k, *ids;          /* n x k: the likeliest elements after each row, if they are wanted */
   float *log_probs;         /* n x k */
   Team *team;               /* NULL; set here */
 } Step;
@@ -114,38 +115,41 @@ static void rotate(float *x, const float *cos, const float *sin, int64_t n, floa
   for (int64_t k = 0; k < n; k++) x[k] = copy[k] * cos[k] + copy[(k + n / 2) % n] * sin[k];
 }
 
-/* The products of a query with WIDTH keys, from number j on. Behind the last key may stand
-   anything, and stands something: values. */
-INLINE Vector scores(int halves, const float *q, const char *keys, int64_t j, int64_t width) {
+/* Where WIDTH keys of a table stand from number j on; after the last of n, where that one is. */
+INLINE void place(const int32_t *table, int64_t j, int64_t n, int64_t width, int64_t *at) {
+  for (int i = 0; i < WIDTH; i++) at[i] = table[j + i < n ? j + i : n - 1] * width;
+}
+
+/* The products of a query with WIDTH keys at these places. */
+INLINE Vector scores(int halves, const float *q, const char *keys, const int64_t *at,
+                     int64_t width) {
   Vector total[WIDTH];
   for (int i = 0; i < WIDTH; i += 4) {
-    int64_t at = (j + i) * width;
     Vector four[4] = {0};
     for (int64_t k = 0; k < width; k += WIDTH)
       for (int t = 0; t < 4; t++)
-        four[t] += load_part(q + k, width - k) * kept(halves, keys, at + t * width + k, width - k);
+        four[t] += load_part(q + k, width - k) * kept(halves, keys, at[i + t] + k, width - k);
     for (int t = 0; t < 4; t++) total[i + t] = four[t];
   }
   return sums(total);
 }
 
-/* Add n values, from number `at` on, times weights to so many vectors, or begin them; even and odd
-   ones apart. */
-INLINE void weighted(int halves, const float *weights, const char *values, int64_t at, int64_t n,
-                     int64_t width, int vectors, int first, float *z) {
+/* Add n values at these places, from number k on, times weights to so many vectors, or begin them;
+   even and odd ones apart. */
+INLINE void weighted(int halves, const float *weights, const char *values, const int64_t *at,
+                     int64_t k, int64_t n, int vectors, int first, float *z) {
   Vector total[2][4] = {0};
   int64_t j = 0;
   for (; j + 2 <= n; j += 2)
     for (int v = 0; v < vectors; v++) {
-      int64_t value = at + j * width + v * WIDTH;
-      total[0][v] += weights[j] * kept(halves, values, value, WIDTH);
-      total[1][v] += weights[j + 1] * kept(halves, values, value + width, WIDTH);
+      total[0][v] += weights[j] * kept(halves, values, at[j] + k + v * WIDTH, WIDTH);
+      total[1][v] += weights[j + 1] * kept(halves, values, at[j + 1] + k + v * WIDTH, WIDTH);
     }
   for (int v = 0; v < vectors && j < n; v++)
-    total[0][v] += weights[j] * kept(halves, values, at + j * width + v * WIDTH, WIDTH);
+    total[0][v] += weights[j] * kept(halves, values, at[j] + k + v * WIDTH, WIDTH);
   for (int v = 0; v < vectors; v++) {
     Vector both = total[0][v] + total[1][v];
-    store(z + v * WIDTH, first ? both : load(z + v * WIDTH) + both);
+    store(z + k + v * WIDTH, first ? both : load(z + k + v * WIDTH) + both);
   }
 }
 
@@ -172,44 +176,46 @@ static void softmax(const Query *one) {
   for (int64_t j = 0; j < one->n; j += WIDTH) store(w + j, load(w + j) * factor);
 }
 
-/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys begin with the same.
-   Keys and values are read in pieces that stay in the cache for all queries. */
-INLINE void attend_wide(int halves, const Query *queries, int64_t count, const char *keys,
-                        const char *values, int64_t width, float scale) {
+/* z = softmax(q · keys · scale + bias) values of a few queries, whose keys are the first of one
+   table. Keys and values are read in pieces that stay in the cache for all queries. */
+INLINE void attend_wide(int halves, const Query *queries, int64_t count, const int32_t *table,
+                        const char *keys, const char *values, int64_t width, float scale) {
   const Query *end = queries + count;
-  int64_t most = 0;
+  int64_t most = 0, at[WIDTH];
   for (const Query *one = queries; one < end; one++) most = most < one->n ? one->n : most;
-  for (int64_t j = 0; j < most; j += WIDTH)
+  for (int64_t j = 0; j < most; j += WIDTH) {
+    place(table, j, most, width, at);
     for (const Query *one = queries; one < end; one++) {
       if (j >= one->n) continue;
-      Vector score = scores(halves, one->q, keys, j, width) * scale;
+      Vector score = scores(halves, one->q, keys, at, width) * scale;
       if (one->bias) score += load_part(one->bias + j, one->n - j);
       store(one->weights + j, score);
     }
+  }
   for (const Query *one = queries; one < end; one++) softmax(one);
-  for (int64_t j = 0; j < most; j += WIDTH)
+  for (int64_t j = 0; j < most; j += WIDTH) {
+    place(table, j, most, width, at);
     for (const Query *one = queries; one < end; one++) {
-      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, at = j * width, k = 0;
+      int64_t n = one->n - j < WIDTH ? one->n - j : WIDTH, k = 0;
       const float *w = one->weights + j;
       for (; k + 4 * WIDTH <= width; k += 4 * WIDTH)
-        weighted(halves, w, values, at + k, n, width, 4, !j, one->z + k);
-      for (; k + WIDTH <= width; k += WIDTH)
-        weighted(halves, w, values, at + k, n, width, 1, !j, one->z + k);
+        weighted(halves, w, values, at, k, n, 4, !j, one->z);
+      for (; k + WIDTH <= width; k += WIDTH) weighted(halves, w, values, at, k, n, 1, !j, one->z);
       for (; k < width; k++) {
         float total = j ? one->z[k] : 0;
-        for (int64_t i = 0; i < n; i++)
-          total += w[i] * kept(halves, values, at + i * width + k, 1)[0];
+        for (int64_t i = 0; i < n; i++) total += w[i] * kept(halves, values, at[i] + k, 1)[0];
         one->z[k] = total;
       }
     }
+  }
 }
 
 #define ATTEND(WIDE) /* without loops over a width that is known */ \
-  if (s->halves) attend_wide(1, queries, count, keys, values, WIDE, scale); \
-  else attend_wide(0, queries, count, keys, values, WIDE, scale)
+  if (s->halves) attend_wide(1, queries, count, table, keys, values, WIDE, scale); \
+  else attend_wide(0, queries, count, table, keys, values, WIDE, scale)
 
-static void attend(const Step *s, const Query *queries, int64_t count, const char *keys,
-                   const char *values, int64_t width, float scale) {
+static void attend(const Step *s, const Query *queries, int64_t count, const int32_t *table,
+                   const char *keys, const char *values, int64_t width, float scale) {
   if (width == 64) ATTEND(64);
   else if (width == 128) ATTEND(128);
   else ATTEND(width);
@@ -238,8 +244,7 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   for (; at < end; at++) {
     int64_t i = at / d->n_kv_heads, g = at % d->n_kv_heads;
     float *k = qkv + i * row + (d->n_heads + g) * width, *v = k + d->n_kv_heads * width;
-    int64_t last = s->ends[i] - 1;
-    int64_t slot = s->lines ? s->lines[i * s->line + last] : s->first[i] + last;
+    int64_t slot = s->tables[s->first[i] + s->ends[i] - 1];
     char *place = keys_of(d, s, block, g) + bytes_of_slots(d, s, slot);
     if (b->k_norm.weight) normalize(&b->k_norm, k, k, width);
     if (s->cos) rotate(k, s->cos + i * width, s->sin + i * width, width, copy);
@@ -248,28 +253,37 @@ static void keep(const Decoder *d, const Block *b, const Step *s, int64_t block,
   }
 }
 
-#include "lines.h"
+/* Fetch the keys and values of a table that another one with the same beginning does not list. */
+static void fetch(const int32_t *table, int64_t n, const int32_t *other, int64_t n_other,
+                  const char *keys, const char *values, int64_t bytes) {
+  if (table[0] != other[0]) return;
+  for (int64_t j = 0; j < n; j++) {
+    if (j < n_other && table[j] == other[j]) continue;
+    for (int64_t k = 0; k < bytes; k += 64) {
+      __builtin_prefetch(keys + table[j] * bytes + k);
+      __builtin_prefetch(values + table[j] * bytes + k);
+    }
+  }
+}
 
 /* Attention of this thread's share of rows and heads: to the own keys, or to the source's. The
-   queries of a row begin at `qs`, those of the next one `row` numbers further. Rows behind each
-   other whose keys begin with the same one attend together. */
+   queries of a row begin at `qs`, those of the next one `row` numbers further. Neighbours with one
+   table attend together; what the next table has of its own is fetched meanwhile. */
 static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int64_t block,
                        int crossed, float *qs, int64_t row, float *z, float *own) {
-  int64_t width = d->d_head, at, end;
+  int64_t width = d->d_head, bytes = bytes_of_slots(d, s, 1), at, end;
   const int64_t *ends = crossed ? s->source_ends : s->ends, *first = crossed ? s->source : s->first;
-  if (s->lines) {
-    attend_lines(d, q_norm, s, block, crossed, qs, row, z, own);
-    return;
-  }
   share(s->n * d->n_heads, 1, &at, &end);
   while (at < end) {
-    int64_t h = at / s->n, start = -1, count = 0;
+    int64_t h = at / s->n, count = 0, most = 0;
+    const int32_t *table = 0, *next = 0;
     Query queries[TOGETHER];
-    for (float *weights = own + width; count < TOGETHER && at < end && at / s->n == h; at++) {
+    for (float *weights = own + width; at < end && at / s->n == h; at++) {
       int64_t i = at % s->n, n = ends[i], past = !crossed && d->window ? n - d->window : 0;
       if (past < 0) past = 0;
-      if (count && first[i] + past != start) break;
-      start = first[i] + past;
+      next = s->tables + first[i] + past;
+      if (count == TOGETHER || (count && next != table)) break;
+      table = next, most = n - past;
       float *q = qs + i * row + h * width;
       if (q_norm->weight) normalize(q_norm, q, q, width);
       if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
@@ -279,9 +293,12 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
       weights += n - past + WIDTH;
     }
     const char *keys = keys_of(d, s, block, h / (d->n_heads / d->n_kv_heads));
-    keys += bytes_of_slots(d, s, start);
-    attend(s, queries, count, keys, keys + bytes_of_slots(d, s, d->n_kv_heads * s->slots), width,
-           d->scale);
+    const char *values = keys + d->n_kv_heads * s->slots * bytes;
+    if (next != table) {
+      int64_t i = at % s->n, n = ends[i] - (next - s->tables - first[i]);
+      fetch(next, n, table, most, keys, values, bytes);
+    }
+    attend(s, queries, count, table, keys, values, width, d->scale);
   }
 }
 
@@ -381,7 +398,7 @@ void decoder_step(const Decoder *d, const Step *step) {
   Team team = {0};
   Step s = *step;
   s.team = &team;
-  if (s.lines) {
+  if (s.part) {
     search(d, &s);
     return;
   }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.pages.images import png
-from glassformer.pages.kit import document, escape, figure, image, paragraph, table
+from glassformer.pages.kit import document, render
 
 
 @dataclass(frozen=True)
@@ -31,41 +31,6 @@ def answers_html(
     `cards`: an image, uint8 [H, W, C], and its answers. `generated`: words, the image generated
     from them, and a real one.
     """
-    rows = [[name, f"{own:.1%}", f"{blind:.1%}"] for name, own, blind in scores]
-    head = ["", "answered right", "without the image"]
-    return document(
-        title,
-        paragraph(about),
-        table("Share of right answers", head, rows, "scores"),
-        f'<div class="cards">{"".join(_card(*card) for card in cards)}</div>',
-        _generated(generated),
-    )
-
-
-def _generated(generated: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> str:
-    figures = (
-        figure(words, image(f"generated: {words}", png(made)) + image("a real one", png(real)))
-        for words, made, real in generated
-    )
-    about = (
-        "Images that another model generated from words that it never saw together; beside each, "
-        "smaller, a real image."
-    )
-    shown = f'{paragraph(about)}<div class="cards generated">{"".join(figures)}</div>'
-    return f"<h2>Generated from words</h2>{shown}" if generated else ""
-
-
-def _card(pixels: np.ndarray, answers: Sequence[Answer]) -> str:
-    caption = next((answer.gold for answer in answers if not answer.question), "")
-    listed = "".join(map(_answer, answers))
-    return f'<section class="card">{image(caption, png(pixels))}<dl>{listed}</dl></section>'
-
-
-def _answer(answer: Answer) -> str:
-    found = escape(answer.found)
-    if answer.found != answer.gold:
-        wrong, right = found or "nothing", escape(answer.gold)
-        found = f'<span class="wrong">{wrong}</span> <span class="right">not {right}</span>'
-    if not answer.question:
-        return f'<dt class="caption">{found}</dt>'
-    return f"<dt>{escape(answer.question)}</dt><dd>{found}</dd>"
+    shares = [[name, f"{own:.1%}", f"{blind:.1%}"] for name, own, blind in scores]
+    values = {"scores": shares, "cards": cards, "generated": generated, "png": png}
+    return document(title, render("answers", about=about, **values))

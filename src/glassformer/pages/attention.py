@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.inspect.alignment import CrossAttention
-from glassformer.pages import kit
 from glassformer.pages.charts import heads, matrix
 from glassformer.pages.colours import weight_steps
 from glassformer.pages.images import write_png
-from glassformer.pages.kit import decimal, escape, spaced
+from glassformer.pages.kit import decimal, document, render
 from glassformer.pages.scene import Scene, Text
 
 LARGEST = 3000
@@ -19,11 +18,22 @@ EMPTY = "There are no words to compare: a side of the pair is empty."
 
 def attention_html(look: CrossAttention, title: str) -> str:
     """Return a page of a pair's cross-attention: words, alignment, the pattern of every head."""
-    texts = "".join(
-        f"<dt>{name}</dt><dd><bdi>{escape(side.text)}</bdi></dd>"
-        for name, side in (("source", look.source), ("target", look.target))
+    names, weights = _table(look)
+    layer = f"layer {look.best_layer}, the one before the last"
+    about = (
+        "Rows are target words, columns source words. A number is the share of attention that the "
+        "source word got while the target word was predicted, the mean over the heads of "
+        f"{layer if len(look.patterns) > 1 else 'the only layer'}. Attention to tokens of no word, "
+        "such as the end of the source, is under “other”. The largest of each row is ringed."
     )
-    return kit.document(title, f'<dl class="pair">{texts}</dl>', _words(look), _heads(look))
+    rows = zip(look.target.words, weights.tolist(), strict=True)
+    values = {
+        "head": ["", *names],
+        "rows": ([word, *(f"{weight:.4f}" for weight in row)] for word, row in rows),
+        "words": _word_scene(look).svg("Attention between words"),
+        "heads": _head_scene(look).svg("Attention of every layer and head"),
+    }
+    return document(title, render("attention", look=look, about=about, **values))
 
 
 def attention_png(look: CrossAttention, path: Path) -> None:
@@ -72,43 +82,3 @@ def _head_scene(look: CrossAttention, top: float = 0) -> Scene:
 
     best = [(look.best_layer, head) for head in range(patterns.shape[1])]
     return heads(weight_steps(patterns), best, title, top)
-
-
-def _words(look: CrossAttention) -> str:
-    """Return the matrix of words, its legend and the alignment."""
-    names, weights = _table(look)
-    layer = f"layer {look.best_layer}, the one before the last"
-    about = (
-        "Rows are target words, columns source words. A number is the share of attention that the "
-        "source word got while the target word was predicted, the mean over the heads of "
-        f"{layer if len(look.patterns) > 1 else 'the only layer'}. Attention to tokens of no word, "
-        "such as the end of the source, is under “other”. The largest of each row is ringed."
-    )
-    rows = zip(look.target.words, weights.tolist(), strict=True)
-    numbers = ([word, *(f"{weight:.4f}" for weight in row)] for word, row in rows)
-    aligned = " ".join(f"<span>{source}-{target}</span>" for source, target in look.align())
-    return (
-        f"<h2>Words</h2>{kit.paragraph(about)}"
-        f"{kit.wide(_word_scene(look).svg('Attention between words'))}"
-        f"{kit.folded('The numbers to four digits', kit.table('Attention', ['', *names], numbers))}"
-        "<h2>Alignment</h2><p>Every target word with the source word that it attended to most, as "
-        "source-target, counted from 0. Attention tells where the model looked, not what it took "
-        f"from there.</p><code>{aligned}</code>"
-    )
-
-
-def _heads(look: CrossAttention) -> str:
-    """Return small images, one for every head of every layer, over tokens."""
-    source, target = (
-        " ".join(f'<span class="token">{spaced(piece)}</span>' for piece in side.pieces)
-        for side in (look.source, look.target)
-    )
-    tokens = kit.folded(
-        "The tokens in their order", f"<p>target {target}</p><p>source {source}</p>"
-    )
-    return (
-        "<h2>Every layer and head</h2><p>The same over tokens: target tokens from top to bottom, "
-        "each row the prediction of its token; source tokens from left to right. Point at an image "
-        "to see its largest weight. The layer used above is outlined.</p>"
-        f"{tokens}{kit.wide(_head_scene(look).svg('Attention of every layer and head'))}"
-    )

@@ -1,22 +1,27 @@
-"""The kit of every page: document, escape, tables, figures, images, sounds.
+"""The kit of every page: document, templates, escape, tables, figures, images.
 
-Builders return markup (`Html`). Everything else is text, and `escape` is the one way into a page.
+Builders return markup (`Html`). Everything else is text, and `escape` is the one way into a page,
+also from the templates in `templates`, which call the builders by name.
 """
 
 import html
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup as Html
 
 from glassformer.errors import printable
 from glassformer.pages.colours import SHEET
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", SHEET)
 
 BLANKS = str.maketrans(" \n", "␣⏎")
-
-
-class Html(str):
-    """Markup: `escape` returns it unchanged."""
 
 
 def escape(value: object) -> Html:
@@ -89,3 +94,20 @@ def decimal(value: float) -> str:
 def wide(content: str) -> Html:
     """Return content that scrolls if it is wider than the page."""
     return Html(f'<div class="wide">{content}</div>')
+
+
+def render(name: str, **values: Any) -> Html:
+    """Return a template of `templates` filled with values."""
+    builders = (paragraph, table, figure, folded, image, spaced, decimal, wide)
+    named = {builder.__name__: builder for builder in builders}
+    return Html(_environment().get_template(f"{name}.html").render(named | values))
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader
+
+    folder = FileSystemLoader(Path(__file__).parent / "templates")
+    return Environment(
+        loader=folder, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True
+    )

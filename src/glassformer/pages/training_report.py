@@ -6,19 +6,23 @@ metrics.jsonl  ->  curves  scores  baselines  classes (see `class_report`)  samp
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
 from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart
-from glassformer.pages.class_report import confusion, largest_losses, reliability
-from glassformer.pages.kit import document, escape, folded, paragraph
-from glassformer.pages.records import Record, is_number, record_table, words
+from glassformer.pages.class_report import confusion, reliability
+from glassformer.pages.kit import Html, cut, document, render, table
 
+Record = dict[str, Any]
+FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
+SPELLED = {word.lower(): word for score in SCORES.values() for word in score.text.split()}
 UNSCORED = ("step", "seconds")
-FOLDED = 40
-"""Rows from which a table is folded."""
+MOST_LETTERS = 400
+"""Most letters of a text in a table."""
 LATEST = 12
 """Validations shown in the table of scores."""
 
@@ -44,20 +48,29 @@ def report_html(
     for name in ("tokens_per_second", "learning_rate"):
         curve = {words(name): smooth(points(metrics, name))}
         curves.append(line_chart(words(name).capitalize(), curve, None))
-    return document(
-        title,
-        paragraph(_headline(train, validation)),
-        f'<div class="charts">{"".join(curves)}</div>',
-        _scores(metrics),
-        _baselines(metrics),
-        _newest(metrics, "table", _groups),
-        _newest(metrics, "confusion", confusion),
-        _newest(metrics, "reliability", reliability),
-        _newest(metrics, "worst", partial(largest_losses, thumbnail=thumbnail)),
-        _pairs(metrics),
-        _samples(metrics),
-        f"<h2>Recipe</h2>{folded('every field', f'<pre>{escape(recipe)}</pre>')}",
+    scored, signatures = _scores(metrics)
+    baselines, said = _baselines(metrics)
+    body = render(
+        "report",
+        headline=_headline(train, validation),
+        curves=curves,
+        scores=scored,
+        signatures=signatures,
+        baselines=baselines,
+        verdict=said,
+        samples=metrics[::-1],
+        newest=partial(_newest, metrics),
+        recipe=recipe,
+        thumbnail=thumbnail,
+        confusion=confusion,
+        reliability=reliability,
+        record_table=record_table,
+        shorten=_shorten,
+        shown=shown,
+        words=words,
+        base_name=lambda path: PurePath(path).name,
     )
+    return document(title, body)
 
 
 def points(metrics: Sequence[Record], name: str) -> list[Point]:
@@ -86,41 +99,36 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
     return f"{text}."
 
 
-def _scores(metrics: Sequence[Record]) -> str:
+def _scores(metrics: Sequence[Record]) -> tuple[Html, list[tuple[str, str]]]:
     """The last validations as a table, and the signatures of scores that have one."""
     validations = _validations(metrics)
     latest = {name: value for line in validations for name, value in line.items()}
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not found:
-        return ""
+        return Html(), []
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
         for line in validations
         if line.keys() & {*names}
     ]
-    signatures = "".join(
-        paragraph(f"{words(name)}: {value}", "small")
-        for name, value in latest.items()
-        if isinstance(value, str)
-    )
     caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
-    return f"<h2>Validation</h2>{record_table(caption, rows[-LATEST:])}{signatures}"
+    signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
+    return record_table(caption, rows[-LATEST:]), signatures
 
 
-def _baselines(metrics: Sequence[Record]) -> str:
-    """Baselines beside the best validation by their metric; "" without any."""
+def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
+    """Baselines after the best validation by their metric, and the comparison in a sentence."""
     learned = next((m["baselines"] for m in reversed(metrics) if m.get("baselines")), None)
     if learned is None:
-        return ""
+        return [], ""
     metric = learned["metric"]
     best = max(points(metrics, f"validation_{metric}"), key=lambda point: point[1], default=None)
     rows = [{"of": NAMES[name], **own} for name, own in learned["scores"].items()]
-    said = ""
-    if best is not None:
-        rows.insert(0, {"of": f"the model at step {best[0]:,.0f}", metric: best[1]})
-        said = paragraph(verdict(learned, {metric: best[1]}))
-    return f"<h2>Baselines</h2>{record_table('Scores of simple baselines', rows)}{said}"
+    if best is None:
+        return rows, ""
+    model = {"of": f"the model at step {best[0]:,.0f}", metric: best[1]}
+    return [model, *rows], verdict(learned, {metric: best[1]})
 
 
 def _validations(metrics: Sequence[Record]) -> list[Record]:
@@ -138,37 +146,41 @@ def _validations(metrics: Sequence[Record]) -> list[Record]:
     return list(steps.values())
 
 
-def _newest(metrics: Sequence[Record], name: str, section: Callable[[Record, str], str]) -> str:
-    """A section on the last validation with this result; "" without one."""
-    line = next((line for line in reversed(metrics) if line.get(f"validation_{name}")), None)
-    return "" if line is None else section(line, f"at step {line['step']:,}")
+def _newest(metrics: Sequence[Record], name: str) -> Record | None:
+    """The last validation with this result."""
+    return next((line for line in reversed(metrics) if line.get(f"validation_{name}")), None)
 
 
-def _groups(line: Record, step: str) -> str:
-    """The newest scores by group or class, a row each."""
-    rows = line["validation_table"]
-    by = words(next(iter(rows[0]), "group"))  # the first column names a row
-    scores = record_table(f"Scores by {by}", rows)
-    if len(rows) > FOLDED:
-        scores = folded(f"{len(rows):,} rows", scores)
-    return f"<h2>Validation by {escape(by)} {step}</h2>{scores}"
+def _shorten(rows: Sequence[Record]) -> list[Record]:
+    """Rows with at most `MOST_LETTERS` of each text."""
+    short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value
+    return [{name: short(value) for name, value in row.items()} for row in rows]
 
 
-def _pairs(metrics: Sequence[Record]) -> str:
-    """Sources, references and outputs: the newest open, older ones folded."""
-    shown = ""
-    for m in reversed(metrics):
-        if m.get("samples"):
-            step = f"step {m['step']:,}"
-            samples = record_table(f"Samples at {step}", m["samples"], "texts")
-            shown += folded(step, samples) if shown else samples
-    return shown and f"<h2>Source, reference and output</h2>{shown}"
+def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Html:
+    """A table with a column for each name in any row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = ([shown(name, row.get(name)) for name in names] for row in rows)
+    return table(caption, [*map(words, names)], values, kind)
 
 
-def _samples(metrics: Sequence[Record]) -> str:
-    samples = "".join(
-        f"<p>step {m['step']:,}</p><pre>{escape(m['sample'])}</pre>"
-        for m in reversed(metrics)
-        if "sample" in m
-    )
-    return samples and f"<h2>Samples while training</h2>{samples}"
+def shown(name: str, value: Any) -> str:
+    """A value as text: a dash if there is none, elements of a list separated by commas."""
+    match value:
+        case list():
+            return ", ".join(shown(name, part) for part in value)
+        case float() if math.isfinite(value):
+            return format(value, FORMATS.get(name, ".4f"))
+        case None | float():
+            return "–"
+    return f"{value:,}" if is_number(value) else str(value)
+
+
+def words(name: str) -> str:
+    """A name of a field as text."""
+    return " ".join(SPELLED.get(word, word) for word in name.split("_"))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; booleans are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -10,16 +10,10 @@ import math
 import numpy as np
 
 from glassformer.errors import ConfigError, counted
-from glassformer.inspect.contextual import Contexts, Occurrence
+from glassformer.inspect.contextual import Contexts
 from glassformer.pages.charts import line_chart, matrix, scatter
 from glassformer.pages.colours import steps
-from glassformer.pages.kit import (
-    Html,
-    decimal,
-    document,
-    escape,
-    paragraph,
-)
+from glassformer.pages.kit import Html, decimal, document, render
 
 MOST = 64
 """Most occurrences of a page."""
@@ -30,22 +24,14 @@ def contexts_html(look: Contexts, title: str) -> str:
     n = len(look.occurrences)
     if n > MOST:
         raise ConfigError(f"{n} occurrences are too many for a page; give at most {MOST}.")
-    sentences = "".join(map(_sentence, look.occurrences))
-    return document(
-        f"“{look.word}” in {n} contexts",
-        paragraph(f"{_summary(look)} The model is {title}."),
-        f'<ol class="sentences">{sentences}</ol>',
-        _curve(look),
-        _cards(look),
-    )
-
-
-def _sentence(one: Occurrence) -> str:
-    before, word, after = (
-        escape(one.text[part])
-        for part in (slice(one.begin), slice(one.begin, one.end), slice(one.end, None))
-    )
-    return f"<li><bdi>{before}<mark>{word}</mark>{after}</bdi></li>"
+    low, (points, shares) = _lowest(look), look.maps()
+    places = points / max(1e-9, np.abs(points).max())
+    layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
+    cards = [_card(i, low, *layer) for i, layer in enumerate(layers)]
+    summary = f"{_summary(look)} The model is {title}."
+    values = {"summary": summary, "curve": _curve(look), "low": low, "cards": cards}
+    body = render("word_contexts", look=look, **values)
+    return document(f"“{look.word}” in {n} contexts", body)
 
 
 def _summary(look: Contexts) -> str:
@@ -66,7 +52,7 @@ def _summary(look: Contexts) -> str:
     )
 
 
-def _curve(look: Contexts) -> str:
+def _curve(look: Contexts) -> Html:
     """Return similarity through the layers: mean, least and most of all pairs."""
     pairs = look.pairs.round(6)
     lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
@@ -75,27 +61,13 @@ def _curve(look: Contexts) -> str:
         "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
         "similar two (thin)"
     )
-    return f"<h2>Through the layers</h2>{line_chart(caption, curves, 'mean')}"
-
-
-def _cards(look: Contexts) -> str:
-    """Return a card for each layer: its map and its similarities."""
-    low, (points, shares) = _lowest(look), look.maps()
-    places = points / max(1e-9, np.abs(points).max())
-    layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
-    cards = "".join(_card(i, low, *layer) for i, layer in enumerate(layers))
-    return (
-        "<h2>Layer by layer</h2><p>Each map is the plane in which the occurrences are spread most "
-        "(their principal components), at one scale for all layers, so that a larger distance is a "
-        f"smaller similarity. Below it is the cosine similarity of each two, from {decimal(low)} "
-        "(light) to 1.00 (dark): the same direction.</p>"
-        f'<div class="cards maps">{cards}</div>'
-    )
+    return line_chart(caption, curves, "mean")
 
 
 def _card(
     layer: int, low: float, table: np.ndarray, mean: float, points: np.ndarray, share: float
-) -> str:
+) -> tuple[str, str, Html, Html]:
+    """Return title, summary, map and similarities of a layer."""
     title = f"Layer {layer}" if layer else "Layer 0, static"
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     numbers = [str(i + 1) for i in range(len(table))]
@@ -105,11 +77,9 @@ def _card(
         steps((table - low) / (1 - low)),
         about=lambda i, j: (decimal(table[i, j]), f"{i + 1} and {j + 1}: {table[i, j]:.4f}"),
     )
-    about = paragraph(f"Mean similarity {decimal(mean)}. {spread}")
-    return Html(
-        f'<section class="card"><h3>{title}</h3>{about}{scatter(points, f"{title}: map")}'
-        f"{similarities.svg(f'{title}: cosine similarities')}</section>"
-    )
+    about = f"Mean similarity {decimal(mean)}. {spread}"
+    drawing = similarities.svg(f"{title}: cosine similarities")
+    return title, about, scatter(points, f"{title}: map"), drawing
 
 
 def _lowest(look: Contexts) -> float:

@@ -9,18 +9,16 @@ template are ids.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.data.conversations import ASSISTANT, ROLES, Message, Messages, messages_of
+from glassformer.data.conversations import ASSISTANT, Message, Messages, messages_of
 from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.files import read_bytes, write_text
 from glassformer.tokenizers.roles import ROLES as SPECIAL_ROLES
@@ -41,7 +39,7 @@ OWN = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
 PRIVATE = range(0xF0000, 0xFFFFE)
-"""Code points that replace parts of a message during its rendering."""
+"""Code points that replace characters of a message while it is rendered."""
 PROBE = (Message("user", "a"), Message(ASSISTANT, "b"))
 BLACK = re.compile(r"\S")
 WORKERS = Workers(memory=256 << 20)
@@ -50,32 +48,21 @@ SECONDS = 0.1
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Marked:
-    """Rendered messages: the text, and spans of its characters."""
+class Rendered(NamedTuple):
+    """The text of messages, and spans of its characters."""
 
     text: str
-    answers: tuple[Span, ...]
-    """What the assistant says, with the symbol that ends it."""
-    contents: tuple[tuple[Span, str], ...]
-    """The text of each message, with its role."""
-    symbols: tuple[Span, ...]
+    symbols: list[Span]
     """The special symbols that the template itself writes."""
-
-    @property
-    def written(self) -> list[str]:
-        """The names of these symbols."""
-        return [self.text[begin:end] for begin, end in self.symbols]
+    answers: Sequence[Span]
+    """What the assistant says, with the symbol that ends it."""
 
 
-@dataclass(frozen=True)
-class EncodedMessages:
+class EncodedMessages(NamedTuple):
     """Messages as tokens."""
 
     ids: np.ndarray
     """int32 [T]."""
-    roles: np.ndarray
-    """int8 [T]: the place in `ROLES` of who says a token; -1: the template."""
     answers: np.ndarray
     """bool [T]: the assistant's text and the symbol that ends it."""
 
@@ -110,26 +97,33 @@ class ChatTemplate:
         write_text(folder / FILE, self.text)
 
     def encode(self, messages: Any, prompt: bool = False, answers: bool = True) -> EncodedMessages:
-        """Messages as tokens; as a `prompt`, up to where the assistant's next message begins.
+        """Encode messages; as a `prompt`, up to where the assistant's next message begins.
 
-        `answers`: also which tokens the assistant says. DataError: the template refuses the
+        `answers`: also find which tokens the assistant says. DataError: the template refuses the
         messages, or does not show which part is the assistant's.
         """
-        marked = self._mark(messages, prompt, answers and not prompt)
-        ids, spans = self.tokenizer.encode_symbols(marked.text, marked.symbols)
-        last = np.maximum(spans[:, 1] - 1, spans[:, 0])
-        middle = (spans[:, 0] + last) // 2
-        said, roles = np.zeros(len(ids), bool), np.full(len(ids), -1, np.int8)
-        for begin, end in marked.answers:
+        text, symbols, spans = self.render(messages, prompt, answers and not prompt)
+        ids, places = self.tokenizer.encode_symbols(text, symbols)
+        last = np.maximum(places[:, 1] - 1, places[:, 0])
+        said = np.zeros(len(ids), bool)
+        for begin, end in spans:
             said |= (last >= begin) & (last < end)
-        for (begin, end), role in marked.contents:
-            roles[(middle >= begin) & (middle < end)] = ROLES.index(role)
-        roles[said] = ROLES.index(ASSISTANT)
-        return EncodedMessages(ids, roles, said)
+        return EncodedMessages(ids, said)
 
-    def render(self, messages: Any, prompt: bool = False) -> str:
-        """The text of messages."""
-        return self._mark(messages, prompt, answers=False).text
+    def render(self, given: Any, prompt: bool = False, answers: bool = False) -> Rendered:
+        """Render messages; symbols in them are hidden meanwhile.
+
+        A template may change a message, as ours does not, and so make a symbol of it. Then it must
+        write the same symbols around messages of which it knows no character.
+        """
+        messages = messages_of(given, "the conversation")
+        found = self._render(self._pattern, messages, prompt, answers)
+        said = "".join(one.content for one in messages)
+        if not self._own and any(symbol[:1] in said for symbol in self._symbols):
+            blind = self._render(BLACK, messages, prompt, answers)
+            if [*_texts(blind)] != [*_texts(found)]:
+                return blind
+        return found
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -155,62 +149,33 @@ class ChatTemplate:
                 "processor.chat_template to the file of a template with another symbol."
             )
 
-    def _mark(self, given: Any, prompt: bool, answers: bool) -> Marked:
-        """Render messages; symbols in them are hidden while they are rendered.
-
-        A template may change a message, as ours does not, and so make a symbol of it. Then it must
-        write the same symbols around messages of which it knows no character.
-        """
-        messages = messages_of(given, "the conversation")
-        found = self._hide(self._pattern, messages, prompt, answers)
-        if self._own:
-            return found
-        changed = len(found.contents) < sum(bool(one.content.strip()) for one in messages)
-        said = "".join(one.content for one in messages)
-        if changed or any(symbol[:1] in said for symbol in self._symbols):
-            blind = self._hide(BLACK, messages, prompt, answers)
-            if blind.written != found.written:
-                return blind
-        return found
-
-    def _hide(self, what: re.Pattern[str], messages: Messages, prompt: bool, asked: bool) -> Marked:
-        """Render messages with a private character for each match of this pattern, then quote the
-        matches."""
+    def _render(
+        self, hidden: re.Pattern[str], messages: Messages, prompt: bool, answers: bool
+    ) -> Rendered:
+        """Render messages whose characters in matches of this pattern are private ones, then put
+        those characters back."""
         said = "".join(message.content for message in messages)
-        parts = dict.fromkeys(what.findall(said))
-        free = (chr(code) for code in PRIVATE if chr(code) not in said)
-        new = dict(zip(parts, free, strict=False))
-        if len(new) < len(parts):
-            raise DataError(
-                f"the conversation has {len(parts):,} different characters, more than a chat "
-                "template can be given; shorten it"
-            )
-        hide = lambda text: what.sub(lambda match: new[match[0]], text)
-        hidden = tuple(replace(one, content=hide(one.content)) for one in messages)
-        text, answers = self._write(hidden, prompt)
-        if asked and not answers:
-            answers = self._by_prefixes(text, hidden)
-        names = {name: part for part, name in new.items()}
-        whole = [names.get(character, character) for character in text]
-        places = [0, *accumulate(map(len, whole))]
-        moved = lambda begin, end: (places[begin], places[end])
-        return Marked(
-            "".join(whole),
-            tuple(moved(*span) for span in answers) if asked else (),
-            tuple((moved(*span), role) for span, role in _spans_of(text, hidden)),
-            tuple(moved(*match.span()) for match in self._pattern.finditer(text)),
-        )
+        free = (code for code in PRIVATE if chr(code) not in said)
+        characters = dict.fromkeys("".join(hidden.findall(said)))
+        table = dict(zip(map(ord, characters), free, strict=False))
+        hide = lambda text: hidden.sub(lambda match: match[0].translate(table), text)
+        messages = tuple(replace(one, content=hide(one.content)) for one in messages)
+        text, spans = self._write(messages, prompt)
+        if answers and not spans:
+            spans = [*self._find_answers(text, messages)]
+        symbols = [match.span() for match in self._pattern.finditer(text)]
+        shown = text.translate({code: known for known, code in table.items()})
+        return Rendered(shown, symbols, spans if answers else ())
 
     def _write(self, messages: Messages, prompt: bool) -> tuple[str, list[Span]]:
-        """The text, and the answers that the template marks."""
-        symbols = {
+        """Return the text, and the answers that the template marks."""
+        values: dict[str, Any] = {
             f"{role}_token": self.tokenizer.symbol(index)
             for role, index in self.tokenizer.specials.items()
             if role in SPECIAL_ROLES
         }
-        said = [*map(vars, messages)]
-        values = {"messages": said, "tools": None, "documents": None}
-        values |= {**symbols, "add_generation_prompt": prompt}
+        values |= {"messages": [*map(vars, messages)], "add_generation_prompt": prompt}
+        values |= {"tools": None, "documents": None}
         if not self._own:
             return render(self.text, values)
         if others := {one.role for one in messages} - {*SPEAKERS}:
@@ -218,16 +183,18 @@ class ChatTemplate:
                 f"the conversation has a message of the role {min(others)!r}, which our own "
                 f"template does not know; use {', '.join(SPEAKERS)}"
             )
-        return template_rendering().render(self.text, values)
+        from glassformer.processors import template_rendering
 
-    def _by_prefixes(self, text: str, messages: Messages) -> Iterator[Span]:
-        """The answers where the template does not mark them: what it adds to the text before."""
+        return template_rendering.render(self.text, values)
+
+    def _find_answers(self, text: str, messages: Messages) -> Iterator[Span]:
+        """Yield the answers where the template does not mark them: what it adds to the text
+        before."""
         for i, message in enumerate(messages):
             if message.role != ASSISTANT:
                 continue
-            last = i + 1 == len(messages)
-            before = self._write(messages[:i], prompt=True)[0]
-            after = text if last else self._write(messages[: i + 1], prompt=False)[0]
+            before, _ = self._write(messages[:i], prompt=True)
+            after, _ = self._write(messages[: i + 1], prompt=False)
             if not (text.startswith(after) and after.startswith(before)):
                 raise DataError(
                     "the chat template does not tell which part of the text is the assistant's; "
@@ -240,19 +207,21 @@ class ChatTemplate:
             yield len(before), len(before) + len(said)
 
 
+def _texts(rendered: Rendered) -> Iterator[str]:
+    """Yield the symbols that a template wrote."""
+    return (rendered.text[begin:end] for begin, end in rendered.symbols)
+
+
 def render(template: str, values: dict[str, Any]) -> tuple[str, list[Span]]:
-    """The text of a template, and the spans that it marks as answers, by a worker.
+    """Return the text of a template, and the spans that it marks as answers, by a worker.
 
     DataError: it fails, takes more than `SECONDS` of processor time or 256 MiB, or writes more than
     4 Mi characters.
     """
-    function = template_rendering().render
+    from glassformer.processors import template_rendering
+
+    function = template_rendering.render
     return WORKERS.run(function, template, values, seconds=SECONDS, what="the chat template")
-
-
-def template_rendering() -> Any:
-    """The module that imports Jinja."""
-    return import_module("glassformer.processors.template_rendering")
 
 
 def template_text(folder: Path) -> str | None:
@@ -275,13 +244,3 @@ def read_template(file: Path) -> str:
         return read_bytes(file, LARGEST, "a chat template").decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{file} is not UTF-8; restore it") from None
-
-
-def _spans_of(text: str, messages: Messages) -> Iterator[tuple[Span, str]]:
-    """Return the spans of the messages in a text, in their order, without those that it changes."""
-    place = 0
-    for message in messages:
-        said = message.content.strip()
-        if said and (begin := text.find(said, place)) >= 0:
-            place = begin + len(said)
-            yield (begin, place), message.role

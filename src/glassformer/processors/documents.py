@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.data.config import NAMES, DataConfig
+from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
@@ -24,20 +24,18 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_hopeless,
     check_length,
 )
 from glassformer.processors.tokenized import (
     STORE,
     PackedProcessor,
-    check_stored,
     kept_store,
 )
 
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""
-STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
-"""Where a piece of running text may begin, the best first: a paragraph, a sentence, a word."""
+START = re.compile(r"\n\s*|[.!?][\"'”’)]*\s+")
+"""The text before a line or a sentence."""
 
 
 class DocumentsProcessor(PackedProcessor):
@@ -46,11 +44,6 @@ class DocumentsProcessor(PackedProcessor):
     name, noun = "documents", "text"
     columns = ("text_field",)
     frame = ("", "")
-
-    @classmethod
-    def read(cls, data: DataConfig) -> DataConfig:
-        """See `Processor`: documents are read when they are stored."""
-        return data
 
     @classmethod
     def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
@@ -72,7 +65,6 @@ class DocumentsProcessor(PackedProcessor):
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
         processor = super().load(folder, data, model, facts)
-        check_stored(folder, processor.tokenizer, "fingerprint")
         processor.place = place_of(data, folder / STORE)
         return processor
 
@@ -99,7 +91,6 @@ class DocumentsProcessor(PackedProcessor):
                 f"This model reads a text or a list of token ids, not {type(given).__name__}; "
                 "give one."
             )
-        check_hopeless(self.tokenizer.at_least(given), self.facts.context)
         frame = self.tokenizer.frame_or(*self.frame)
         if self.facts.answers:  # which continues the text
             frame = replace(frame, end=())
@@ -113,32 +104,17 @@ class DocumentsProcessor(PackedProcessor):
         return {"type": "string", "description": "a text"}
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
-        """See `Processor`: the first tokens of documents; of a few long documents, from paragraphs,
-        sentences or words."""
-        most = min(TOKENS, self.facts.context)
-        with suppress(DataError):
+        """See `Processor`: the first tokens of documents, or of lines spread over a few of them."""
+        most, found = min(TOKENS, self.facts.context), list[str]()
+        with suppress(DataError, OSError, ValueError):
             store = Store.open(self.place or folder / STORE, KIND, hashed=False)
-            for name in (name for name in NAMES[1::-1] if name in store.counts):
-                split = tokens_of(store, name)
-                if len(split.document_ends) >= EXAMPLES:
-                    begins = [0, *split.document_ends[: EXAMPLES - 1].tolist()]
-                    found = [self._decoded(split.tokens[i : i + most]) for i in begins]
-                else:
-                    last = max(0, len(split.tokens) - 4 * most)
-                    spread = np.linspace(0, last, EXAMPLES).astype(int).tolist()
-                    found = [self._from_start(split.tokens, begin, most) for begin in spread]
-                if texts := [text for text in dict.fromkeys(map(str.strip, found)) if text]:
-                    return texts
-        return []
-
-    def _decoded(self, ids: np.ndarray) -> str:
-        return self.tokenizer.decode(ids.tolist())
-
-    def _from_start(self, ids: np.ndarray, begin: int, most: int) -> str:
-        """A text of `most` tokens from the first good start at or after `begin`."""
-        text = self._decoded(ids[begin : begin + 4 * most])
-        if begin:
-            half = len(text) // 2
-            starts = (found.end() for start in STARTS if (found := start.search(text, 0, half)))
-            text = text[next(starts, 0) :]
-        return self._decoded(self.tokenizer.encode(text)[:most])
+            split = tokens_of(store, "validation" if "validation" in store.counts else "train")
+            ends, last = split.document_ends, max(0, len(split.tokens) - 2 * most)
+            few = len(ends) < EXAMPLES
+            begins = np.linspace(0, last, EXAMPLES) if few else np.append(0, ends)[:EXAMPLES]
+            for begin in begins.astype(int):
+                text = self.tokenizer.decode(split.tokens[begin : begin + 2 * most])
+                if few and begin:
+                    text = START.split(text, maxsplit=1)[-1]
+                found.append(self.tokenizer.decode(self.tokenizer.encode(text)[:most]).strip())
+        return [*dict.fromkeys(filter(None, found))]

@@ -140,15 +140,13 @@ def _sized(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageCo
 def _pixels(thing: Any, values: Range) -> tuple[np.ndarray, str]:
     if isinstance(thing, Picture):
         return thing.pixels(values), thing.where
-    if isinstance(thing, tuple):
-        raise DataError(
-            "this model reads images, and audio samples were given; give a file or pixels"
-        )
-    if not isinstance(thing, np.ndarray):
+    if isinstance(thing, str | Path):
         source = source_at(str(Path(thing).expanduser().absolute()))
         return decode(content(source), str(thing), values), str(thing)
-    if thing.dtype != np.uint8 or thing.ndim != 3 or thing.shape[2] not in (1, 3) or not thing.size:
+    dtype, shape = getattr(thing, "dtype", type(thing).__name__), getattr(thing, "shape", ())
+    if dtype != np.uint8 or len(shape) != 3 or shape[2] not in (1, 3) or not thing.size:
         raise DataError(
-            f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change them"
+            f"an image is a file or pixels uint8 [H, W, 1 or 3], not {dtype} {list(shape)}; change "
+            "it"
         )
     return thing, "the image"

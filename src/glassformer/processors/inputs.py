@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from glassformer.data.example import Example
-from glassformer.data.order import LengthOrder, ShuffledOrder
+from glassformer.data.order import LengthOrder, PackedOrder, ShuffledOrder
 from glassformer.errors import DataError
 
 GROUP = 128
@@ -30,24 +30,6 @@ class Sizes:
     """Read the patches that several examples begin with once, in one row."""
 
 
-class Order(Protocol):
-    """Which sequences are in the batch of a step, a function of (seed, step)."""
-
-    @property
-    def batches(self) -> float:
-        """Batches in an epoch."""
-        ...
-
-    @property
-    def padding(self) -> float:
-        """Share of elements that are padding, in [0, 1)."""
-        ...
-
-    def rows(self, step: int) -> list[list[int]]:
-        """The sequences of each row of a step's batch, by number."""
-        ...
-
-
 class Rows:
     """An order whose rows are single sequences, or bundles of them."""
 
@@ -55,12 +37,15 @@ class Rows:
         self, order: ShuffledOrder | LengthOrder, bundles: Sequence[list[int]] | None = None
     ):
         self._order, self._bundles, self.batches = order, bundles, order.batches
-        self.padding = order.padding
 
     def rows(self, step: int) -> list[list[int]]:
-        """See `Order`."""
+        """The sequences of each row of a step's batch, by number."""
         numbers = self._order.rows(step).tolist()
         return [[i] if self._bundles is None else self._bundles[i] for i in numbers]
+
+
+Order = Rows | PackedOrder
+"""The sequences in each row of the batch of a step, a function of (seed, step)."""
 
 
 class Inputs(ABC):
@@ -100,18 +85,6 @@ class Inputs(ABC):
     def units(self, number: int) -> slice:
         """Units of its record that a sequence answers for."""
         return slice(None)
-
-    def bundles(self, share: bool) -> list[list[int]]:
-        """Sequences in rows of a batch; with `share`, those with a common prefix in one row."""
-        return [[number] for number in range(len(self.owner))]
-
-    def prefix_length(self, number: int) -> int:
-        """Elements that a sequence shares with the others of its row."""
-        return 0
-
-    def bundle_length(self, bundle: Sequence[int], lengths: np.ndarray) -> int:
-        """Elements of a bundle's row, its prefix counted once; `lengths` of all sequences."""
-        return int(lengths[bundle].sum()) - (len(bundle) - 1) * self.prefix_length(bundle[0])
 
     def picture(self, number: int) -> np.ndarray | None:
         """A sequence as an array to look at; None: it is text."""

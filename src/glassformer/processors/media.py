@@ -6,6 +6,7 @@ audio    float32 [N, T]      ── augmented ──> spectrograms ── masked
 
 import hashlib
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
-from glassformer.data.arrays import KIND, ArraySplit, arrays_of, stamp_of, store_arrays
+from glassformer.data.arrays import KIND, ArraySplit, arrays_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
 from glassformer.data.formats.contents import content, source_at
@@ -36,7 +37,6 @@ from glassformer.processors.processor import EncodedInput, ModelFacts, Processor
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
-LATER = ("value_range", "resampler")
 EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
 
@@ -87,7 +87,7 @@ Section = TypeVar("Section")
 class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
-    unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
+    unit, elements, batch_rows = "patch", "patches", ROWS
     columns = ("file_field", "label_field")
     record: ClassVar[type[LabelledFile]]
     kind: ClassVar[Any]
@@ -213,10 +213,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Values of the configuration that the stored arrays depend on; some only where they are
-        set, as in stores from before there were such fields."""
-        values = self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
-        return {name: of for name, of in values.items() if of is not None or name not in LATER}
+        """Values of the configuration that the stored arrays depend on."""
+        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
 
     def holds(self, records: Records, folder: Path) -> bool:
         """Whether a run folder holds the decoded files of these records, unchanged since."""
@@ -336,11 +334,13 @@ def skips(data: DataConfig) -> bool:
 
 
 def request_of(records: Records, settings: Mapping[str, Any], skip: bool) -> dict[str, Any]:
-    """Everything that decoded files depend on."""
-    where = json.dumps({name: [record.where for record in of] for name, of in records.items()})
-    return {
-        "stamp": stamp_of(record.file for of in records.values() for record in of),
-        "files": hashlib.sha256(where.encode()).hexdigest()[:16],
-        "settings": settings,
-        "skip": skip,
-    }
+    """Return everything that decoded files depend on: names, sizes and times of files, settings."""
+    seen = hashlib.sha256()
+    for name, of in records.items():
+        for record in of:
+            about = [name, record.where]
+            with suppress(OSError):  # decoding it is the error
+                status = os.stat(record.file)
+                about += [status.st_size, status.st_mtime_ns]
+            seen.update(json.dumps(about).encode())
+    return {"files": seen.hexdigest()[:16], "settings": settings, "skip": skip}

@@ -4,8 +4,7 @@ ids       <|user|>  2 + 2 ?  <eos>  <|assistant|>  4      <eos>
 targets                                            4      <eos>
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,55 +29,22 @@ from glassformer.processors.chat_template import (
     read_template,
     template_text,
 )
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.elements import token_elements
-from glassformer.processors.inputs import Records, by_split, split_of
 from glassformer.processors.processor import EncodedInput, ModelFacts, Window
-from glassformer.processors.tokenized import PackedInputs, PackedProcessor, check_ids
+from glassformer.processors.tokenized import PackedProcessor, check_ids
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What of a conversation is left out: so many tokens at its end; `whole`: all of it."""
-
-    tokens: int
-    whole: bool
-
-
-class ConversationInputs(PackedInputs):
-    """The encoded conversations of a split: those of which a target fits into the model."""
-
-    def __init__(self, processor: "MessagesProcessor", records: Sequence[Conversation]):
-        read = [processor.read_one(record) for record in records]
-        self.cuts = [cut for _, cut in read if cut is not None]
-        """The conversations that are longer than the model."""
-        self._tokenizer = processor.tokenizer
-        kept = [owner for owner, (window, _) in enumerate(read) if window is not None]
-        self._set(processor, records, kept, [window for window, _ in read if window is not None])
-
-    @property
-    def target_bytes(self) -> int:
-        """UTF-8 bytes of the text of all targets."""
-        ids = (window.example.targets for window in self._windows)
-        return sum(len(self._tokenizer.decode(own).encode()) for own in ids if own is not None)
 
 
 class MessagesProcessor(PackedProcessor):
     """Conversations; a text alone is a message of the user."""
 
     name, noun = "messages", "conversation"
+    records = staticmethod(conversations)
     columns = ("messages_field",)
     frame = ("", "")
     template: ChatTemplate  # pyright: ignore[reportIncompatibleVariableOverride]
-    predicts_all = False
-    """Whether every token is a target, not those of answers alone."""
-
-    @classmethod
-    def read(cls, data: DataConfig) -> Records:
-        """See `Processor`."""
-        return by_split(conversations(data))
 
     @classmethod
     def completed(
@@ -86,16 +52,15 @@ class MessagesProcessor(PackedProcessor):
     ) -> ProcessorConfig:
         """See `Processor`: the symbols of our own template, where no other is asked for."""
         own = config.tokenizer
-        if begun is not None:
-            update = begun.tokenizer.model_dump(include={"specials", "new_tokens"})
-            added = [one for of in update.values() for one in of if one in SYMBOLS]
-            names = {*own.specials, *own.new_tokens}
-            missing = [one for one in added if one not in names]
-            known = "specials" if update["specials"] else "new_tokens"
+        if begun is None:
+            added = {"specials" if own.path is None else "new_tokens": _missing(config)}
         else:
-            missing = _missing(config)
-            known = "specials" if own.path is None else "new_tokens"
-        changed = {known: [*getattr(own, known), *missing]} if missing else {}
+            kept = begun.tokenizer.model_dump(include={"specials", "new_tokens"})
+            added = {name: [one for one in of if one in SYMBOLS] for name, of in kept.items()}
+        changed = {
+            name: [*dict.fromkeys([*getattr(own, name), *symbols])]
+            for name, symbols in added.items()
+        }
         return config.model_copy(update={"tokenizer": own.model_copy(update=changed)})
 
     @classmethod
@@ -105,64 +70,44 @@ class MessagesProcessor(PackedProcessor):
         """See `Processor`."""
         texts = cls.texts_to_fit(data, records)
         made = cls(train_tokenizer(config.tokenizer, texts), facts)
-        text = _chosen(config)
-        own = ChatTemplate.own(made.tokenizer) if text is None else None
-        made.template = own or ChatTemplate(text or "", made.tokenizer)
-        return made._predicting(data)
+        text, tokenizer = _chosen(config), made.tokenizer
+        made.template = (
+            ChatTemplate.own(tokenizer) if text is None else ChatTemplate(text, tokenizer)
+        )
+        return made
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
         made = super().load(folder, data, model, facts)
         made.template = made.template or ChatTemplate.own(made.tokenizer)
-        return made._predicting(data)
-
-    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
-        """See `Processor`."""
-        made = super().for_training(facts, how)
-        made.predicts_all = self.predicts_all
         return made
-
-    def _predicting(self, data: DataConfig) -> Self:
-        self.predicts_all = data.loss_on == "all"
-        return self
 
     @staticmethod
     def texts(record: Any) -> Iterator[str]:
         """See `TokenProcessor`."""
         return (message.content for message in record.messages)
 
-    def open(
-        self, records: Records, folder: Path, splits: Sequence[str] | None = None
-    ) -> dict[str, PackedInputs]:
-        """See `Processor`."""
-        return {
-            name: ConversationInputs(self, split_of(records, name)) for name in splits or records
-        }
+    @staticmethod
+    def given(record: Conversation) -> Conversation:
+        """See `PackedProcessor`: with its place, for errors."""
+        return record
 
     def windows(self, given: Any) -> list[Window]:
-        """See `Processor`; none where no target is in it."""
-        window, _ = self._read(given)
-        return [window] if window is not None else []
-
-    def read_one(self, record: Conversation) -> tuple[Window | None, Cut | None]:
-        """The beginning of a conversation with its targets (None: it holds none), and what is left
-        out (None: nothing)."""
-        try:
-            return self._read(record.messages)
-        except DataError as error:
-            raise DataError(f"{record.where}: {error}") from None
-
-    def _read(self, messages: Any) -> tuple[Window | None, Cut | None]:
-        said = self.template.encode(messages, answers=not self.predicts_all)
+        """See `Processor`: the beginning of a conversation; none where no target is in it."""
+        if isinstance(given, Conversation):
+            try:
+                return self.windows(given.messages)
+            except DataError as error:
+                raise DataError(f"{given.where}: {error}") from None
+        every = self.facts.predicts_all
+        said = self.template.encode(given, answers=not every)
         kept = said.ids[: self.facts.window + 1]
-        bearing = np.ones(len(kept), bool) if self.predicts_all else said.answers[: len(kept)]
-        at = np.flatnonzero(bearing[1:])
-        beyond, whole = len(said.ids) - len(kept), not len(at)
-        cut = Cut(beyond, whole) if beyond or whole else None
-        if whole:
-            return None, cut
-        return Window(Example(kept[:-1], targets=kept[at + 1].astype(np.int64), at=at)), cut
+        at = np.arange(len(kept) - 1) if every else np.flatnonzero(said.answers[1 : len(kept)])
+        if not len(at):
+            return []
+        example = Example(kept[:-1], targets=kept[at + 1].astype(np.int64), at=at)
+        return [Window(example, cut=len(said.ids) - len(kept))]
 
     def encoded(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`: messages up to the next answer, or a whole conversation."""
@@ -171,11 +116,6 @@ class MessagesProcessor(PackedProcessor):
         ids = self.template.encode(messages, prompt, answers=False).ids.tolist()
         check_ids(ids, self.facts.context, "conversation")
         return EncodedInput(Batch(torch.tensor([ids])), token_elements(self.tokenizer, ids))
-
-    def roles(self, record: Conversation) -> np.ndarray:
-        """int8 [T]: who says each token of a record; see `EncodedMessages`."""
-        answers = not self.predicts_all
-        return self.template.encode(record.messages, answers=answers).roles
 
     def request_of(self, record: Any) -> list[Any]:
         """See `Processor`: the first message of the user."""

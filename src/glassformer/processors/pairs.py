@@ -30,17 +30,14 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_hopeless,
     ids_of,
 )
 from glassformer.processors.text_reader import TextReader
 from glassformer.processors.tokenized import (
-    FILE,
     STORE,
     TokenProcessor,
     check_ids,
     check_known,
-    check_stored,
     check_vocabulary,
     described,
     dropout_of,
@@ -118,11 +115,6 @@ class PairsProcessor(TokenProcessor):
         self.pair, self.cuts = pair, cuts
 
     @classmethod
-    def read(cls, data: DataConfig) -> DataConfig:
-        """See `Processor`: pairs are read when they are stored."""
-        return data
-
-    @classmethod
     def fit(
         cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
     ) -> Self:
@@ -153,9 +145,7 @@ class PairsProcessor(TokenProcessor):
         target, own = load_tokenizer(folder, model), folder / SOURCE_FILE
         source = Tokenizer.load(own) if own.is_file() else target
         size = model.source_vocab_size or model.vocab_size
-        check_vocabulary(folder, source, size, model.architecture, "The source")
-        check_stored(folder, source, "source", SOURCE_FILE if own.is_file() else FILE)
-        check_stored(folder, target, "target")
+        check_vocabulary(folder, source, size, "The source")
         processor = cls(PairTokenizer(source, target, data.prefix), facts)
         processor.place = place_of(data, folder / STORE)
         return processor
@@ -226,12 +216,12 @@ class PairsProcessor(TokenProcessor):
         pair, longest = self.pair, self.facts.context
         both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
         source, target = given if both else (given, "")
-        read = _side(source, pair.source, pair.source_ids, longest, SOURCE)
+        read = _side(source, pair.source_ids, longest, SOURCE)
         if read is None:
             raise ConfigError(
                 "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
             )
-        written = _side(target, pair.target, pair.target_ids, longest, TARGET)
+        written = _side(target, pair.target_ids, longest, TARGET)
         if written is None:
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
@@ -273,7 +263,7 @@ class PairsProcessor(TokenProcessor):
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first short validation pairs."""
-        with suppress(DataError):
+        with suppress(DataError, OSError, ValueError):
             texts = pairs_of(
                 Store.open(self.place or folder / STORE, KIND, hashed=False), "validation"
             ).texts()
@@ -284,14 +274,12 @@ class PairsProcessor(TokenProcessor):
 
 def _side(
     given: Any,
-    tokenizer: Tokenizer,
     encode: Callable[[str], np.ndarray],
     longest: int,
     names: tuple[str, str],
 ) -> list[int] | None:
     """Ids of a text, or ids as they are; None: it is neither."""
     if isinstance(given, str):
-        check_hopeless(tokenizer.at_least(given), longest, f"The {names[1]}")
         ids = encode(given).tolist()
     elif (ids := ids_of(given)) is None:
         return None

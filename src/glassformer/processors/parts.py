@@ -35,10 +35,8 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_hopeless,
     check_length,
     ids_of,
-    row_number,
 )
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
 from glassformer.tokenizers.text import Tokenizer
@@ -118,18 +116,6 @@ class PartsProcessor(TokenProcessor):
         readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
         return type(self)(self.tokenizer, facts, readers, self.modality_order)
 
-    def from_line(self, line: str, number: int) -> list[Given] | None:
-        """See `Processor`: a JSON list of parts."""
-        if not line.strip():
-            return None
-        try:
-            listed = json.loads(line)
-        except (ValueError, RecursionError) as problem:
-            raise DataError(
-                f"Line {number} is not JSON ({problem}); write a list of parts."
-            ) from None
-        return [{kind: value} for kind, value in parts_of(listed, f"Line {number}")]
-
     @property
     def input_columns(self) -> tuple[str, ...]:
         """See `Processor`."""
@@ -137,14 +123,17 @@ class PartsProcessor(TokenProcessor):
 
     def from_values(self, values: Sequence[Any], where: str) -> list[Given] | None:
         """See `Processor`: a list of parts, also as JSON."""
-        (value,) = values
-        if isinstance(value, str):
-            return self.from_line(value, row_number(where))
-        return [{kind: own} for kind, own in parts_of(value, where)] if value else None
-
-    def line_of(self, file: str) -> str:
-        """See `Processor`."""
-        return f'lines such as [{{"{min(self.readers, default=TEXT)}": "{file}"}}, "text"]'
+        (given,) = values
+        if isinstance(given, str) and given.strip():
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError) as problem:
+                raise DataError(
+                    f"{where} is not JSON ({problem}); write a list of parts."
+                ) from None
+        elif isinstance(given, str) or not given:
+            return None
+        return [{kind: value} for kind, value in parts_of(given, where)]
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""
@@ -157,7 +146,8 @@ class PartsProcessor(TokenProcessor):
         return single, [listed] if single else list(given)
 
     def _listed(self, given: Any) -> Sequence[Any]:
-        """Parts as they are; a text, {KIND: VALUE}, a path, pixels or (samples, rate) as a list."""
+        """Return a list of parts unchanged; a text, {KIND: VALUE}, a path, pixels or (samples,
+        rate) as a list."""
         if isinstance(given, Path):
             given = {min(self.readers, default=TEXT): given}
         elif isinstance(given, np.ndarray):
@@ -235,6 +225,7 @@ class PartsProcessor(TokenProcessor):
 
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: rows of like length together."""
+        assert isinstance(inputs, PartsInputs)
         bundles = inputs.bundles(sizes.share_prefix)
         long = np.array([inputs.bundle_length(own, lengths) for own in bundles])
         size = max(1, round(sizes.batch_size * len(bundles) / len(lengths)))
@@ -284,8 +275,6 @@ class PartsProcessor(TokenProcessor):
         parts, answer = self._parts_and_answer(given)
         crossed, longest = self.facts.encoder_decoder, self.facts.context
         what = "The source" if crossed else "The sequence of parts"
-        self.check_texts(parts, longest, what)
-        check_hopeless(self.tokenizer.at_least(answer or ""), longest, "The answer")
         example = self.example(parts)
         written = [] if answer is None else self.parts.answer(answer)[:-1].tolist()
         check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
@@ -302,11 +291,6 @@ class PartsProcessor(TokenProcessor):
         ids = np.append(example.ids, np.array(written, np.int32))
         batch = padded([replace(example, ids=ids, at=None)])
         return EncodedInput(batch, (*elements, *token_elements(self.tokenizer, written, own)))
-
-    def check_texts(self, parts: Sequence[tuple[str, Any]], longest: int, what: str) -> None:
-        """Raise ConfigError for texts that are hopelessly long, before they are tokenized."""
-        least = sum(self.tokenizer.at_least(text) for kind, text in parts if kind == TEXT)
-        check_hopeless(least, longest, what)
 
     def _parts_and_answer(self, given: Any) -> tuple[list[tuple[str, Any]], str | None]:
         answer = None
@@ -346,7 +330,9 @@ class PartsProcessor(TokenProcessor):
         """A prompt and files of several kinds in the order of the training rows."""
         kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
         given = {**things, **({TEXT: prompt} if prompt or not things else {})}
-        return [{kind: given[kind]} for kind in kinds if kind in given]
+        return [
+            given[TEXT] if kind == TEXT else {kind: given[kind]} for kind in kinds if kind in given
+        ]
 
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""
@@ -384,9 +370,10 @@ class PartsProcessor(TokenProcessor):
         """See `Processor`: files that the run keeps, with the texts of samples."""
         n = min((len(r.kept_inputs(folder)) for r in self.readers.values()), default=0)
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
-        given = ({kind: f"{EXAMPLE}{i}" for kind in self.readers} for i in range(n))
-        rows = (self.ordered(texts[i % len(texts)], files) for i, files in enumerate(given))
-        return [[part.get(TEXT, part) for part in row if isinstance(part, Mapping)] for row in rows]
+        return [
+            self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
+            for i in range(n)
+        ]
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`."""

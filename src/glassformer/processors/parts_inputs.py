@@ -69,9 +69,10 @@ class PartsInputs(Inputs):
         ]
 
     def bundles(self, share: bool) -> list[list[int]]:
-        """See `Inputs`: rows that begin with the same files."""
+        """Sequences in rows of a batch; with `share`, those that begin with the same files in one
+        row."""
         if not share:
-            return super().bundles(share)
+            return [[number] for number in range(len(self.owner))]
         found: dict[tuple[Any, ...], list[int]] = {}
         for number, row in enumerate(self.records):
             files = [i for i, (kind, _) in enumerate(row.parts) if kind != TEXT]
@@ -79,9 +80,10 @@ class PartsInputs(Inputs):
             found.setdefault(tuple(key), []).append(number)
         return [own[i : i + BUNDLE] for own in found.values() for i in range(0, len(own), BUNDLE)]
 
-    def prefix_length(self, number: int) -> int:
-        """See `Inputs`: up to the end of a row's last patches."""
-        return self._examples[number].prefix_length
+    def bundle_length(self, bundle: Sequence[int], lengths: np.ndarray) -> int:
+        """Elements of a bundle's row, its patches counted once; `lengths` of all sequences."""
+        shared = self._examples[bundle[0]].prefix_length
+        return int(lengths[bundle].sum()) - (len(bundle) - 1) * shared
 
     def fingerprint(self) -> Iterator[bytes]:
         """See `Inputs`."""

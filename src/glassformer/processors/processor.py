@@ -32,8 +32,6 @@ SENTENCES = (
     "a",
 )
 """Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
-HOPELESS = 16
-"""Multiple of max_length from which an input is rejected before it is tokenized."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,8 @@ class Window:
 
     example: Example
     units: slice = field(default_factory=lambda: slice(None))
+    cut: int = 0
+    """Elements of the input that are left out."""
 
 
 @dataclass(frozen=True)
@@ -79,30 +79,25 @@ class ModelFacts:
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
 
+    predicts_all: bool = False
+    """Whether every token of a conversation is a target, not only those of answers."""
+
     @classmethod
-    def of(
-        cls,
-        model: ModelConfig,
-        length: int | None = None,
-        overlap: int | None = None,
-        paired: bool = False,
-        tag_piece: TagPiece = "last",
-    ) -> Self:
-        """The facts of a configuration; `length`: of training windows, None: max_length."""
+    def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
+        """Return the facts of a configuration and `more`; `length`: of training windows, None:
+        max_length."""
         return cls(
-            length or model.max_length,
-            model.max_length,
-            overlap,
-            model.architecture == "encoder_decoder",
-            model.head == "lm",
-            model.head == "tag",
-            model.n_token_types > 1,
-            model.class_token,
-            model.n_registers,
-            model.modality_order,
-            paired,
-            tag_piece,
-            model.vocab_size,
+            window=length or model.max_length,
+            context=model.max_length,
+            encoder_decoder=model.architecture == "encoder_decoder",
+            answers=model.head == "lm",
+            per_word=model.head == "tag",
+            token_types=model.n_token_types > 1,
+            class_token=model.class_token,
+            n_registers=model.n_registers,
+            modality_order=model.modality_order,
+            vocab_size=model.vocab_size,
+            **more,
         )
 
 
@@ -118,7 +113,7 @@ class Processor(ABC):
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
     medium: ClassVar[str] = ""
-    """image or audio, if the processor reads nothing else."""
+    """image or audio, if the processor reads nothing else: files, named by lines."""
     capabilities: frozenset[str] = frozenset()
     """Views of an input in the explorer: pair, parts, image, audio."""
     summary: str = ""
@@ -127,12 +122,10 @@ class Processor(ABC):
     """Suffixes of the files that are read in a folder."""
     columns: ClassVar[tuple[str, ...]] = ()
     """Settings of data that name the columns of a table of its records, its inputs first."""
-    reads_files: ClassVar[bool] = False
-    """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128
     """Rows of a batch outside training."""
-    records: ClassVar[Callable[[DataConfig], Iterable[Any]]]
-    """Reads the records of all splits."""
+    records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
+    """Reads the records of all splits; None: they are not kept in memory."""
     facts: ModelFacts
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
@@ -140,7 +133,7 @@ class Processor(ABC):
     @classmethod
     def read(cls, data: DataConfig) -> Any:
         """The records of every split; of data that are not kept in memory, their settings."""
-        return by_split(cls.records(data))
+        return data if cls.records is None else by_split(cls.records(data))
 
     @classmethod
     @abstractmethod
@@ -223,24 +216,16 @@ class Processor(ABC):
         """Class targets of a step's training sequences, mixed as their inputs are."""
         return targets
 
-    def from_line(self, line: str, number: int) -> Any:
-        """The input that a line of text holds; None: the line is empty. DataError: no input."""
-        return line if line.strip() else None
-
     @property
     def input_columns(self) -> tuple[str, ...]:
         """Settings of data that name the columns of an input in a table; none: tables have none."""
         return self.columns[:1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """The input in these columns of a row; None: they are empty. DataError: no input."""
-        if values[0] is None:
-            return None
-        return self.from_line(cell_text(values[0], where), row_number(where))
-
-    def line_of(self, file: str) -> str:
-        """Advice for a processor that reads lines and is given a file."""
-        return f"lines: < {file}"
+        """Return the input in these columns of a row, or in one line; None: they are empty.
+        DataError: no input."""
+        text = "" if values[0] is None else cell_text(values[0], where)
+        return text if text.strip() else None
 
     def to_values(self, given: Any) -> dict[str, Any]:
         """An input as plain values beside its prediction."""
@@ -303,11 +288,6 @@ class Processor(ABC):
         return list(SENTENCES)
 
 
-def row_number(where: str) -> int:
-    """The number at the end of an origin such as `data.csv, line 3`."""
-    return int(where.rpartition(" ")[2])
-
-
 def cell_text(value: Any, where: str) -> str:
     """A cell as text, a list of words with spaces between; DataError: it is something else."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -317,19 +297,13 @@ def cell_text(value: Any, where: str) -> str:
     return value
 
 
-def check_length(length: int, longest: int, what: str = "The input", least: str = "") -> None:
+def check_length(length: int, longest: int, what: str = "The input") -> None:
     """Raise ConfigError for a sequence longer than the model."""
     if length > longest:
         raise ConfigError(
-            f"{what} has {least}{length} elements and the model reads {longest} at once; shorten "
-            f"it by {least}{length - longest}, or take a model with a larger model.max_length."
+            f"{what} has {length} elements and the model reads {longest} at once; shorten it by "
+            f"{length - longest}, or take a model with a larger model.max_length."
         )
-
-
-def check_hopeless(least: int, longest: int, what: str = "The input") -> None:
-    """Raise ConfigError for at least `least` elements, far beyond the model, before tokenizing."""
-    if least > HOPELESS * longest:
-        check_length(least, longest, what, "at least ")
 
 
 def ids_of(given: Any) -> list[int] | None:

@@ -6,7 +6,7 @@ standard library that rendering needs are imported with this file, since a worke
 
 import json
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import StringIO
 from typing import Any
 
@@ -43,39 +43,20 @@ class Generation(Extension):
         return answer
 
 
-def tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: Any = None,
-    separators: Any = None,
-    sort_keys: bool = False,
-) -> str:
-    """Return a value as JSON with every character unescaped."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
 def raise_exception(message: str) -> None:
     """Refuse the messages with this reason."""
     raise TemplateError(message)
 
 
-def strftime_now(form: str) -> str:
-    """Return the present time."""
-    return datetime.now().strftime(form)
-
-
 ENVIRONMENT = ImmutableSandboxedEnvironment(
     trim_blocks=True, lstrip_blocks=True, extensions=[Generation, LoopControlExtension]
 )
-ENVIRONMENT.filters["tojson"] = tojson
+ENVIRONMENT.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
 functions: Any = ENVIRONMENT.globals
-functions |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
+functions |= {
+    "raise_exception": raise_exception,
+    "strftime_now": lambda form: datetime.now().strftime(form),
+}
 compiled = lru_cache(8)(ENVIRONMENT.from_string)
 compiled("{{ strftime_now('%d') | tojson }}").render()  # imports the rest
 

@@ -3,25 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.errors import ConfigError, DataError
-from glassformer.models.config import ModelConfig
 from glassformer.processors.elements import next_word, words_of
 from glassformer.processors.processor import (
     EncodedInput,
-    ModelFacts,
     Window,
     cell_text,
-    check_hopeless,
     check_length,
-    row_number,
 )
 from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.tokenized import PackedProcessor
@@ -54,38 +48,23 @@ class TextProcessor(PackedProcessor):
     def _sequences(self) -> SequenceTokenizer:
         return SequenceTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
 
-    @classmethod
-    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
-        """See `Processor`."""
-        paired = data.pair_field is not None
-        return super().load(folder, data, model, replace(facts, paired=paired))
-
-    def from_line(self, line: str, number: int) -> Text | None:
-        """See `Processor`: of a model of pairs, two texts with a TAB between them."""
-        if not line.strip():
-            return None
-        texts = tuple(line.split("\t"))
-        if not self.facts.paired and (len(texts) == 1 or not self.facts.token_types):
-            return line
-        if len(texts) == 2:
-            return texts[0], texts[1]
-        raise DataError(
-            f"Line {number} has {len(texts) - 1} TABs and this model classifies pairs; write two "
-            "texts with one TAB between them."
-        )
-
     @property
     def input_columns(self) -> tuple[str, ...]:
         """See `Processor`: of a model of pairs, two."""
         return self.columns[: 2 if self.facts.paired else 1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Text | None:
-        """See `Processor`."""
-        if len(values) < len(self.input_columns):  # a line, which holds both texts
-            return self.from_line(cell_text(values[0], where), row_number(where))
-        texts = tuple("" if value is None else cell_text(value, where) for value in values)
+        """See `Processor`: of a model of pairs, a line has two texts with a TAB between them."""
+        texts = ["" if value is None else cell_text(value, where) for value in values]
         if not any(text.strip() for text in texts):
             return None
+        if len(texts) == 1 and (self.facts.paired or self.facts.token_types):
+            texts = texts[0].split("\t")
+        if len(texts) > 2 or len(texts) < len(self.input_columns):
+            raise DataError(
+                f"{where} has {len(texts) - 1} TABs and this model classifies pairs; write two "
+                "texts with one TAB between them."
+            )
         return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
     def to_values(self, given: Text) -> dict[str, Any]:
@@ -93,10 +72,6 @@ class TextProcessor(PackedProcessor):
         if isinstance(given, str):
             return {"text": given}
         return {"text": given[0], "pair": given[1]}
-
-    def request_of(self, record: Labelled) -> list[Any]:
-        """See `Processor`."""
-        return [record.text if record.pair is None else [record.text, record.pair]]
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
@@ -108,7 +83,6 @@ class TextProcessor(PackedProcessor):
     def encoded(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`."""
         texts, longest = _sides(given), self.facts.window
-        check_hopeless(sum(map(self.tokenizer.at_least, texts)), longest)
         sequences = SequenceTokenizer(self.tokenizer, WHOLE)
         (example,) = map(self._typed, sequences.sequences(*texts))
         check_length(len(example.ids), longest)

@@ -1,9 +1,8 @@
 """Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,7 +14,7 @@ from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
-from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
+from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
@@ -26,7 +25,6 @@ from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Processor,
-    Window,
     check_length,
     ids_of,
 )
@@ -44,25 +42,17 @@ class PackedInputs(Inputs):
     """Sequences in memory; with `processor.cut`, training examples have new pieces every step."""
 
     def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
-        found = [
-            (owner, window)
-            for owner, record in enumerate(records)
-            for window in processor.windows(processor.given(record))
-        ]
-        owners = [owner for owner, _ in found]
-        self._set(processor, records, owners, [window for _, window in found])
-
-    def _set(
-        self,
-        processor: "PackedProcessor",
-        records: Sequence[Any],
-        owners: Sequence[int],
-        windows: Sequence[Window],
-    ) -> None:
         self._cut, self._longest = processor.cut, processor.facts.window
         self._tag_piece: TagPiece = processor.facts.tag_piece
-        super().__init__(records, np.array(owners, np.int64))
-        self._windows = windows
+        found = [processor.windows(processor.given(record)) for record in records]
+        owners = np.repeat(np.arange(len(records)), [len(windows) for windows in found])
+        super().__init__(records, owners)
+        self._windows = [*chain.from_iterable(found)]
+
+    @property
+    def cut(self) -> list[int]:
+        """The elements that were left out of each input that is longer than the model."""
+        return [window.cut for window in self._windows if window.cut]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -138,11 +128,6 @@ class TokenProcessor(Processor):
         return made
 
     @property
-    def specials(self) -> dict[str, int]:
-        """The ids of special symbols."""
-        return dict(self.tokenizer.specials)
-
-    @property
     def reader(self) -> TextReader:
         """How a text is read for its vector: as in training."""
         frame = self.tokenizer.frame_or(*self.frame)
@@ -197,6 +182,10 @@ class PackedProcessor(TokenProcessor):
         made.template = self.template
         return made
 
+    def request_of(self, record: Any) -> list[Any]:
+        """See `Processor`."""
+        return [self.given(record)]
+
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
     ) -> dict[str, PackedInputs]:
@@ -211,10 +200,7 @@ class PackedProcessor(TokenProcessor):
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
-        numbers = iter(range(sum(map(len, rows))))
-        return packed(
-            [e for row in rows for e in row], [[next(numbers) for _ in row] for row in rows]
-        )
+        return packed(rows)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are taken as they are."""
@@ -261,19 +247,16 @@ def known_text(tokenizer: Tokenizer) -> str:
 def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
     """A run's tokenizer; CheckpointError: it has more tokens than the model."""
     tokenizer = Tokenizer.load(folder / FILE)
-    check_vocabulary(folder, tokenizer, model.vocab_size, model.architecture)
+    check_vocabulary(folder, tokenizer, model.vocab_size)
     return tokenizer
 
 
-def check_vocabulary(
-    folder: Path, tokenizer: Tokenizer, rows: int, architecture: str, of: str = "The"
-) -> None:
+def check_vocabulary(folder: Path, tokenizer: Tokenizer, rows: int, of: str = "The") -> None:
     """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
     last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
-    frame, roles = tokenizer.frame_or("bos", "eos"), tokenizer.specials
-    needed = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
+    roles = tokenizer.specials
+    needed = {*tokenizer.frame_or("bos", "eos").symbols}
     needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
-    needed |= {roles["mask"]} if architecture == "encoder" and "mask" in roles else set()
     extra = range(rows, tokenizer.vocab_size)
     if any(index in needed or not tokenizer.skipped(index) for index in extra):
         raise CheckpointError(
@@ -290,17 +273,3 @@ def kept_store(
     place = place_of(data, folder / STORE)
     store = Store.open(place, kind) if (place / MANIFEST).is_file() else None
     return store if store is not None and store.request["tokenizer"] == tokenizer else None
-
-
-def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
-    """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
-    try:
-        about = json.loads((folder / STORE / ABOUT).read_bytes())
-        made_by = about["request"]["tokenizer"][key]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return  # a run without its tokens is still a model
-    if made_by != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
-            "backup."
-        )

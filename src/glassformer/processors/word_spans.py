@@ -9,14 +9,11 @@ A word is a maximal run of characters that are not space, or a match of another 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.tokenizers.lookup import utf8
 from glassformer.tokenizers.text import Tokenizer
 
 WORD = r"[\S\x1c-\x1f]+"
@@ -51,9 +48,9 @@ def read_side(
     """One side of a pair; `ids` are those of prefix + text, behind `before` special symbols, with
     or without special symbols after.
 
-    A token that touches two words belongs to the one of which it holds more bytes, to the first of
-    equals; a token of space, of the prefix or without text belongs to none. ConfigError: `word` is
-    no regular expression.
+    A token that touches two words belongs to the one of which it holds more characters, to the
+    first of equals; a token of space, of the prefix or without text belongs to none. ConfigError:
+    `word` is no regular expression.
     """
     spans = word_spans(text, word)
     owners = [*[None] * before, *token_words(tokenizer, text, spans, prefix)]
@@ -78,51 +75,28 @@ def token_words(
     tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str = ""
 ) -> list[int | None]:
     """The number of the word of each token of prefix + text, or None; see `read_side`."""
-    whole = prefix + text
-    if tokenizer.kind == "character":  # also where a character is unknown, which has no bytes
-        return _by_bytes(text, spans, prefix, [len(character.encode()) for character in whole])
-    parts = [tokenizer.token_bytes(int(index)) for index in tokenizer.encode(whole)]
-    if b"".join(parts) == utf8(whole):
-        return _by_bytes(text, spans, prefix, [len(part) for part in parts])
-    # tokens that do not spell the text, as those of lower-case words and of SentencePiece
-    owners = _owners(text, spans, prefix, tokenizer.encode_spans(whole)[1].tolist(), len)
+    owners: list[int | None] = [None] * len(prefix + text)
+    for number, (begin, end) in enumerate(spans):
+        own = slice(len(prefix) + begin, len(prefix) + end)
+        owners[own] = [number] * (end - begin)
+    ids, places = _places(tokenizer, prefix + text)
+    found = [_most(owners[begin:end]) for begin, end in places]
     # the library gives a space that it puts before a text the place of the first character
-    return [None if part.isspace() else word for part, word in zip(parts, owners, strict=True)]
+    spaces = [tokenizer.token_bytes(index).isspace() for index in ids]
+    return [None if space else word for space, word in zip(spaces, found, strict=True)]
 
 
-def _by_bytes(
-    text: str, spans: list[tuple[int, int]], prefix: str, lengths: list[int]
-) -> list[int | None]:
-    """The word of each token, given how many bytes each has."""
-    places = pairwise(accumulate(lengths, initial=0))
-    return _owners(text, spans, prefix, places, lambda piece: len(piece.encode()))
-
-
-def _owners(
-    text: str,
-    spans: list[tuple[int, int]],
-    prefix: str,
-    places: Iterable[tuple[int, int]],
-    size: Callable[[str], int],
-) -> list[int | None]:
-    """The word of each token, given the places that each came from in units of `size`."""
-    owner: list[int | None] = [None] * size(prefix)
-    for piece, number in _pieces(text, spans):
-        owner += [number] * size(piece)
-    return [_most(owner[begin:end]) for begin, end in places]
+def _places(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the ids of a text, and the characters that each came from: begin and end."""
+    if tokenizer.kind not in ("byte", "character"):
+        ids, places = tokenizer.encode_spans(text)
+        return ids.tolist(), places.tolist()
+    sizes = [len(one.encode()) if tokenizer.kind == "byte" else 1 for one in text]
+    places = [(at, at + 1) for at, size in enumerate(sizes) for _ in range(size)]
+    return tokenizer.encode(text).tolist(), places
 
 
 def _most(touched: list[int | None]) -> int | None:
     """The word that occurs most often, the first of equals."""
     found = Counter(word for word in touched if word is not None).most_common(1)
     return found[0][0] if found else None
-
-
-def _pieces(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[str, int | None]]:
-    """The words of a text with their numbers, and the text between them with None."""
-    place = 0
-    for number, (begin, end) in enumerate(spans):
-        yield text[place:begin], None
-        yield text[begin:end], number
-        place = end
-    yield text[place:], None

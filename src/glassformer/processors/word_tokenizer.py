@@ -9,7 +9,7 @@ at              1      3    4               the last piece of each word, where i
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -21,8 +21,8 @@ from glassformer.processors.processor import Window
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
 
-MOST_KNOWN, LONGEST_KNOWN = 1 << 17, 1 << 8
-"""Most words in the cache, and most characters of such a word."""
+MOST_KNOWN = 1 << 17
+"""Most words whose pieces are kept."""
 WHOLE = 1 << 40
 """A window that everything fits into."""
 
@@ -52,23 +52,15 @@ class WordTokenizer:
                 f"data.overlap={self.overlap} leaves no room in a model of {longest} elements; "
                 "make it smaller, or model.max_length larger."
             )
-        self._known: dict[str, np.ndarray] = {}
+        self.pieces = lru_cache(MOST_KNOWN)(self._pieces)
+        """The ids of a word, at least one; beyond half a window, its beginning and its end."""
 
-    def pieces(self, word: str) -> np.ndarray:
-        """The ids of a word, at least one; beyond half a window, only its beginning and its end."""
-        found = self._known.get(word)
-        if found is None:
-            found = self.text.encode_word(word)
-            if not len(found):
-                found = placeholder(self.text)
-            if len(found) > (most := self.longest_word):
-                found = np.concatenate(
-                    [found[: most // 2], found[len(found) - (most - most // 2) :]]
-                )
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            if len(word) <= LONGEST_KNOWN:
-                self._known[word] = found
+    def _pieces(self, word: str) -> np.ndarray:
+        found = self.text.encode_word(word)
+        if not len(found):
+            found = placeholder(self.text)
+        if len(found) > (most := self.longest_word):
+            found = np.concatenate([found[: most // 2], found[len(found) - (most - most // 2) :]])
         return found
 
     def windows(self, words: Sequence[str]) -> Iterator[Window]:

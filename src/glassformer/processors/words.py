@@ -10,7 +10,6 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.processors.processor import (
     EncodedInput,
     Window,
-    check_hopeless,
     check_length,
 )
 from glassformer.processors.tokenized import PackedProcessor
@@ -85,7 +84,6 @@ class WordsProcessor(PackedProcessor):
         words = self.words(given)
         if not words:
             raise ConfigError(NO_WORDS)
-        check_hopeless(max(len(words), self.tokenizer.at_least(" ".join(words))), self.facts.window)
         tokenizer = WordTokenizer(self.tokenizer, WHOLE)
         (window,) = tokenizer.windows(words)
         check_length(len(window.example.ids), self.facts.window)

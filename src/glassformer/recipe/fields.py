@@ -1,17 +1,15 @@
 """Every field of a recipe: its type, its default and its own description."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from glassformer.errors import ConfigError, suggest
-from glassformer.recipe.pipelines import PIPELINES, pipeline_of
+from glassformer.recipe.pipelines import pipeline_of
 from glassformer.recipe.recipe import SECTIONS, Recipe
 from glassformer.record import Record, uses
 
-EXTRA = {"model": "Also `preset` and `size`, which fill in the fields of a known model."}
-"""What a section holds beside its fields."""
 COMMON = (
     *("data.train.path", "data.validation.path", "data.validation.fraction", "model.d_model"),
     *("model.n_layers", "model.n_heads", "model.dropout", "train.steps", "train.batch_size"),
@@ -56,7 +54,7 @@ def field_rows(section: str | None = None) -> Iterator[FieldRow]:
         raise ConfigError(f"There is no section {section!r}; {suggest(section, known)}")
     for path, (record, _) in known.items():
         if section is None or f"{path}.".startswith(f"{section}."):
-            yield from _rows(path, record)
+            yield from rows_of(path, record)
 
 
 def task_rows(task: str) -> Iterator[FieldRow]:
@@ -86,62 +84,14 @@ def sections() -> dict[str, tuple[type[Record], str]]:
     return found
 
 
-def _rows(section: str, record: type[Record]) -> Iterator[FieldRow]:
+def rows_of(section: str, record: type[Record]) -> Iterator[FieldRow]:
+    """Return the fields of one section, without those inside it."""
     for name, field in record.model_fields.items():
         if name not in record.nested():
             default = field.get_default(call_default_factory=True, validated_data={})
             text = " ".join((field.description or "").split())
             only = ", ".join(name for names in uses(field).values() for name in names)
             yield FieldRow(section, name, _type(field.annotation), default, text, only)
-
-
-def as_markdown() -> str:
-    """All fields as the page `docs/recipe.md`."""
-    lines = [HEAD, "| task | input | head | architectures |", "| --- | --- | --- | --- |"]
-    for name, of in PIPELINES.items():
-        kinds = ", ".join(of.architectures)
-        lines.append(f"| `{name}` | {of.input} | {' or '.join(of.heads)} | {kinds} |")
-    lines += ["", "## Fields that most recipes of a task set", ""]
-    lines.append(f"All tasks: {_listed(COMMON)}. Beside them, by input:")
-    lines += ["", "| input | fields |", "| --- | --- |"]
-    lines += [f"| {name} | {_listed(fields)} |" for name, fields in OF_INPUT.items()]
-    shown_as: dict[type[Record], str] = {}
-    for path, (record, about) in sections().items():
-        lines += ["", f"##{'#' * path.count('.')} {path}", "", about]
-        if record in shown_as:
-            lines += ["", f"The fields of `{shown_as[record]}`."]
-            continue
-        shown_as[record] = path
-        if path in EXTRA:
-            lines += ["", EXTRA[path]]
-        rows = list(_rows(path, record))
-        if rows:
-            lines += ["", "| field | type | default | for | meaning |"]
-            lines.append("| --- | --- | --- | --- | --- |")
-        lines += [
-            f"| `{row.name}` | {_cell(row.type)} | {_cell(shown(row.default))} | "
-            f"{row.only or 'all'} | {_cell(row.description)} |"
-            for row in rows
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _listed(fields: Iterable[str]) -> str:
-    return ", ".join(f"`{field}`" for field in fields)
-
-
-HEAD = """# The recipe
-
-This page is made by `glassformer recipe fields --markdown`; a test keeps it equal to the code.
-
-A recipe is one YAML file: the task and sections of fields. Every field can be changed on the
-command line by its full name, `train.optimizer.learning_rate=0.001`. `glassformer recipe show
-RECIPE` prints a recipe with every default filled in, also those that depend on other fields.
-`processor.input` sets the kind of record if it differs from the task's usual one: documents,
-messages, text, words, pairs, image, audio, or parts (text, images and audio in one sequence).
-
-## Tasks
-"""
 
 
 def shown(value: Any) -> str:
@@ -172,7 +122,3 @@ def _type(annotation: Any) -> str:
     if origin is dict:
         return f"mapping of {_type(inside[0])} to {_type(inside[1])}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

@@ -130,13 +130,13 @@ class Recipe:
     @property
     def facts(self) -> ModelFacts:
         """What the processor must know of the model."""
-        paired = self.data.pair_field is not None
         return ModelFacts.of(
             self.model,
             self.train.length,
-            self.data.overlap,
-            paired,
-            self.processor.tag_piece,
+            overlap=self.data.overlap,
+            paired=self.data.pair_field is not None,
+            tag_piece=self.processor.tag_piece,
+            predicts_all=self.data.loss_on == "all",
         )
 
     def values(self) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def _meant(key: str, text: str) -> Any:
         return None
     if text[:1] in ("[", "{", "'", '"'):
         with suppress(yaml.YAMLError):
-            return yaml_text.parse(text, texts=True)
+            return yaml_text.parse(text)
     return text
 
 

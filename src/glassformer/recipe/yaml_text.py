@@ -1,42 +1,23 @@
-"""YAML as recipes use it: plain values, no key twice, and no small text that grows large."""
+"""YAML as recipes use it: texts, which fields read by their own types, no key twice, and no small
+text that grows large."""
 
-import re
 from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
-from yaml.nodes import MappingNode, Node, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-TAG = "tag:yaml.org,2002:"
-PLAIN = {
-    "bool": ("tTfF", r"true|True|TRUE|false|False|FALSE"),
-    "int": ("-+0123456789", r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)"),
-    "float": ("-+.0123456789", r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"
-              r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
-    "merge": ("<", "<<"),
-    "null": ("~nN", r"~|null|Null|NULL"),
-}  # fmt: skip
-"""Values that are no texts, by the characters that they begin with, as in YAML 1.2."""
+NULL = ("", "~", "null", "Null", "NULL")
 MOST_CHARACTERS, MOST_VALUES = 1_000_000, 20_000
 """A resolved recipe has some 10,000 characters and 300 values."""
 
 
-def _resolvers(*names: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    found: dict[str, list[tuple[str, re.Pattern[str]]]] = {"": [_NOTHING]}
-    for name in names:
-        firsts, pattern = PLAIN[name]
-        for first in firsts:
-            found.setdefault(first, []).append((f"{TAG}{name}", re.compile(rf"(?:{pattern})$")))
-    return found
+class _Loader(yaml.BaseLoader):
+    """Every value is a text or null: the class `no` and the time 1:30 are texts too."""
 
-
-_NOTHING = (f"{TAG}null", re.compile("$"))
-
-
-class _Loader(yaml.SafeLoader):
-    """The class `no`, the time 1:30 and the date 2026-01-01 are texts, as in YAML 1.2."""
-
-    yaml_implicit_resolvers = _resolvers(*PLAIN)
+    def construct_scalar(self, node: ScalarNode) -> Any:
+        plain = node.style is None and node.value in NULL
+        return None if plain else super().construct_scalar(node)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -47,20 +28,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-class _TextLoader(_Loader):
-    """Every value is a text, except null."""
-
-    yaml_implicit_resolvers = _resolvers("null")
-
-
-def parse(text: str, texts: bool = False) -> Any:
-    """The value of a YAML text, with `texts` the texts of its numbers and the like.
-
-    YAMLError: it is not valid, has a key twice, or grows too large.
-    """
+def parse(text: str) -> Any:
+    """The value of a YAML text; YAMLError: it is not valid, has a key twice, or grows too large."""
     if len(text) > MOST_CHARACTERS:
         raise yaml.YAMLError(f"it has more than {MOST_CHARACTERS:,} characters")
-    loader = (_TextLoader if texts else _Loader)(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -69,8 +41,6 @@ def parse(text: str, texts: bool = False) -> Any:
         return loader.construct_document(node)
     except RecursionError:
         raise yaml.YAMLError("its values are nested too deeply") from None
-    except ValueError as error:  # of a number with thousands of digits
-        raise yaml.YAMLError(f"{error}") from None
     finally:
         loader.dispose()
 

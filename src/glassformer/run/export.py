@@ -8,8 +8,7 @@ from typing import Any, Protocol
 from glassformer import __version__
 from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
 from glassformer.files import read_bytes, write_text
-from glassformer.interop.parity import Parity
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Parity, Plan
 from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
 from glassformer.manifest import new_folder
 from glassformer.models.transformer import Transformer
@@ -37,10 +36,6 @@ class Target(Protocol):
         """Write the files; returns the class or architecture. ConfigError: none fits."""
         ...
 
-    def compare(self, model: Transformer, task: Task, folder: Path) -> Parity:
-        """Run example inputs there. ConfigError: the program is not installed."""
-        ...
-
     def usage(self, task: Task, name: str) -> str:
         """What to write to load the folder there, in Markdown; `name`: that of `write`."""
         ...
@@ -52,6 +47,8 @@ TARGETS: dict[str, Target] = {
     "gguf": gguf,
     "ctranslate2": ctranslate2,
 }
+COMPARED = {"transformers": transformers.compare, "onnx": onnx.compare}
+"""Run example inputs in the program; ConfigError: it is not installed."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +70,9 @@ def export_run(
 ) -> Exported:
     """Write a run (or a published model) as a new folder for another program.
 
-    With `check`, the folder is opened there and its outputs compared; where they differ, nothing is
-    kept. ConfigError: no such target, a model that fits none of its classes, a folder that is
-    there, or a library that is not. GlassformerError: the outputs differ.
+    With `check`, a folder for transformers or onnxruntime is opened there and its outputs compared;
+    where they differ, nothing is kept. ConfigError: no such target, a model that fits none of its
+    classes, a folder that is there, or a library that is not. GlassformerError: the outputs differ.
     """
     out, target = Path(out), _target(to)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -83,7 +80,8 @@ def export_run(
     opened = load(run)
     with new_folder(out) as folder:
         name = target.write(opened.model, opened.task, folder)
-        parity = target.compare(opened.model, opened.task, folder) if check else None
+        compare = COMPARED.get(to) if check else None
+        parity = None if compare is None else compare(opened.model, opened.task, folder)
         if parity is not None and not parity.agrees:
             raise GlassformerError(f"The export does not compute the same: {parity}.")
         card = _card(Path(run), target, name, opened.task, parity)
@@ -119,7 +117,7 @@ Exported by glassformer {__version__} as `{name}`.
 
 ## Compared with the original
 
-{parity.table if parity else "Not compared."}
+{parity or "Not compared"}.
 {_original(run)}"""
 
 

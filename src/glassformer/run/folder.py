@@ -1,6 +1,7 @@
 """Run folders: open one, train one by a recipe, and look into a run, a folder or a model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from glassformer.interop.configuration import published_keys
 from glassformer.interop.opening import Opened, import_run, open_published
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
-from glassformer.processors.processor import ModelFacts, ids_of
+from glassformer.processors.processor import ids_of
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
@@ -93,12 +94,7 @@ def _opened(model: Transformer, place: Path, folder: Path) -> Run:
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
     recipe = own or recipe_of_folder(model.config, place)
     kind, inputs = kinds_of(recipe)
-    facts = ModelFacts.of(
-        model.config,
-        recipe.train.length,
-        recipe.data.overlap,
-        tag_piece=recipe.processor.tag_piece,
-    )
+    facts = replace(recipe, model=model.config).facts
     processor = inputs.load(place, recipe.data, model.config, facts)
     return Run(folder, model, kind(recipe, processor, folder), own)
 

@@ -355,9 +355,9 @@ class Run:
         _ = self.tokenizer
         return self.task.text_reader()
 
-    def contexts(self, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
+    def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""
-        return contexts(self.model, self.reader, word, sentences, first)
+        return contexts(self.model, self.reader, word, sentences)
 
     def look(self, given: Any, edits: Sequence[Edit] = ()) -> Look:
         """One forward pass of one input, to be looked into and edited; see `inspect.look`.

@@ -194,7 +194,7 @@ class Classification(LabelTask):
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
         row = lambda one: Labels(texts(one), labels_of(one))
         return class_baselines(
-            self.outcomes(), several, lambda: map(row, train), list(map(row, asked))
+            self.outcomes(), several, list(map(row, train)), list(map(row, asked))
         )
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
@@ -224,7 +224,7 @@ class Classification(LabelTask):
             best, probability = self.classes.names[int(p.argmax())], float(p.max())
             found = {"predicted": best, "probability": probability}
             rows.append({"text": text, "class": right, **found})
-            beside = f", is {right}" if self.processor.reads_files else f"  {text[:80]}"
+            beside = f", is {right}" if self.processor.medium else f"  {text[:80]}"
             lines.append(f"{best} ({probability:.0%}){beside}")
         return Sample("\n".join(lines), {"samples": rows, "inputs": given})
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.conversations import ASSISTANT, ROLES, Conversation, Messages
+from glassformer.data.conversations import ASSISTANT, Conversation, Messages
 from glassformer.data.order import spread
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate import score
@@ -24,8 +24,6 @@ from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.task import Card, Sample
 
 SHOWN = 3
-TEMPLATE = "template"
-"""What data show names the tokens that nobody says."""
 
 
 class Conversations(GenerativeTask, Chatting):
@@ -69,21 +67,23 @@ class Conversations(GenerativeTask, Chatting):
         return [*said, *(one for name in self.data for one in self._left_out(name))]
 
     def _left_out(self, split: str) -> Iterator[str]:
-        cuts = self.data[split].cuts
-        for whole, what in ((False, "the end of"), (True, "")):
-            found = [cut for cut in cuts if cut.whole == whole]
-            if found:
-                tokens = sum(cut.tokens for cut in found)
-                named = counted(len(found), f"{split} conversation")
-                beyond = f"{tokens:,} tokens" if not whole else "no answer within them"
-                yield (
-                    f"left out: {f'{what} ' if what else ''}{named} of more than {self.window} "
-                    f"tokens ({beyond}); raise model.max_length to use them"
-                )
+        """Yield sentences on what of the conversations of a split is beyond the model."""
+        inputs, limit = self.data[split], f"{self.window} tokens"
+        rest = f"{split} conversation"
+        if cut := inputs.cut:
+            yield (
+                f"left out: the end of {counted(len(cut), rest)} of more than {limit} "
+                f"({sum(cut):,} tokens); raise model.max_length to use them"
+            )
+        if whole := len(inputs.records) - len(inputs.owner):
+            yield (
+                f"left out: {counted(whole, rest)} of more than {limit} (no answer within them); "
+                "raise model.max_length to use them"
+            )
 
     def measured(self) -> list[str]:
         """See `Task`."""
-        if self.processor.predicts_all:
+        if self.processor.facts.predicts_all:
             return ["Loss, perplexity and bits per byte are of every token of a conversation."]
         return [
             "Loss, perplexity, accuracy and bits per byte are of the assistant's text and of the "
@@ -99,7 +99,9 @@ class Conversations(GenerativeTask, Chatting):
         chosen = (inputs.examples(groups[i]) for i in spread(len(groups), of.limit))
         batches = (batch for own in chosen for _, batch in self.processor.batches(own))
         score = evaluate(model, batches, of.precision)
-        return score.result(inputs.target_bytes if of.limit is None else None)
+        decode, every = self.processor.tokenizer.decode, inputs.examples(range(len(inputs.owner)))
+        n_bytes = sum(len(decode(example.targets).encode()) for example in every)
+        return score.result(n_bytes if of.limit is None else None)
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first questions, their answers and those of the model."""
@@ -116,17 +118,6 @@ class Conversations(GenerativeTask, Chatting):
         ]
         text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
         return Sample(text, {"samples": rows, "inputs": [row["source"] for row in rows]})
-
-    def roles(self, step: int) -> Iterator[list[str]]:
-        """See `Task`."""
-        names = [*ROLES, TEMPLATE]
-        for row in self.order.rows(step):
-            said = list[str]()
-            for number in row:
-                record = self.training.records[int(self.training.owner[number])]
-                length = int(self.training.lengths[number])
-                said += [names[i] for i in self.processor.roles(record)[:length].tolist()]
-            yield said
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: with the next tokens as targets."""

@@ -35,8 +35,6 @@ class EncodedRow:
     """For each element an id, or a list of real numbers; IGNORE: none."""
     source: "EncodedRow | None" = None
     cross: list[list[bool]] | None = None
-    roles: Sequence[str] = ()
-    """Who says each element, in a conversation."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists; a target of -100 bears no loss; mask[i][j]: element i may attend to j."""
@@ -46,7 +44,6 @@ class EncodedRow:
             "ids": self.ids,
             "positions": self.positions,
             "documents": self.documents,
-            **({"roles": list(self.roles)} if self.roles else {}),
             "targets": list(self.targets),
             "bears_loss": [target != IGNORE for target in self.targets],
             "mask": self.mask,
@@ -68,7 +65,6 @@ class EncodedRow:
             read = self.source._source_lines(across)
             lines += ["  the source, which the encoder reads:", *read, "  the target:"]
         lines.append(
-            f"{'role  ' if self.roles else '':>{self._said}}"
             f"{'piece':>12} {'id':>6} {'position':>8} {'document':>8}   {'target':>12} "
             f"{'id':>6}  may attend to{beside}"
         )
@@ -81,15 +77,9 @@ class EncodedRow:
             if self.cross:
                 drawn += f"  {_drawn(self.cross[i][:across])}"
             place = f"{self.positions[i]:>8} {self.documents[i]:>8}"
-            said = f"{self.roles[i]}  " if self.roles else ""
-            element = f"{said:>{self._said}}{self.pieces[i]!r:>12} {self.ids[i]:>6}"
+            element = f"{self.pieces[i]!r:>12} {self.ids[i]:>6}"
             lines.append(f"{element} {place} → {own}  {drawn}")
         return "\n".join(lines)
-
-    @property
-    def _said(self) -> int:
-        """Width of the column of roles."""
-        return max((len(role) + 2 for role in self.roles), default=0)
 
     def _source_lines(self, shown: int) -> list[str]:
         head = f"{'piece':>12} {'id':>6} {'position':>8}  may attend to"
@@ -107,12 +97,9 @@ def _drawn(seen: list[bool]) -> str:
 
 def token_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow]:
     """The first `rows` rows of tokens of a step's batch."""
-    roles = iter(task.roles(step))
     for batch in task.batches(step):
         for row in range(min(rows, len(batch.elements))):
-            said = next(roles)
-            rest = len(batch.elements[row]) - len(said) if said else 0
-            yield replace(_row(task, batch, row), roles=[*said, *[""] * rest])
+            yield _row(task, batch, row)
         rows -= min(rows, len(batch.elements))
 
 

@@ -12,8 +12,7 @@ from glassformer.data.order import spread
 from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
 from glassformer.losses import cross_entropy
-from glassformer.metrics.language import LanguageModelScore
-from glassformer.metrics.writing import exact_match, translation_scores
+from glassformer.metrics.writing import LanguageModelScore, exact_match, translation_scores
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processes import ALONE, Processes
 

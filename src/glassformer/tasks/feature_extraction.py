@@ -35,7 +35,7 @@ class FeatureExtraction(Task):
     @property
     def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `Task`: no command computes the vectors of images and audio, but they can be seen."""
-        return "inspect" if self.processor.reads_files else "embed"
+        return "inspect" if self.processor.medium else "embed"
 
     @property
     def normalizes(self) -> bool:
@@ -58,7 +58,7 @@ class FeatureExtraction(Task):
     def card(self) -> Card:
         """See `Task`."""
         described = "; ".join(self.processor.description())
-        lines = "" if self.processor.reads_files else " < lines"
+        lines = "" if self.processor.medium else " < lines"
         return Card(described, "nothing", f"glassformer {self.verb} {self.folder}{lines}")
 
     def reply(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.text import Delta, Generated, answer
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
+from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
@@ -75,6 +76,7 @@ class PartsToText(TextToText):
     def elements(self) -> int:
         """See `Task`: a prefix that examples share counts once."""
         inputs, lengths = self.training, self.lengths
+        assert isinstance(inputs, PartsInputs)
         return sum(inputs.bundle_length(own, lengths) for own in inputs.bundles(self.share_prefix))
 
     def decoded(

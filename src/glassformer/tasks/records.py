@@ -116,10 +116,9 @@ class RecordTask(Task):
         order, steps = self.order, self.recipe.train.steps
         clipped = sum(of.clipped for of in self.data.values())
         long = f"{counted(clipped, 'recording')} longer than a clip: what is beyond it is not heard"
-        padding = f" ({order.padding:.0%} padding)" if order.padding else ""
         return [
             *self.processor.description(),
-            f"{self.extent}, {order.batches:,} batches an epoch{padding}, {steps:,} steps = "
+            f"{self.extent}, {order.batches:,} batches an epoch, {steps:,} steps = "
             f"{steps / order.batches:.1f} epochs",
             *([long] if clipped else []),
             *(

@@ -8,10 +8,9 @@ what an input holds: that is the processor's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -305,10 +304,6 @@ class Task(ABC):
     def target_name(self, index: int) -> str:
         """Name of a target in a view of training data."""
         return self.piece(index)
-
-    def roles(self, step: int) -> Iterator[Sequence[str]]:
-        """Who says each element of each row of a step's batch; (): nobody says it."""
-        return repeat(())
 
     @property
     def pictured(self) -> bool:

@@ -234,7 +234,6 @@ class TextToImage(GenerativeTask):
             )
             return replace(found, elements=tuple(named))
         parts, width = self.processor.named_parts(given), self.width
-        self.processor.check_texts(parts, width, "The prompt")
         ids = brief(self.processor.parts, self.processor.example(parts), width).ids.tolist()
         own = self.processor.encode([given] if isinstance(given, str | Mapping) else given).elements
         more = token_elements(self.processor.tokenizer, ids[len(own) :])

@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.tag import Tags, tag
 from glassformer.metrics.baselines import Scores, Tagged, tag_baselines
 from glassformer.metrics.classes import TagScore
-from glassformer.metrics.spans import SCHEMES, SpanScore, invalid_count, scheme_of, unknown_letters
+from glassformer.metrics.spans import SCHEMES, SpanScore, mark_spans, unknown_letters
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Records
 from glassformer.processors.processor import Processor
@@ -68,13 +68,12 @@ class TokenClassification(LabelTask):
         return np.bincount(targets, minlength=len(self.classes.names))
 
     def opening(self) -> list[str]:
-        """See `Task`: also which scheme span tags follow, and how often they do not."""
-        names, tags = self.classes.names, [record.tags for record in self.training.records]
+        """See `Task`: also whether tags mark spans."""
+        names = self.classes.names
         listed = f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
         sentences = [*super().opening(), f"{len(names)} tags: {listed}"]
-        if (scheme := scheme_of(tags)) is not None:
-            broken = counted(invalid_count(tags, scheme), "violation")
-            sentences.append(f"tags mark spans by {scheme.name}, with {broken}")
+        if mark_spans(names):
+            sentences.append("tags mark spans")
         return [*sentences, *self.long_inputs()]
 
     def tag(self, model: Transformer, inputs: Iterable[Any], top: int = 1) -> Iterator[Tags]:
@@ -169,7 +168,7 @@ def check_tags(processor: Any, records: Iterable[Any]) -> None:
     if strange := unknown_letters(found):
         raise DataError(
             f"the tags {', '.join(strange[:4])} stand among tags that mark spans, but no known "
-            f"scheme ({', '.join(SCHEMES)}) has their letters; write them in one of these"
+            f"scheme ({SCHEMES}) has their letters; write them in one of these"
         )
 
 
@@ -177,11 +176,6 @@ def tag_losses(tags: Tags, gold: np.ndarray) -> np.ndarray:
     """-log p of the right tag of each word whose tag the model knows, float64."""
     p = np.where(tags.classes == gold[:, None], tags.probabilities, 0).sum(1)
     return -np.log(np.maximum(p, 1e-30))[gold >= 0].astype(np.float64)
-
-
-def mark_spans(names: Sequence[str]) -> bool:
-    """Whether most of these tags mark spans."""
-    return scheme_of([name] for name in names) is not None
 
 
 def worst_row(

@@ -1,20 +1,10 @@
 """The spelling of bytes as printable characters in a byte-level vocabulary, which is JSON text."""
 
+from itertools import count
 
-def _alphabet() -> tuple[str, ...]:
-    shown = [
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    ]
-    hidden = [byte for byte in range(256) if byte not in set(shown)]
-    spelling = {byte: chr(byte) for byte in shown} | {
-        byte: chr(256 + i) for i, byte in enumerate(hidden)
-    }
-    return tuple(spelling[byte] for byte in range(256))
-
-
-ALPHABET = _alphabet()
+_SHOWN = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("ÿ") + 1)} - {ord("\xad")}
+_HIDDEN = count(256)
+ALPHABET = tuple(chr(byte if byte in _SHOWN else next(_HIDDEN)) for byte in range(256))
 """ALPHABET[b] is the character of byte b: the same one if it is printable, else one from U+0100
 on.
 

@@ -40,9 +40,9 @@ LARGEST_FILE = 128 << 20
 MB."""
 LOWERCASE = {"type": "Lowercase"}
 _EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
-_KINDS: dict[str, dict[str, Any]] = json.loads(_EMPTY)
-_FOREIGN = ("dropout", "byte_fallback", "end_of_word_suffix", "continuing_subword_prefix")
-"""Options of a model that none of our kinds has."""
+_KINDS: dict[Kind, dict[str, Any]] = json.loads(_EMPTY)
+_CONTENT = ("vocab", "merges", "trim_offsets")
+"""Fields that do not tell a kind."""
 _PLAIN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
 
 
@@ -102,50 +102,47 @@ def symbol_entry(index: int, symbol: str) -> dict[str, Any]:
 
 
 def kind_of(definition: dict[str, Any]) -> Kind:
-    """The kind of a definition, by its structure alone; `library` if it is none of ours
-    exactly."""
-    model = definition["model"]
-    regular = _regular(model.get("vocab"), definition.get("added_tokens") or [])
-    if not regular or any(model.get(name) for name in _FOREIGN):
+    """The kind of a definition, by its structure only; `library` if it is none of ours exactly."""
+    vocab, merges, unknown = (
+        definition["model"].get("vocab"),
+        definition["model"].get("merges"),
+        ROLES["unk"],
+    )
+    if not _is_regular(vocab, definition.get("added_tokens") or []):
         return "library"
-    match model.get("type"), definition.get("normalizer"):
-        case "WordLevel", normalizer if normalizer in (None, LOWERCASE):
-            return _word_kind(definition, model)
-        case "BPE", None:
-            return _pieces_kind(definition, model)
+    ordinary = vocab.keys() - {unknown}
+    fits: dict[Kind, bool] = {
+        "byte": vocab == {token: byte for byte, token in enumerate(ALPHABET)} and not merges,
+        "bpe": vocab.keys() >= set(ALPHABET),
+        "character": unknown in vocab and not merges and max(map(len, ordinary), default=1) == 1,
+        "word": unknown in vocab,
+    }
+    normalizers = {"word": (None, LOWERCASE)}
+    for kind, own in _KINDS.items():
+        plain = definition.get("normalizer") in normalizers.get(kind, (None,))
+        if fits[kind] and plain and _shape(definition) == _shape(own):
+            return kind
     return "library"
 
 
-def _word_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
-    split = definition.get("pre_tokenizer") == _KINDS["word"]["pre_tokenizer"]
-    known = split and definition.get("decoder") is None
-    return "word" if known and model.get("unk_token") in model["vocab"] else "library"
+def _is_regular(vocab: Any, added: list[dict[str, Any]]) -> bool:
+    """Whether ids are 0, 1, 2 and so on, and the others' those of special symbols, as the library
+    numbers them."""
+    if not isinstance(vocab, dict) or sorted(vocab.values()) != [*range(len(vocab))]:
+        return False
+    ids = dict(vocab)
+    return all(
+        token.get("special") and token["id"] == ids.setdefault(token["content"], len(ids))
+        for token in added
+    )
 
 
-def _pieces_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
-    before, decoder = definition.get("pre_tokenizer"), definition.get("decoder")
-    vocab, unknown, merges = model["vocab"], model.get("unk_token"), bool(model.get("merges"))
-    if before is None and decoder == _KINDS["character"]["decoder"]:
-        single = unknown in vocab and all(map(_is_character, vocab.keys() - {unknown}))
-        return "character" if single and not merges else "library"
-    if not isinstance(before, dict) or not isinstance(decoder, dict):
-        return "library"
-    if decoder.get("type") != "ByteLevel":
-        return "library"
-    return _byte_level_kind(before, vocab, merges)
-
-
-def _is_character(token: str) -> bool:
-    return len(token) == 1 and not "\ud800" <= token <= "\udfff"
-
-
-def _byte_level_kind(before: dict[str, Any], vocab: dict[str, int], merges: bool) -> Kind:
-    split, before = _KINDS["bpe"]["pre_tokenizer"], before | {"trim_offsets": True}
-    if split | before == split and vocab.keys() >= set(ALPHABET):
-        return "bpe"
-    bytes_only = vocab == {character: byte for byte, character in enumerate(ALPHABET)}
-    whole = before == _KINDS["byte"]["pre_tokenizer"] and bytes_only and not merges
-    return "byte" if whole else "library"
+def _shape(definition: dict[str, Any]) -> list[Any]:
+    """What tells kinds apart: cutting, model and decoder, without options that are off."""
+    steps = [definition.get("pre_tokenizer") or {}, definition["model"]]
+    on = [{k: v for k, v in ({"use_regex": True} | one).items() if v} for one in steps]
+    plain = [{k: v for k, v in one.items() if k not in _CONTENT} for one in on]
+    return [*plain, (definition.get("decoder") or {}).get("type")]
 
 
 def checked(definition: object, name: str) -> dict[str, Any]:
@@ -171,25 +168,6 @@ def read_definition(file: Path) -> dict[str, Any]:
         if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
             json.dumps(definition, ensure_ascii=False).encode("utf-8")
     return checked(definition, str(file))
-
-
-def _regular(vocab: object, added: list[dict[str, Any]]) -> bool:
-    """Whether ids are distinct small integers and specials follow the ordinary tokens, as the
-    library numbers them."""
-    if not isinstance(vocab, dict) or any(type(i) is not int for i in vocab.values()):
-        return False
-    if len(vocab) > LARGEST_ID or set(vocab.values()) != set(range(len(vocab))):
-        return False
-    following = len(vocab)
-    for token in added:
-        content = token.get("content")
-        index = vocab.get(content, following) if isinstance(content, str) and content else None
-        if type(token.get("id")) is not int or token["id"] != index:
-            return False
-        if token.get("special") is not True:
-            return False
-        following += content not in vocab
-    return True
 
 
 def names_of_gaps(spelling: Mapping[int, str]) -> dict[int, str]:

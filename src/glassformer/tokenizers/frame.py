@@ -7,18 +7,22 @@ pair, with their token types.
 A tokenizer.json defines it by its `post_processor`.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glassformer.errors import DataError
+from glassformer.tokenizers.library import guarded
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 Ids = tuple[int, ...]
-_FIRST, _SECOND = "A", "B"
-MOST_SYMBOLS = 64
-"""Most symbols of a frame, against damaged files; published frames have at most four."""
+_WHOLE = dict.fromkeys(("normalizer", "pre_tokenizer", "decoder", "truncation", "padding"))
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class Frame:
         end have the token type 1."""
         types = [0] * (len(begin) + 1 + len(end)) + [1] * (1 + len(end))
         return cls(begin, end, begin, end, end, tuple(types))
+
+    @property
+    def symbols(self) -> set[int]:
+        """The ids of all symbols."""
+        return {*self.begin, *self.end, *self.pair_begin, *self.between, *self.pair_end}
 
     @property
     def size(self) -> int:
@@ -70,100 +79,57 @@ def _joined(*parts: Sequence[int] | np.ndarray) -> np.ndarray:
 def template_of(frame: Frame, symbols: Mapping[int, str]) -> dict[str, Any]:
     """The post_processor of a frame; `symbols`: the names of ids."""
 
-    def parts(ids: Sequence[Ids], types: Sequence[int]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        kinds = iter(types)
-        for name, own in zip((_FIRST, _SECOND), ids[:-1], strict=False):
-            found += [{"SpecialToken": {"id": symbols[i], "type_id": next(kinds)}} for i in own]
-            found.append({"Sequence": {"id": name, "type_id": next(kinds)}})
-        last = [{"SpecialToken": {"id": symbols[i], "type_id": next(kinds)}} for i in ids[-1]]
-        return [*found, *last]
+    def parts(ids: Ids, text: str = "") -> list[tuple[str, str]]:
+        found = [("SpecialToken", symbols[index]) for index in ids]
+        return [*found, ("Sequence", text)] if text else found
 
-    own = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
+    def pieces(parts: list[tuple[str, str]], types: Ids) -> list[dict[str, Any]]:
+        pairs = zip(parts, types, strict=True)
+        return [{what: {"id": name, "type_id": kind}} for (what, name), kind in pairs]
+
+    one = [*parts(frame.begin, "A"), *parts(frame.end)]
+    pair = [*parts(frame.pair_begin, "A"), *parts(frame.between, "B"), *parts(frame.pair_end)]
     return {
         "type": "TemplateProcessing",
-        "single": parts((frame.begin, frame.end), (0,) * (frame.size + 1)),
-        "pair": parts((frame.pair_begin, frame.between, frame.pair_end), frame.types),
+        "single": pieces(one, (0,) * len(one)),
+        "pair": pieces(pair, frame.types),
         "special_tokens": {
-            symbols[i]: {"id": symbols[i], "ids": [i], "tokens": [symbols[i]]} for i in sorted(own)
+            symbols[i]: {"id": symbols[i], "ids": [i], "tokens": [symbols[i]]}
+            for i in sorted(frame.symbols)
         },
     }
 
 
 def read_frame(definition: dict[str, Any], known: Collection[int], name: str) -> Frame | None:
-    """The frame that a definition's post_processor describes; None: it adds no symbol.
+    """The frame that the library puts around texts by a definition's post_processor; None: it adds
+    no symbol.
 
-    `known`: the ids of the vocabulary. DataError: the post_processor is damaged, or of a type that
-    puts no fixed symbols around a text.
+    `known`: the ids of the vocabulary. DataError: the post_processor is damaged, or puts no fixed
+    symbols around each text.
     """
-    try:
-        frame = _read(definition.get("post_processor"))
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        raise DataError(
-            f"{name} has a post_processor that cannot be read; restore the file, or set its "
-            f"post_processor to null"
-        ) from None
-    if frame is None or not frame.size + frame.pair_size:
+    if definition.get("post_processor") is None:
         return None
-    symbols = {*frame.begin, *frame.end, *frame.pair_begin, *frame.between, *frame.pair_end}
-    if strange := sorted(i for i in symbols if i not in known):
+    with guarded(f"read the post_processor of {name}"):
+        from tokenizers import Tokenizer as Library
+
+        model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+        words = {"version": "1.0", "added_tokens": [], "model": model}
+        library = Library.from_str(json.dumps(definition | words | _WHOLE))
+        one, pair = library.encode("a"), library.encode("a", "a")
+        (begin, end), (first, between, last) = _groups(one, [0]), _groups(pair, [0, 1])
+    frame = Frame(begin, end, first, between, last, tuple(pair.type_ids))
+    if strange := sorted(i for i in frame.symbols if i not in known):
         raise DataError(
             f"{name} puts the id {strange[0]} around a text, which its vocabulary does not have; "
             f"restore the file"
         )
-    return frame
+    return frame if frame.symbols else None
 
 
-def _read(given: Any) -> Frame | None:
-    if given is None:
-        return None
-    match given["type"]:
-        case "ByteLevel":  # which adds no symbol
-            return None
-        case "Sequence":
-            found = [frame for one in given["processors"] if (frame := _read(one)) is not None]
-            if len(found) > 1:
-                raise ValueError("a text has one frame")
-            return found[0] if found else None
-        case "BertProcessing":
-            return Frame.of((_id(given["cls"][1]),), (_id(given["sep"][1]),))
-        case "RobertaProcessing":
-            begin, end = (_id(given["cls"][1]),), (_id(given["sep"][1]),)
-            return Frame(begin, end, begin, end + end, end, (0,) * 6)
-        case "TemplateProcessing":
-            return _template(given)
-    raise ValueError("an unknown type")
-
-
-def _template(given: dict[str, Any]) -> Frame:
-    symbols = {name: of["ids"] for name, of in given["special_tokens"].items()}
-    (begin, end), _ = _parts(given["single"], symbols, (_FIRST,))
-    (before, between, after), types = _parts(given["pair"], symbols, (_FIRST, _SECOND))
-    return Frame(begin, end, before, between, after, types)
-
-
-def _parts(
-    pieces: list[dict[str, Any]], symbols: dict[str, list[int]], texts: tuple[str, ...]
-) -> tuple[list[Ids], Ids]:
-    """The ids before, between and after these texts, and the token types of everything."""
-    groups, types, seen = [list[int]()], list[int](), list[str]()
-    for piece in pieces:
-        ((kind, of),) = piece.items()
-        if kind == "Sequence":
-            seen.append(of["id"])
-            groups.append([])
-            new = 1
-        else:
-            ids = [_id(index) for index in symbols[of["id"]]]
-            groups[-1] += ids
-            new = len(ids)
-        types += [_id(of["type_id"])] * new
-    if tuple(seen) != texts or len(types) > MOST_SYMBOLS:
+def _groups(encoding: "Encoding", texts: list[int]) -> list[Ids]:
+    """The ids before, between and after these texts of one token."""
+    places = [at for at, special in enumerate(encoding.special_tokens_mask) if not special]
+    if [encoding.sequence_ids[at] for at in places] != texts:
         raise ValueError("each text occurs once, in order")
-    return [tuple(group) for group in groups], tuple(types)
-
-
-def _id(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 31:
-        raise ValueError("no id")
-    return value
+    ends = pairwise([-1, *places, len(encoding.ids)])
+    return [tuple(encoding.ids[before + 1 : after]) for before, after in ends]

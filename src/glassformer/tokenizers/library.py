@@ -37,6 +37,18 @@ def guarded(doing: str) -> Iterator[None]:
         ) from problem
 
 
+def utf8(text: str) -> bytes:
+    """The text in UTF-8; DataError at an unpaired surrogate, which no UTF-8 text can hold."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise DataError(
+            f"the text has an unpaired surrogate (U+{ord(text[problem.start]):04X}) at character "
+            f"{problem.start}, which UTF-8 cannot hold; remove it, or decode its source with the "
+            f"right encoding"
+        ) from None
+
+
 def built(definition: dict[str, Any], name: str, symbols: bool = False) -> "Library":
     """The library's tokenizer of a definition, deterministic and safe for any text.
 

@@ -46,31 +46,22 @@ def read_object(file: Path) -> dict[str, Any]:
     return values
 
 
-def content_of(value: object, where: str) -> str:
-    """A symbol given as a string or as an object with its `content`."""
-    symbol = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(symbol, str) or not symbol:
-        raise DataError(f"{where} is not the name of a symbol; restore the file")
-    return symbol
-
-
-def named_roles(values: Mapping[str, Any], name: str) -> dict[str, str]:
-    """The symbol of each role in such a file; null is no symbol."""
-    return {
-        role: content_of(values[key], f"{key} in {name}")
-        for key, role in KEYS.items()
-        if values.get(key) is not None
-    }
-
-
 def roles_beside(file: Path) -> dict[str, str]:
     """The symbol of each role that the files beside a tokenizer name, a `tokenizer_config.json`
-    before the `special_tokens_map.json`. DataError: a damaged file."""
-    files = [roles_file(file)]
+    before the `special_tokens_map.json`; null is no symbol. DataError: a damaged file."""
+    files, found = [roles_file(file)], dict[str, str]()
     if file.name == "tokenizer.json":
         files.append(file.with_name("tokenizer_config.json"))
-    named = [named_roles(read_object(one), str(one)) for one in files]
-    return {role: symbol for one in named for role, symbol in one.items()}
+    for one in files:
+        values = read_object(one)
+        for key, role in KEYS.items():
+            value = values.get(key)
+            symbol = value.get("content") if isinstance(value, dict) else value
+            if isinstance(symbol, str) and symbol:
+                found[role] = symbol
+            elif value is not None:
+                raise DataError(f"{key} in {one} is not the name of a symbol; restore the file")
+    return found
 
 
 def roles_json(roles: Mapping[str, str]) -> str:

@@ -42,17 +42,10 @@ class StreamDecoder:
         return self._push_library(index)
 
     def flush(self) -> str:
-        """The text that was held back; an incomplete character becomes U+FFFD."""
+        """The text that was held back; an incomplete character becomes U+FFFD. It ends the text."""
         if self._tokenizer.bytewise:
-            self._beginning = self._tokenizer.beginning()
             return self._utf8.decode(b"", final=True)
-        rest = (
-            self._tokenizer.decode(self._window, self._skip)[len(self._given) :]
-            if self._window
-            else ""
-        )
-        self._window, self._given, self._before = [], "", ""
-        return rest
+        return self._tokenizer.decode(self._window, self._skip)[len(self._given) :]
 
     def _push_library(self, index: int) -> str:
         self._window.append(index)

@@ -10,6 +10,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -17,11 +18,10 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import file_in, write_text, writing
-from glassformer.tokenizers import library, lookup
+from glassformer.tokenizers import library
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (
     LARGEST_ID,
-    ROLES,
     Kind,
     checked,
     kind_of,
@@ -53,15 +53,21 @@ class Tokenizer:
         roles: Mapping[str, str] | None = None,
     ) -> None:
         """`roles`: symbols by role (see `specials`), where their names do not say it."""
-        self._definition = checked(definition, name)
+        self.definition = checked(definition, name)
+        """The content of its `tokenizer.json`."""
         self._name = name
+        self._library = library.built(self.definition, name)
         with library.guarded(f"read the tokenizer {name}"):
-            self.kind: Kind = kind_of(self._definition)
+            self.kind: Kind = kind_of(self.definition)
             """byte, character, word, bpe; `library` for any other tokenizer.json."""
-            self._spelling = self._read_spelling()
-            symbols = self._read_symbols()
+            vocab = self._library.get_vocab(with_added_tokens=True)
+            added = self._library.get_added_tokens_decoder()
+        self._spelling = {index: token for token, index in vocab.items()}
+        symbols = {token.content: index for index, token in added.items() if token.special}
         self.vocab_size = max(self._spelling, default=-1) + 1
         """One more than the largest id: the size that an embedding needs."""
+        if self.vocab_size > LARGEST_ID:
+            raise DataError(f"{name} has a token id beyond {LARGEST_ID}; restore the file")
         self._spelling |= (gaps := names_of_gaps(self._spelling))
         given = self._ids_of(roles or {})
         self.specials = ids_by_role(symbols, given)
@@ -72,31 +78,29 @@ class Tokenizer:
         # what a decoder begins with may be an ordinary piece, which a text may hold
         named = (index for role, index in given.items() if role != START)
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
-        self.frame: Frame | None = read_frame(self._definition, self._spelling.keys(), name)
+        self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
         self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
         self.bytewise = self._text.joined or self.kind == "character"
         """Whether decoding joins `token_bytes`, token by token, but for the `beginning`."""
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Another process builds it again: the library's own pickle loses that special symbols are
+        ordinary text."""
+        return type(self), (self.definition, self._name, self._roles or None)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The tokenizer of a `tokenizer.json` (or of the folder that holds it), with the roles of
         `roles_beside`; DataError: damaged."""
         file = file_in(path, "tokenizer.json")
-        tokenizer = cls(read_definition(file), str(file), roles_beside(file))
-        tokenizer.check()
-        return tokenizer
-
-    def check(self) -> None:
-        """Raise DataError where the first text would: the definition is damaged."""
-        if self.kind not in ("byte", "character"):  # which work without importing the library
-            _ = self._library
+        return cls(read_definition(file), str(file), roles_beside(file))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
         one step; and `special_tokens_map.json`, if the roles cannot be told without it."""
         path = Path(path)
-        write_text(path, json.dumps(self._definition, ensure_ascii=False, indent=1))
+        write_text(path, json.dumps(self.definition, ensure_ascii=False, indent=1))
         if self._roles:
             write_text(roles_file(path), roles_json(self._roles))
         else:  # of an earlier tokenizer
@@ -105,12 +109,8 @@ class Tokenizer:
 
     def framed(self, frame: Frame) -> Self:
         """The same tokenizer, whose definition says what stands around a text."""
-        own = template_of(frame, self._spelling) if frame.size + frame.pair_size else None
-        return type(self)({**self._definition, "post_processor": own}, self._name, self._roles)
-
-    def symbol(self, index: int) -> str:
-        """The name of a special symbol."""
-        return self._known(index)
+        own = template_of(frame, self._spelling) if frame.symbols else None
+        return type(self)({**self.definition, "post_processor": own}, self._name, self._roles)
 
     def with_symbols(self, symbols: Sequence[str]) -> Self:
         """This tokenizer with further special symbols, their ids after all others; ConfigError: an
@@ -118,7 +118,7 @@ class Tokenizer:
         if not symbols:
             return self
         known = {*self._spelling.values()}
-        added = [*self._added]
+        added = [*(self.definition.get("added_tokens") or [])]
         for index, symbol in enumerate(symbols, self.vocab_size):
             if not symbol or symbol in known:
                 what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
@@ -128,8 +128,8 @@ class Tokenizer:
             known.add(symbol)
             added.append(symbol_entry(index, symbol))
         # all roles, since a new symbol may have the name of one
-        roles = {role: self._known(self.specials[role]) for role in NAMED if role in self.specials}
-        made = type(self)(self._definition | {"added_tokens": added}, self._name, roles)
+        roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
+        made = type(self)(self.definition | {"added_tokens": added}, self._name, roles)
         if [made._spelling.get(index) for index in range(self.vocab_size, made.vocab_size)] != [
             *symbols
         ]:
@@ -139,15 +139,10 @@ class Tokenizer:
             )
         return made
 
-    @property
-    def definition(self) -> Mapping[str, Any]:
-        """The content of its `tokenizer.json`."""
-        return self._definition
-
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the definition and of given roles: equal exactly if two tokenizers are."""
-        whole = [self._definition, self._roles] if self._roles else self._definition
+        whole = [self.definition, self._roles] if self._roles else self.definition
         canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -155,8 +150,8 @@ class Tokenizer:
     def reversible(self) -> bool:
         """Whether decode(encode(text)) == text for every text (character: for every text of known
         characters)."""
-        plain = self._definition.get("normalizer") is None
-        prefixed = '"add_prefix_space": true' in json.dumps(self._definition.get("pre_tokenizer"))
+        plain = self.definition.get("normalizer") is None
+        prefixed = '"add_prefix_space": true' in json.dumps(self.definition.get("pre_tokenizer"))
         spelled = self._text.byte_level or self.kind == "character"
         return spelled and plain and not prefixed
 
@@ -182,20 +177,23 @@ class Tokenizer:
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode each text as `encode`, at the same time."""
+        raw = [*map(library.utf8, texts)]
         if self.kind == "byte":
-            return [*map(lookup.byte_ids, texts)]
+            return [np.frombuffer(one, np.uint8).astype(np.int32) for one in raw]
         if self.kind == "character":
-            return [lookup.character_ids(text, self._table) for text in texts]
-        for text in texts:
-            lookup.utf8(text)
+            vocab, unknown = self.definition["model"]["vocab"], repeat(self.specials["unk"])
+            return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        exact = lambda text, ids: self.encode_spans(text)[0] if self._has_symbols(ids) else ids
-        return [*map(exact, texts, found)]
+        reads = [np.isin(ids, self._unwritten).any() for ids in found]  # symbols, as some do
+        return [
+            self.encode_spans(text)[0] if read else ids
+            for text, ids, read in zip(texts, found, reads, strict=True)
+        ]
 
     def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
         and end. Not of kinds byte and character, where they follow from the bytes."""
-        lookup.utf8(text)
+        library.utf8(text)
         ids, spans = library.encode_spans(self._library, text)
         return self._spelled(ids, spans, np.isin(ids, self._unwritten))
 
@@ -204,14 +202,14 @@ class Tokenizer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
         characters, in their order."""
-        lookup.utf8(text)
+        library.utf8(text)
         ids, spans = library.encode_spans(self._symbol_library, text)
         which = np.isin(ids, self._unwritten)
         places, begins = [*written, (len(text), len(text) + 1)], [begin for begin, _ in written]
         for at in np.flatnonzero(which).tolist():
             begin, end = spans[at].tolist()  # may hold spaces around the symbol
             first, last = places[bisect_left(begins, begin)]
-            which[at] = last > end or text[first:last] != self._known(int(ids[at]))
+            which[at] = last > end or text[first:last] != self.symbol(int(ids[at]))
         return self._spelled(ids, spans, which)
 
     def _spelled(
@@ -228,18 +226,6 @@ class Tokenizer:
         kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self.specials.get("unk")))
         return whole[kept[: len(whole)]], places[kept[: len(whole)]]
 
-    def _has_symbols(self, ids: np.ndarray) -> bool:
-        """Whether a text became special symbols, as only foreign tokenizers make of it."""
-        foreign = self.kind == "library" or self._among_pieces
-        return foreign and bool(np.isin(ids, self._unwritten).any())
-
-    @cached_property
-    def _among_pieces(self) -> bool:
-        """Whether the model has special symbols among its own pieces, where a text can reach
-        them."""
-        vocab = self._definition["model"]["vocab"]
-        return any(self._known(index) in vocab for index in self._unwritten.tolist())
-
     @cached_property
     def _unwritten(self) -> np.ndarray:
         return np.array(sorted(filter(self.skipped, self._special_ids)), np.int32)
@@ -250,7 +236,7 @@ class Tokenizer:
         models have such names among their ordinary pieces."""
         found = {}
         for index in self._unwritten.tolist():
-            name, model = self._known(index), self._library.model
+            name, model = self.symbol(index), self._library.model
             with library.guarded("encode the text"):
                 found[index] = [
                     token.id
@@ -280,8 +266,8 @@ class Tokenizer:
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
         """Return the pairs that bpe merges to ordinary tokens, the best first, and the id of each
         spelling."""
-        model = self._definition["model"]
-        special = {self._known(index) for index in self._special_ids}
+        model = self.definition["model"]
+        special = {self.symbol(index) for index in self._special_ids}
         pairs = [tuple(pair) for pair in model["merges"] if "".join(pair) not in special]
         return pairs, model["vocab"]
 
@@ -297,7 +283,7 @@ class Tokenizer:
             beginning = self.beginning()
             shown = (beginning(self.shown_bytes(i, False)) for i in kept)
             return b"".join(shown).decode(errors="replace")
-        words = [self._known(i) for i in kept]
+        words = [self.symbol(i) for i in kept]
         if self.kind == "word":
             return spaced(words)
         with library.guarded("decode the tokens"):
@@ -314,7 +300,7 @@ class Tokenizer:
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
         """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
-            return b"" if skip_specials and self.skipped(index) else self._known(index).encode()
+            return b"" if skip_specials and self.skipped(index) else self.symbol(index).encode()
         return self.token_bytes(index)
 
     def token_bytes(self, index: int) -> bytes:
@@ -323,7 +309,7 @@ class Tokenizer:
 
         Best effort for other decoders. DataError: an id out of the vocabulary.
         """
-        spelling = self._known(index)
+        spelling = self.symbol(index)
         if index in self._special_ids:
             return b""
         if self.kind in ("word", "character"):
@@ -333,14 +319,16 @@ class Tokenizer:
     def piece(self, index: int) -> str:
         r"""A printable form of a token: its text, with `\n` and so on for control characters and
         `\xe2` for bytes."""
-        spelling = self._known(index)
+        spelling = self.symbol(index)
         if index not in self._special_ids:
             spelling = self.token_bytes(index).decode("utf-8", "backslashreplace")
         return "".join(
             c if c.isprintable() else c.encode("unicode_escape").decode() for c in spelling
         )
 
-    def _known(self, index: int) -> str:
+    def symbol(self, index: int) -> str:
+        """The spelling of a token, or the name of a special symbol; DataError: an id out of the
+        vocabulary."""
         spelling = self._spelling.get(index)
         if spelling is None:
             raise DataError(
@@ -359,42 +347,8 @@ class Tokenizer:
 
     def _read_decoder(self) -> Spelling:
         with library.guarded(f"read the decoder of {self._name}"):
-            return spelling_of(self._definition)
-
-    @cached_property
-    def _library(self) -> "Library":
-        return library.built(self._definition, self._name)
+            return spelling_of(self.definition)
 
     @cached_property
     def _symbol_library(self) -> "Library":
-        return library.built(self._definition, self._name, symbols=True)
-
-    @cached_property
-    def _table(self) -> np.ndarray:
-        ordinary = {token: i for i, token in self._spelling.items() if i not in self._special_ids}
-        return lookup.character_table(ordinary, self.specials["unk"])
-
-    def _read_spelling(self) -> dict[int, str]:
-        if self.kind != "library":
-            vocab = self._definition["model"]["vocab"]
-            added = {token["id"]: token["content"] for token in self._added}
-            return {i: t for t, i in vocab.items()} | added
-        vocab = self._library.get_vocab(with_added_tokens=True)
-        if max(vocab.values(), default=0) >= LARGEST_ID:
-            raise DataError(f"{self._name} has a token id beyond {LARGEST_ID}; restore the file")
-        return {i: t for t, i in vocab.items()}
-
-    def _read_symbols(self) -> dict[str, int]:
-        if self.kind == "library":
-            added = self._library.get_added_tokens_decoder()
-            return {token.content: index for index, token in added.items() if token.special}
-        symbols = {token["content"]: token["id"] for token in self._added}
-        if self.kind in ("character", "word"):  # where a text can have unknown tokens
-            model = self._definition["model"]
-            unknown = model["unk_token"]
-            symbols[ROLES["unk"]] = symbols.pop(unknown, model["vocab"][unknown])
-        return symbols
-
-    @property
-    def _added(self) -> list[dict[str, Any]]:
-        return self._definition.get("added_tokens") or []
+        return library.built(self.definition, self._name, symbols=True)

@@ -2,15 +2,14 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from glassformer.cuts import chunks
 from glassformer.errors import ConfigError, DataError
-from glassformer.tokenizers import library, lookup
+from glassformer.tokenizers import library
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import (
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a stage, the units that are done, and their number (None: unknown)."""
 
-CODE_POINTS = 0x110000
 MOST_PAIRED, MOST_COUNTED = 4_000_000, 48_000_000
 """UTF-8 bytes of all different words that pairs are learned from, and that are counted: the library
 needs about 150 bytes of memory for each of the first, and 10 for each of the second."""
@@ -77,17 +75,16 @@ def _byte(config: TokenizerConfig) -> dict[str, object]:
 
 def _characters(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
     """The characters of the texts by code point; if there are too many, the most frequent ones."""
-    counts = np.zeros(CODE_POINTS, dtype=np.int64)
+    counts = Counter[str]()
     for text in texts:
-        for chunk in (text[i : i + (1 << 22)] for i in range(0, len(text), 1 << 22)):
-            found = np.bincount(lookup.code_points(chunk))
-            counts[: len(found)] += found
-    seen = np.flatnonzero(counts >= config.frequency)
-    _refuse_nothing(seen.size)
-    if config.vocab_size is not None:
-        room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
-        seen = np.sort(seen[np.argsort(-counts[seen], kind="stable")][:room])
-    return [chr(code) for code in seen]
+        library.utf8(text)
+        counts.update(text)
+    seen = sorted(character for character, n in counts.items() if n >= config.frequency)
+    _refuse_nothing(len(seen))
+    if config.vocab_size is None:
+        return seen
+    room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
+    return sorted(sorted(seen, key=counts.__getitem__, reverse=True)[:room])
 
 
 def _words(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
@@ -152,7 +149,7 @@ def _without_long_runs(chunk: str) -> Iterator[str]:
 def _sample(texts: Iterable[str], limit: int) -> Iterator[str]:
     """The texts up to `limit` UTF-8 bytes, the last one cut."""
     for text in texts:
-        raw = lookup.utf8(text)
+        raw = library.utf8(text)
         yield text if len(raw) <= limit else raw[:limit].decode("utf-8", errors="ignore")
         limit -= len(raw)
         if limit <= 0:

@@ -1,6 +1,7 @@
 """A whole Transformer in float64 NumPy from a dictionary of weights and plain configuration values.
 
-Each step is a method, so that a verification can give it production's input of just that step.
+Each step reports its result by the name that production gives it, and the next step begins from the
+value that the report returns: in a verification, that of production.
 Weights are those of the model's state dict (maps stored as out x in); heads are H x T x K arrays.
 """
 
@@ -43,14 +44,21 @@ class Sample:
 
 Source = tuple[Array, Sample]
 """The encoder's output, and the positions of its rows."""
+Report = Callable[[str, Array], Array]
+"""Called with the name and the result of a step; returns the value to go on with."""
 
 
 class ReferenceModel:
     """The model of `config`, of which only fields are read, with `weights` (float64 arrays by
     parameter name). ConfigError: a weight of no equation here."""
 
-    def __init__(self, weights: Mapping[str, Array], config: ModelConfig):
-        self.weights, self.config = weights, (c := config)
+    def __init__(
+        self,
+        weights: Mapping[str, Array],
+        config: ModelConfig,
+        report: Report = lambda _, value: value,
+    ):
+        self.weights, self.config, self.report = weights, (c := config), report
         account = Account("The reference", weights)
         account.take_known()
         account.finish()
@@ -77,10 +85,11 @@ class ReferenceModel:
     def sublayer(self, name: str, x: Array, f: Callable[[Array], Array]) -> Array:
         """x + f(LN(x)) of pre-norm models, else LN(x + f(x)), for the branch f of that name
         (equations 11, 12); without residual connections (Note C), x + is left out of both."""
-        norm, pre = partial(self.norm, f"{name}_norm"), self.config.norm_placement == "pre"
-        branch = f(norm(x)) if pre else f(x)
-        branch = x + branch if self.config.residual else branch
-        return branch if pre else norm(branch)
+        norm = lambda y: self.report(f"{name}_norm", self.norm(f"{name}_norm", y))
+        pre, residual = self.config.norm_placement == "pre", self.config.residual
+        branch = self.report(f"{name}_out", f(norm(x) if pre else x))
+        joined = x + branch if residual else branch
+        return joined if pre else norm(self.report(f"{name}_norm.input", joined))
 
     def positions(self, sample: Sample) -> Sample:
         """The sample after a class token and registers, if there are any."""
@@ -98,7 +107,7 @@ class ReferenceModel:
         own = self.config.source_vocab_size or self.config.own_source_positions
         return "source_embed" if side == "encoder" and own else "embed"
 
-    def position_vectors(self, position: Array, table: str = "embed") -> Array | None:
+    def position_vectors(self, position: Array, table: str) -> Array | None:
         """Position vectors; None for kinds that act elsewhere (equation 8)."""
         c, d = self.config, self.config.d_model
         if c.position_combination == "concatenate":
@@ -118,7 +127,7 @@ class ReferenceModel:
         assert self.config.grid is not None
         return self.config.grid[1]
 
-    def elements(self, sample: Sample, table: str = "embed") -> Array:
+    def elements(self, sample: Sample, table: str) -> Array:
         """Rows of E (times √d in the 2017 model), or patches times W_emb after learned tokens."""
         c, x = self.config, sample.elements
         if c.elements == "tokens":
@@ -159,7 +168,7 @@ class ReferenceModel:
         table = self.weights.get(f"{name}.position.weight")
         return x if table is None else x + table[part.index]
 
-    def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
+    def embed(self, sample: Sample, positions: Array | None, table: str) -> Array:
         """Elements + positions (or [elements; positions]) + token types, normalized if the model
         does so."""
         c, x = self.config, self.elements(sample, table)
@@ -205,33 +214,14 @@ class ReferenceModel:
         c, x = self.config, self.linear(f"{name}.{which}_proj", x)
         n_heads = c.n_heads if which == "q" else c.n_kv_heads or c.n_heads
         heads = np.stack(np.split(x, n_heads, axis=1))
-        if which == "v":
-            return heads
-        if c.qk_norm:
+        if which != "v" and c.qk_norm:
             heads = ref.rms_norm(heads, self.weights[f"{name}.{which}_norm.weight"], c.epsilon)
         if rotated_at is not None and c.position == "rotary":
             scaling = c.rotary_factor, c.rotary_wavelengths
-            return ref.rotary(heads, rotated_at, c.rotary_base, *scaling)
+            heads = ref.rotary(heads, rotated_at, c.rotary_base, *scaling)
         if rotated_at is not None and c.position == "rotary_2d":
-            return ref.rotary_grid(heads, rotated_at - self.ahead, self._columns, c.rotary_base)
-        return heads
-
-    def shared(self, heads: Array) -> Array:
-        """Keys or values for each query head: one serves H / G neighbouring heads."""
-        return np.repeat(heads, self.config.n_heads // len(heads), axis=0)
-
-    def scores(self, q: Array, k: Array, mask: Array, bias: Array | float) -> Array:
-        """S of each head, B outside or inside the division (equations 3, 4, 6)."""
-        inside = self.config.bias_placement == "inside"
-        return ref.scores(q, self.shared(k), self.scale, mask, bias, inside=inside)
-
-    def weighted(self, pattern: Array, v: Array) -> Array:
-        """Z = A V of each head."""
-        return pattern @ self.shared(v)
-
-    def mix_heads(self, name: str, z: Array) -> Array:
-        """concat(Z¹ .. Zᴴ) W_O (equation 5)."""
-        return self.linear(f"{name}.out_proj", np.hstack([*z]))
+            heads = ref.rotary_grid(heads, rotated_at - self.ahead, self._columns, c.rotary_base)
+        return self.report(f"{name}.{which}", heads)
 
     def attention(
         self,
@@ -242,12 +232,20 @@ class ReferenceModel:
         bias: Array | float = 0.0,
         rotated_at: Array | None = None,
     ) -> Array:
-        """concat_h(softmax(S_h) V_h) W_O (equations 3 and 5; 7 if `source` is the encoder's
-        output)."""
-        q = self.project_heads(name, "q", x, rotated_at)
+        """concat_h(softmax(S_h) V_h) W_O (equations 3 to 6; 7 if `source` is the encoder's output).
+
+        B is outside or inside the division; one head of keys and values serves H / G neighbouring
+        heads of queries.
+        """
+        c, q = self.config, self.project_heads(name, "q", x, rotated_at)
         k = self.project_heads(name, "k", source, rotated_at)
         v = self.project_heads(name, "v", source)
-        return self.mix_heads(name, self.weighted(ref.softmax(self.scores(q, k, mask, bias)), v))
+        k, v = (np.repeat(heads, len(q) // len(heads), axis=0) for heads in (k, v))
+        inside = c.bias_placement == "inside"
+        scores = ref.scores(q, k, self.scale, mask, bias, inside=inside)
+        pattern = ref.softmax(self.report(f"{name}.scores", scores))
+        z = self.report(f"{name}.z", self.report(f"{name}.pattern", pattern) @ v)
+        return self.linear(f"{name}.out_proj", np.hstack([*z]))
 
     def feed_forward(self, name: str, x: Array) -> Array:
         """φ(x W₁ + b₁) W₂ + b₂; gated: (φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂ (equation 10)."""
@@ -267,23 +265,21 @@ class ReferenceModel:
         hidden, mask = source[0], self.source_mask(sample, source[1])
         return self.sublayer(cross, x, lambda y: self.attention(cross, y, hidden, mask))
 
-    def features(self, sample: Sample, source: Sample | None = None) -> Array:
-        """The stream before the head, T x d."""
-        if source is None:
-            return self._run(self.config.architecture, sample, None)
-        encoded = self._run("encoder", source, None), self.positions(source)
-        return self._run("decoder", sample, encoded)
-
-    def _run(self, side: str, sample: Sample, source: Source | None) -> Array:
+    def _run(self, side: str, sample: Sample, source: Source | None = None) -> Array:
         """Embedding, all blocks of a side, and the final norm of a pre-norm model."""
         c, at, table = self.config, self.positions(sample), self.table(side)
-        x = self.embed(sample, self.position_vectors(at.position, table), table)
+        p = self.position_vectors(at.position, table)
+        p = None if p is None else self.report(f"{side}.positions", p)
+        x = self.embed(sample, p, table)
         for layer in range((side == "encoder" and c.n_encoder_layers) or c.n_layers):
             name = f"{side}.blocks.{layer}"
+            x = self.report(f"{name}.resid_pre", x)
+            x = self.report(f"{name}.resid_mid", self.attend_half(name, x, at, source))
             fed = f"{name}.feedforward"
-            x = self.attend_half(name, x, at, source)
             x = self.sublayer(fed, x, partial(self.feed_forward, fed))
-        return self.norm(f"{side}.norm", x) if c.norm_placement == "pre" else x
+            x = self.report(f"{name}.resid_post", x)
+        name, pre = f"{side}.norm", c.norm_placement == "pre"
+        return self.report(name, self.norm(name, x)) if pre else x
 
     def head(self, hidden: Array, sample: Sample) -> Array:
         """Logits from the stream (equations 13 and 18); for a pooling head one vector."""
@@ -320,4 +316,7 @@ class ReferenceModel:
 
     def logits(self, sample: Sample, source: Sample | None = None) -> Array:
         """The whole forward pass."""
-        return self.head(self.features(sample, source), sample)
+        side, encoded = self.config.architecture, None
+        if source is not None:
+            side, encoded = "decoder", (self._run("encoder", source), self.positions(source))
+        return self.report("logits", self.head(self._run(side, sample, encoded), sample))

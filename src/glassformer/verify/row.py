@@ -7,7 +7,7 @@ code gives gaps, each a claim with numbers of production and of the reference.
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+
+from glassformer.errors import counted
+from glassformer.files import finite
 
 TOLERANCES = {
     # Whole numbers, or values that are copied and not computed.
@@ -28,16 +31,12 @@ TOLERANCES = {
 
 
 class Gap(NamedTuple):
-    """A claim and a place, the numbers that production computed there, and those of the reference.
-
-    `function`: the production function, where it is not the claim's.
-    """
+    """A claim and a place, with the numbers of production and of the reference there."""
 
     claim: str
     place: str
     got: ArrayLike | torch.Tensor
     expected: ArrayLike
-    function: Any = None
 
 
 @dataclass(frozen=True)
@@ -91,24 +90,24 @@ def report_row(misfit: float, run: Path, best_step: int | None) -> Row:
 
 
 def rows_of(gaps: Iterable[Gap]) -> Iterator[Row]:
-    """One row for each claim and function, in the order of `claims.tsv`, for the gap that uses up
-    most of its tolerance, which is the claim's times the largest number there (at least 1)."""
-    found: dict[str, dict[Any, list[tuple[float, float, str]]]] = {name: {} for name in claims()}
-    for claim, place, got, expected, function in gaps:
-        error = max_error(got, expected), largest(expected), place
-        found[claim].setdefault(function, []).append(error)
+    """One row for each claim, in the order of `claims.tsv`, for the gap that uses up most of its
+    tolerance, which is the claim's times the largest number there (at least 1)."""
+    found: dict[str, list[tuple[float, float, str]]] = {name: [] for name in claims()}
+    for claim, place, got, expected in gaps:
+        found[claim].append((max_error(got, expected), largest(expected), place))
     for claim, errors in found.items():
-        line = claims()[claim]
-        for function, all_errors in errors.items():
-            error, scale, place = max(all_errors, key=lambda one: one[0] / one[1])
-            place = f"worst of {len(all_errors)}: {place}" if len(all_errors) > 1 else place
-            name = f"glassformer.{line['function']}"
-            if function is not None:
-                name = f"{function.__module__}.{function.__qualname__}"
-            tolerance = scale * TOLERANCES[line["tolerance"]]
+        if errors:
+            line = claims()[claim]
+            error, scale, place = max(errors, key=lambda one: one[0] / one[1])
+            place = f"worst of {len(errors)}: {place}" if len(errors) > 1 else place
             detail = "; ".join(filter(None, (line["detail"], place)))
-            about = line["note"], line["equation"], line["formula"]
-            yield Row(*about, name, error, tolerance, detail)
+            about = (
+                line["note"],
+                line["equation"],
+                line["formula"],
+                f"glassformer.{line['function']}",
+            )
+            yield Row(*about, error, scale * TOLERANCES[line["tolerance"]], detail)
 
 
 def largest(values: ArrayLike) -> float:
@@ -136,3 +135,34 @@ def max_error(got: ArrayLike | torch.Tensor, expected: ArrayLike) -> float:
     with np.errstate(invalid="ignore"):
         gap = np.where(a == b, 0.0, np.abs(a - b))
     return float(gap.max(initial=0.0))
+
+
+def table(rows: Iterable[Row]) -> str:
+    """One line for each row: verdict, largest error, tolerance, note, equation, formula; a count at
+    the end."""
+    rows = list(rows)
+    lines = [("", "error", "tolerance", "note", "equation", "formula")]
+    for row in rows:
+        verdict, formula = "ok" if row.passed else "FAIL", row.formula
+        formula += f"  [{row.detail}]" if row.detail else ""
+        error, tolerance = f"{row.max_abs_error:.1e}", f"{row.tolerance:.0e}"
+        lines.append((verdict, error, tolerance, row.note, row.equation, formula))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    return "\n".join([*text, "", summary(rows)])
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """One sentence: how many rows passed, and where the first failure is."""
+    rows = list(rows)
+    failed = [row for row in rows if not row.passed]
+    if not failed:
+        return f"All {counted(len(rows), 'row')} passed."
+    first = f"first {failed[0].equation} ({failed[0].function})"
+    return f"{len(failed)} of {counted(len(rows), 'row')} failed, {first}."
+
+
+def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Rows as dictionaries of plain values; an error that is not finite is None (JSON has no
+    infinity)."""
+    return finite([asdict(row) | {"passed": row.passed} for row in rows])

@@ -8,6 +8,7 @@ all blocks.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,10 +17,26 @@ from torch import Tensor
 from glassformer.batch import IGNORE, Batch
 from glassformer.layers.cache import Cache
 from glassformer.losses import cross_entropy
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.look import Look, array, reference_logits, sample_of
+from glassformer.verify.production import Production, array, reference_logits, sample_of
+from glassformer.verify.reference import Array
+from glassformer.verify.reference_model import ReferenceModel
 from glassformer.verify.row import Gap, Row, rows_of, variant
+
+CLAIMS = {
+    "resid_pre": "embedding",
+    "attention_norm": "norm",
+    "cross_norm": "norm",
+    "feedforward_norm": "norm",
+    "feedforward_out": "ffn",
+    "input": "block",
+    "resid_mid": "block",
+    "resid_post": "block",
+    "logits": "head",
+}
+"""Claims of steps that are not named like them."""
 
 
 def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
@@ -33,108 +50,67 @@ def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
 
 def model_gaps(model: Transformer, batch: Batch) -> Iterator[Gap]:
     """The gaps of `model_rows`."""
-    seen = Look(model, batch)
-    yield from embeddings(seen)
-    for name in seen.blocks:
-        for branch in ("attention", "cross"):
-            yield from attention(seen, f"{name}.{branch}")
-        yield from residual(seen, name)
-        yield from gradient(seen, name)
-    yield from modules(seen)
+    seen = Production(model, batch)
+    for row in range(len(batch.elements)):
+        yield from steps(seen, row)
+    for side in seen.sides:
+        for layer in range(model.config.depth(side)):
+            yield gradient(seen, side, layer)
     yield from outputs(seen)
-    if seen.model.decoder is not None and in_order(seen):
+    if seen.model.decoder is not None:
         yield from past(seen)
     if not model.config.reads_patches:
         yield permutation(seen)
 
 
-def embeddings(seen: Look) -> Iterator[Gap]:
-    """Equations 8 and 18: position vectors, and the sum that enters the first block."""
-    reference, model, elements = seen.reference, seen.model, seen.model.config.elements
-    for side in seen.sides:
-        own = model.source_embed if side == "encoder" else None
-        position, table = (own or model.embed).position, reference.table(side)
-        got = None if position is None else position(model.positions(seen.given(side)))
-        for row in seen.rows:
-            sample, place = seen.sample(side, row), f"{side} row {row}"
-            added = None if got is None else array(got[row if len(got) > 1 else 0])
-            if added is not None:
-                expected = reference.position_vectors(sample.position, table)
-                assert expected is not None
-                yield Gap("positions", place, added, expected, type(position))
-            x = seen.kept[f"{side}.blocks.0.resid_pre"][row]
-            embedded = reference.embed(sample, added, table)
-            yield Gap(variant("embedding", elements), place, x, embedded)
+def steps(seen: Production, row: int) -> list[Gap]:
+    """Equations 1, 3 to 13 and 18, each step from production's own input of that step."""
+    gaps: list[Gap] = []
+    weights, config, source = seen.reference.weights, seen.model.config, seen.batch.source
+    reference = ReferenceModel(weights, config, partial(compare, seen, row, gaps))
+    reference.logits(sample_of(seen.batch, row), source and sample_of(source, row))
+    return gaps
 
 
-def attention(seen: Look, name: str) -> Iterator[Gap]:
-    """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), each step from production's own input of
-    that step."""
-    if name not in seen.calls:
-        return
-    reference, config, branch = seen.reference, seen.model.config, name.split(".")[-1]
-    bias_kind = f"{config.position}.{config.bias_placement}"
-    points = ("q", "k", "v", "scores", "pattern", "z")
-    for row in seen.rows:
-
-        def gap(step: str, got: Tensor | ref.Array, expected: ref.Array, row: int = row) -> Gap:
-            return Gap(variant(f"{branch}.{step}", bias_kind), f"{name} row {row}", got, expected)
-
-        q, k, v, scores, pattern, z = (array(seen.kept[f"{name}.{key}"][row]) for key in points)
-        x, sample, source = array(seen.calls[name][0][row]), seen.sample(name, row), None
-        keys, (mask, bias, rotated_at) = x, reference.surroundings(name.split(".")[0], sample)
-        if branch == "cross" and (source := seen.source(name, row)):
-            keys, mask = source[0], reference.source_mask(sample, source[1])
-            bias, rotated_at = 0.0, None
-        for which, got, given in (("q", q, x), ("k", k, keys), ("v", v, keys)):
-            yield gap(which, got, reference.project_heads(name, which, given, rotated_at))
-        expected, is_open = reference.scores(q, k, mask, bias), np.isfinite(mask)
-        yield gap("S", scores, expected)
-        yield gap("A", pattern, ref.softmax(scores))
-        some = is_open.any(-1)  # a query that may attend to nothing has weights 0
-        yield gap("sum", pattern.sum(-1), np.broadcast_to(some, pattern.shape[:2]))
-        yield gap("M", pattern[:, ~is_open], np.zeros_like(pattern[:, ~is_open]))
-        yield gap("Z", z, reference.weighted(pattern, v))
-        fused = seen.fused_z[f"{name}.z"][row]
-        yield gap("fused", fused, reference.weighted(ref.softmax(expected), v))
-        yield gap("O", seen.kept[f"{name}_out"][row], reference.mix_heads(name, z))
+def compare(seen: Production, row: int, gaps: list[Gap], name: str, expected: Array) -> Array:
+    """Add the gaps of a step; return production's value, from which the next step begins."""
+    path, _, kind = name.rpartition(".")
+    owner, got = path.rpartition(".")[2], array(seen.values[name][row])
+    step = f"{owner}.{kind}" if owner in ("attention", "cross") else CLAIMS.get(kind, kind)
+    found: list[tuple[str, Array, Array]] = [(step, got, expected)]
+    match kind:
+        case "scores":
+            closed = expected == -np.inf
+            weights = array(seen.values[f"{path}.pattern"][row])[closed]
+            found.append((f"{owner}.mask", weights, np.zeros_like(weights)))
+        case "pattern":  # a query that may attend to nothing has weights 0
+            found.append((f"{owner}.sum", got.sum(-1), expected.sum(-1)))
+        case "z":
+            found.append((f"{owner}.fused", array(seen.fused_z[name][row]), expected))
+    own = special_cases(seen.model.config)
+    gaps += [Gap(variant(claim, *own), f"{name} row {row}", *pair) for claim, *pair in found]
+    return got
 
 
-def residual(seen: Look, name: str) -> Iterator[Gap]:
-    """Equations 11 and 12: the stream after each half of a block, from production's branches."""
-    config = seen.model.config
-    claim = f"block.{config.norm_placement}" + ("" if config.residual else ".without")
-    for begin, end, branches in (
-        ("resid_pre", "resid_mid", ("attention", "cross")),
-        ("resid_mid", "resid_post", ("feedforward",)),
-    ):
-        x = array(seen.kept[f"{name}.{begin}"])
-        for branch in (f"{name}.{branch}" for branch in branches):
-            if branch in seen.calls:
-                out = array(seen.kept[f"{branch}_out"])
-                x = seen.reference.sublayer(branch, x, lambda _, out=out: out)
-        yield Gap(claim, f"{name}.{end}", seen.kept[f"{name}.{end}"], x)
+def special_cases(config: ModelConfig) -> tuple[str, ...]:
+    """Ends of the names of claims that are those of some models only."""
+    return (
+        config.elements,
+        config.position,
+        f"{config.position}.{config.bias_placement}",
+        config.norm,
+        "gated" if config.gated else "",
+        config.norm_placement + ("" if config.residual else ".without"),
+        "" if config.residual else "without",
+        f"{config.head}.distilled" if config.distilled else "",
+        f"{config.head}.untied" if not config.tied else "",
+        config.head,
+    )
 
 
-def modules(seen: Look) -> Iterator[Gap]:
-    """Equations 9 and 10: each norm of the stream and each feed-forward network."""
-    config, reference = seen.model.config, seen.reference
-    for path, (x, got) in seen.calls.items():
-        if path.endswith(("attention_norm", "cross_norm", "feedforward_norm", "coder.norm")):
-            yield Gap(f"norm.{config.norm}", path, got, reference.norm(path, array(x)))
-        if path.endswith(".feedforward"):
-            claim = "ffn.gated" if config.gated else "ffn"
-            yield Gap(claim, path, got, reference.feed_forward(path, array(x)))
-
-
-def outputs(seen: Look) -> Iterator[Gap]:
-    """Equations 13, 14 and 18, and the whole forward pass."""
-    config, logits, targets = seen.model.config, seen.logits, seen.batch.targets
-    hidden = array(seen.kept[f"{seen.sides[-1]}.out"])
-    kinds = (["distilled"] if config.distilled else []) + ([] if config.tied else ["untied"])
-    claim, function = variant(f"head.{config.head}", *kinds), type(seen.model.head)
-    heads = [seen.reference.head(hidden[row], sample_of(seen.batch, row)) for row in seen.rows]
-    yield Gap(claim, "", logits, np.stack(heads), function)
+def outputs(seen: Production) -> Iterator[Gap]:
+    """Equation 14, and the whole forward pass."""
+    config, logits, targets = seen.model.config, seen.values["logits"], seen.batch.targets
     if targets is not None and not config.gives_vectors:
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
         summed, n = cross_entropy(logits.detach(), targets), max(count, 1)
@@ -144,15 +120,8 @@ def outputs(seen: Look) -> Iterator[Gap]:
     yield Gap("whole", "", seen.fused.logits, whole)
 
 
-def in_order(seen: Look) -> bool:
-    """Whether no slot may attend to a later slot: slots are in the order of their positions."""
-    samples = (seen.sample("decoder", row) for row in seen.rows)
-    masks = (seen.reference.surroundings("decoder", sample)[0] for sample in samples)
-    return not any(np.triu(np.isfinite(mask), 1).any() for mask in masks)
-
-
 @torch.no_grad()
-def past(seen: Look) -> Iterator[Gap]:
+def past(seen: Production) -> Iterator[Gap]:
     """Equations 4 and 16: other elements from the middle on change nothing before it, and three
     pieces through a cache give the whole stream."""
     elements, whole = seen.batch.elements, seen.fused.features.hidden
@@ -183,7 +152,7 @@ def select_slots(batch: Batch, slots: Tensor) -> Batch:
 
 
 @torch.no_grad()
-def permutation(seen: Look) -> Gap:
+def permutation(seen: Production) -> Gap:
     """Equation 17: slots in another order, each element with its own position (where there are
     positions)."""
     order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
@@ -196,10 +165,11 @@ def permutation(seen: Look) -> Gap:
     return Gap(claim, "", got, array(seen.fused.features.hidden[:, order]))
 
 
-def gradient(seen: Look, name: str) -> Iterator[Gap]:
+def gradient(seen: Production, side: str, layer: int) -> Gap:
     """Equation 19 for the attention half of a block: (∂x_mid/∂x_pre) w for a random w, in the first
     row."""
-    before, after = seen.kept[f"{name}.resid_pre"], seen.kept[f"{name}.resid_mid"]
+    name, reference = f"{side}.blocks.{layer}", seen.reference
+    before, after = (seen.values[f"{name}.{point}"] for point in ("resid_pre", "resid_mid"))
     generator = torch.Generator().manual_seed(0)
     w = torch.zeros_like(before)
     w[0] = torch.randn(before[0].shape, generator=generator, dtype=w.dtype)
@@ -208,8 +178,10 @@ def gradient(seen: Look, name: str) -> Iterator[Gap]:
         u = torch.zeros_like(after, requires_grad=True)
         (back,) = torch.autograd.grad(after, before, u, create_graph=True)
         (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
-    sample, source = seen.sample(name, 0), seen.source(name, 0)
-    half = lambda x: seen.reference.attend_half(name, x, sample, source)
+    sample, source = reference.positions(sample_of(seen.given(side), 0)), None
+    if seen.sides[0] != side:
+        encoded = reference.positions(sample_of(seen.given("encoder"), 0))
+        source = array(seen.values["encoder.out"][0]), encoded
+    half = lambda x: reference.attend_half(name, x, sample, source)
     expected = ref.derivative(half, array(before[0]), array(w[0]))
-    claim = "gradient" if seen.model.config.residual else "gradient.without"
-    yield Gap(claim, name, got[0], expected)
+    return Gap(variant("gradient", *special_cases(seen.model.config)), name, got[0], expected)

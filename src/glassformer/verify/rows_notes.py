@@ -22,7 +22,7 @@ from glassformer.media.patches import patchify
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.look import array, pair, reference_logits
+from glassformer.verify.production import array, pair, reference_logits
 from glassformer.verify.row import Gap, Row, claims, rows_of
 from glassformer.verify.rows_model import model_gaps
 
@@ -85,19 +85,14 @@ def batch_for(config: ModelConfig) -> Batch:
     return Batch(IDS, place, targets, kinds, source)
 
 
-def case_gaps(name: str, fields: Mapping[str, Any]) -> Iterator[Gap]:
-    """The gaps of a small model with these fields; the whole forward pass is those of the case."""
-    config = ModelConfig.parse(TINY | dict(fields))
-    for gap in model_gaps(make_model(config), batch_for(config)):
-        yield gap._replace(place=": ".join(filter(None, (field_text(fields), gap.place))))
-        if gap.claim == "whole":
-            yield gap._replace(claim=name, place=field_text(fields))
-
-
 def choices() -> Iterator[Gap]:
-    """Every choice."""
+    """Every choice of fields: the gaps of a small model, whose forward pass is that of the case."""
     for name, fields in cases().items():
-        yield from case_gaps(name, fields)
+        config = ModelConfig.parse(TINY | fields)
+        for gap in model_gaps(make_model(config), batch_for(config)):
+            yield gap._replace(place=": ".join(filter(None, (field_text(fields), gap.place))))
+            if gap.claim == "whole":
+                yield gap._replace(claim=name, place=field_text(fields))
 
 
 def scores() -> Iterator[Gap]:
@@ -105,9 +100,11 @@ def scores() -> Iterator[Gap]:
     x, place = draw(6, 16), Positions.arange(6)
     allow, expected = allowed(Causal(), place, place), ref.simple_attention(array(x / 4))
     one = x[None, None] / 4
-    for form in (attending.attend_reference, attending.attend):
-        z = form(one, one, one, allow, None, 1.0)[0]
-        yield Gap("simplified", "", z, expected, form)
+    for claim, form in (
+        ("simplified", attending.attend_reference),
+        ("simplified.fused", attending.attend),
+    ):
+        yield Gap(claim, "", form(one, one, one, allow, None, 1.0)[0], expected)
     p, (w_q, w_k) = positions.sinusoidal(place.position[0], 16, dtype=x.dtype), draw(2, 16, 4)
     q, k = (x + p) @ w_q, (x + p) @ w_k
     got = attending.attention_scores(q[None, None], k[None, None], Allowed(), None, 1.0)[0]

@@ -25,18 +25,18 @@ class Api:
         pace: float = 0.0,
         **how: Any,
     ):
-        from glassformer.serve.api.application import application
         from glassformer.serve.api.engine_thread import EngineThread
-        from glassformer.serve.api.engines import Engines
         from glassformer.serve.api.envelope import Log
-        from glassformer.serve.api.server import opened
+        from glassformer.serve.api.models import open_models
+        from glassformer.serve.api.server import application
         from glassformer.serve.api.service import Service
 
-        engine = EngineThread(1, Engines(rows), pace)
-        registry = opened([*folders.values()], [*folders], "cpu", quantize, engine, drafts)
-        self.service = Service(registry, engine, **{"log": Log(None), **how})
+        engine = EngineThread(1, rows, pace=pace)
+        options = "cpu", quantize, drafts, False
+        models = engine.call(open_models, [*folders.values()], [*folders], *options)
+        self.service = Service(models, engine, **{"log": Log(None), **how})
         self.app = application(self.service)
-        self.runs = {one.id: one.run for one in registry.values()}
+        self.runs = {one.id: one.run for one in models.values()}
         self.replies = dict(reply_kinds(self.app))
 
     def ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
@@ -66,7 +66,7 @@ class Api:
     async def loads(self) -> int:
         """Texts in the thread that computes, when all commands so far are done."""
         engine = self.service.engine
-        count = engine.batch(object(), lambda _: [len(engine.engines)], [None])
+        count = engine.batch(object(), lambda _: [len(engine.texts)], [None])
         return (await asyncio.wrap_future(count))[0]
 
 
@@ -160,7 +160,7 @@ def api_of(folders) -> Any:
 @pytest.fixture
 def gate(monkeypatch) -> Iterator[threading.Semaphore]:
     """Steps of an engine that may be computed: each waits for one."""
-    from glassformer.serve.api.engines import Engine
+    from glassformer.serve.api.engine_thread import Engine
 
     permits, step = threading.Semaphore(0), Engine.step
 

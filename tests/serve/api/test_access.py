@@ -135,7 +135,6 @@ def test_this_machine_is_told_from_others():
     [
         (("--host", "0.0.0.0"), "there is no API key"),
         (("--name", "a", "--name", "b"), "give one for each run"),
-        (("--name", "../a"), "is no name of a model"),
         (("--cache", "1KB"), "this model needs at least"),
         (("--cache", "2 bytes"), "is no size"),
         (("--quantize", "int3"), "int3"),

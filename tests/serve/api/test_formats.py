@@ -116,7 +116,7 @@ def test_a_draft_changes_no_formatted_text(wild):
     fields = {"model": "lm", "prompt": "a", "max_tokens": 200, "n": 4, "seed": 2}
     fields |= {"response_format": {"type": "json_object"}}
     asked = [api.post(COMPLETIONS, **fields)["choices"] for api in (drafted, wild)]
-    (served,) = drafted.service.registry.values()
+    (served,) = drafted.service.models.values()
     drafted.service.engine.close()
     assert asked[0] == asked[1]
     assert served.drafts.counts.proposed > 0

@@ -14,8 +14,8 @@ from glassformer.generate import Transduction
 from glassformer.generate import choosing as engine_module
 from glassformer.generate.engine import Engine
 from glassformer.serve.api.access import Rules
+from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log
-from glassformer.serve.api.limits import Limits
 from small_runs import go, recipe
 
 from .conftest import Api, Connection
@@ -121,9 +121,12 @@ def test_a_client_that_is_cut_gets_no_more_and_is_counted(api_of):
     assert api.service.calls.weight == 0
 
 
-@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt])
+class Panic(BaseException):
+    """As libraries in other languages raise it."""
+
+
+@pytest.mark.parametrize("kind", [MemoryError, Panic])
 def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkeypatch, kind):
-    """Of one text; what is no Exception ends those of its engine, and not the thread."""
     api, gate, fields = asked
     choose = engine_module.next_tokens
 
@@ -142,7 +145,7 @@ def test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end(asked, monkey
         return poison, other
 
     poison, other = asyncio.run(both())
-    assert (poison.status, other.status) == (200, 200 if kind is MemoryError else 500)
+    assert (poison.status, other.status) == (200, 200)
     *_, last, rest = poison.text.split("\n\n")
     assert rest == ""
     assert json.loads(last.removeprefix("data: "))["error"]["type"] == "server_error"
@@ -164,37 +167,6 @@ def test_a_request_beyond_its_deadline_ends(api_of, gate):
     assert asyncio.run(api.loads()) == 0
 
 
-def test_a_text_that_would_wait_too_long_is_refused_at_once(api_of, gate):
-    """One text at a time: a second one waits, and a third one is expected to wait too long. What
-    was accepted is written."""
-    api = api_of("lm", rows=1, limits=replace(Limits(), begin=60.0))
-    model, engines = api.runs["lm"].model, api.service.calls.engine.engines
-    end = api.runs["lm"].tokenizer.specials["eos"]
-    fields = LONG | {"logit_bias": {str(end): -100}}
-
-    async def together():
-        writes = Connection(api, COMPLETIONS, fields | {"stream": True})
-        gate.release(1)
-        await writes.until(2)
-        engines._seconds[engines._engines[model]] = 50.0
-        waits = Connection(api, COMPLETIONS, fields)
-        while engines.counts["waiting"] < 1:
-            gate.release(1)
-            await asyncio.sleep(0.001)
-        assert engines.expected_wait(model) == 100.0
-        refused = Connection(api, COMPLETIONS, fields)
-        await refused.task
-        gate.release(1000)
-        await asyncio.gather(waits.task, writes.task)
-        return writes, waits, refused
-
-    writes, waits, refused = asyncio.run(together())
-    assert (waits.status, refused.status, "[DONE]" in writes.text) == (200, 429, True)
-    assert (b"retry-after", b"40") in refused.messages[0]["headers"]
-    assert "would wait about 100 seconds" in refused.text
-    assert engines._seconds[engines._engines[model]] < 50.0, "the mean follows the texts"
-
-
 def test_prefixes_are_shared_by_requests_of_one_key_alone(tmp_path):
     """A prompt of more than a page is known again to its own key, and to no other."""
     keys = [f"a-key-of-some-length-{n}" for n in range(2)]
@@ -210,23 +182,8 @@ def test_prefixes_are_shared_by_requests_of_one_key_alone(tmp_path):
         hits.append(float(line.split()[1]))
     assert hits == [0, 1, 1, 2]
     told = dict(line.split() for line in lines if line.startswith("glassformer_cache_pages"))
-    assert told == {"glassformer_cache_pages": "33.0", "glassformer_cache_pages_free": "30.0"}
+    assert told == {"glassformer_cache_pages": "32.0", "glassformer_cache_pages_free": "30.0"}
     api.service.engine.close()
-
-
-def test_silence_is_filled_with_comments(api_of, gate):
-    api = api_of("lm", limits=replace(Limits(), ping=0.01))
-
-    async def pinged():
-        one = Connection(api, COMPLETIONS, LONG | {"stream": True})
-        await one.until(3)
-        gate.release(1000)
-        await one.task
-        return one
-
-    text = asyncio.run(pinged()).text
-    assert text.startswith(": ping\n\n: ping\n\n")
-    assert text.endswith("data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize("finishes", [True, False])

@@ -10,11 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from glassformer.serve.api.admission import Admission
+from glassformer.serve.api.admission import Admission, Limits
 from glassformer.serve.api.envelope import Log
-from glassformer.serve.api.limits import Limits
 from glassformer.serve.api.listener import Server, listening
-from glassformer.serve.api.metrics import Metrics
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -23,7 +21,7 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 def answering(app, **limits):
     limits = Limits(**limits)
     with listening("127.0.0.1", 0) as listener:
-        calls = Admission(limits, Metrics(), "requests")
+        calls = Admission(limits, "requests")
         with Server(app, listener, limits, calls, Log(None)).beside():
             yield listener.getsockname()[1]
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.request import Event, Scored
+from glassformer.generate.text import RowText
 from glassformer.serve.api.texts import (
     Choice,
     Prompt,
-    Wanted,
     chat_log_probs,
     completion_log_probs,
 )
@@ -59,15 +59,14 @@ KINDS = {one: made(one) for one in ("byte", "character", "word", "bpe", "wordpie
 def run(tokenizer, prompt, ids, **how):
     """A text whose tokens are these, and the pieces of its stream with their tokens."""
     config = GenerateConfig(stop=how.pop("stop", []))
-    wanted = Wanted(config, (), behind=True, scored=bool(how.get("echo")), **how)
-    choice, pieces, sent = Choice(0, prompt, wanted, tokenizer), [], 0
+    row = RowText(tokenizer, prompt.ids, config.stop, ())
+    choice, pieces = Choice(0, prompt, tokenizer, row, **how), []
     scores = tuple(Scored(index, -1.0) for index in prompt.ids)
     for number, index in enumerate(ids):
         last = "length" if number + 1 == len(ids) else None
         new = choice.push(Event(0, Scored(index, -1.0, ((index, -1.0),)), last, scores))
         if new or choice.finish:
-            pieces.append((new, choice.complete(sent)))
-            sent += len(pieces[-1][1])
+            pieces.append((new, choice.complete()))
         if choice.finish:
             break
     return choice, pieces
@@ -90,7 +89,7 @@ def test_tokens_and_offsets_reproduce_the_text(kind, data, text, stop):
     prompt = Prompt(shown, own, given_ids=given_ids)
     choice, pieces = run(tokenizer, prompt, ids, stop=stop, echo=data.draw(st.booleans()))
     told = completion_log_probs(tokenizer, choice.tokens, 1)
-    if own or not choice.wanted.echo:  # a text of no token has no shares
+    if own or not choice.echo:  # a text of no token has no shares
         assert "".join(told["tokens"]) == choice.text
     for token, at in zip(told["tokens"], told["text_offset"], strict=True):
         assert choice.text[at : at + len(token)] == token

@@ -52,7 +52,7 @@ def test_a_draft_changes_no_reply(api, api_of, folders, draft):
     for how in ({"temperature": 0, "logprobs": 2}, {"n": 3, "stop": ["t"]}):
         own = drafted.post("/v1/completions", **texts, **how)["choices"]
         assert own == api.post("/v1/completions", **texts, **how)["choices"]
-    (served,) = drafted.service.registry.values()
+    (served,) = drafted.service.models.values()
     assert served.drafts.counts.proposed > 0
     assert draft == "ngram" or served.drafts.counts.right > 10
 

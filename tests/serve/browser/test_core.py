@@ -219,16 +219,16 @@ WIRE = """async (script) => {
       pull: (one) => one.error(new TypeError("network error")),
     });
     window.fetch = async () => new Response(answer);
-    return makeWire(overHttp()).stream("effects", {}, (item) => items.push(item.a))
+    return makeWire(overHttp()).stream("sweep", {}, (item) => items.push(item.a))
       .catch((e) => [items, e.kind]);
   }
   const items = [], say = (e) => [e.name, e.message];
   const numbers = [{a: 1}, {a: 2}, {done: true}];
-  const good = await wire.stream("effects", {items: numbers}, (item) => items.push(item.a))
+  const good = await wire.stream("sweep", {items: numbers}, (item) => items.push(item.a))
     .then(() => "done");
-  const broken = await wire.stream("effects", {items: [{a: 3}]}, () => {}).catch(say);
+  const broken = await wire.stream("sweep", {items: [{a: 3}]}, () => {}).catch(say);
   const wrong = [{error: "No.", kind: "ConfigError"}];
-  const failed = await wire.stream("effects", {items: wrong}, () => {}).catch(say);
+  const failed = await wire.stream("sweep", {items: wrong}, () => {}).catch(say);
   return [items, good, broken[0], failed];
 }"""
 

@@ -1,4 +1,4 @@
-"""A notebook's cells in a real browser: the live page, and the copy that needs no kernel."""
+"""A notebook's cells in a real browser: the live page."""
 
 import base64
 import contextlib
@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.serve.explorer.messages import Mailbox
-from glassformer.serve.explorer.notebook import View
-from glassformer.serve.explorer.page import linked
-from glassformer.serve.explorer.schema import PAGES
+from glassformer.serve.explorer.notebook import WIDGET, View
 
 TEXT = "the cat sat on a mat"
 HOST = """<!doctype html><html><head><title>notebook</title>
@@ -67,7 +65,7 @@ class Notebook:
         view._mail = Mailbox(
             view.explorer, lambda message, parts: put((name, message, [*map(encoded, parts)]))
         )
-        self.page.evaluate(MODEL, [name, linked("widget.js")])
+        self.page.evaluate(MODEL, [name, WIDGET.read_text()])
         return self.drawn(name)
 
     def frame(self, name: str) -> Any:
@@ -156,7 +154,7 @@ def test_a_stream_is_drawn_item_by_item_and_stops_when_told(cells, lm):
     measure.click()
     cells.until(lambda: "8 heads" in frame.inner_text("main"))
     asked = [message for message in cells.said if "lines" in message]
-    assert [message["lines"]["op"] for message in asked] == ["effects"]
+    assert [message["lines"]["op"] for message in asked] == ["sweep"]
 
 
 def test_an_error_is_a_sentence_on_the_page(cells, lm):
@@ -215,66 +213,3 @@ def test_a_cell_that_is_cleared_leaves_nothing(cells, lm):
     cells.page.evaluate("leave.a()")
     cells.until(lambda: cells.said[-1].get("bye") is True)
     assert cells.page.evaluate("document.getElementById('a').childNodes.length") == 0
-
-
-COPIES = [
-    *(("lm", name) for name in PAGES if name not in ("image", "learn")),
-    *(("translate", name) for name in ("head", "next", "explain")),
-    *(("image", name) for name in ("head", "image", "explain", "tokens")),
-    ("mixture", "image"),
-    ("classify", "flow"),
-    ("tag", "flow"),
-]
-
-
-@pytest.mark.parametrize(("family", "page"), COPIES)
-def test_a_copy_shows_its_page_without_a_kernel(cells, explorer_of, family, page):
-    """Whatever the page asks when it opens is in it."""
-    view = view_of(explorer_of(family), page, None)
-    cells.page.set_content(f"<!doctype html><body>{view._repr_mimebundle_()['text/html']}")
-    cells.until(lambda: cells.page.frames[1].query_selector("h1") is not None)
-    frame = cells.page.frames[1]
-    if page not in ("model", "export", "edit", "compare", "train"):
-        cells.until(
-            lambda: (
-                frame.query_selector("figure canvas, figure svg, .token-chip, .bar, .stage")
-                is not None
-            )
-        )
-    quiet = (
-        "() => new Promise((done) => setTimeout(() => "
-        "done([...document.querySelectorAll('.problem')].map((el) => el.textContent)), 300))"
-    )
-    problems = frame.evaluate(quiet)
-    if page in (
-        "edit",
-        "compare",
-        "train",
-    ):  # they ask as they are used, or of what is beside this input
-        problems = [said for said in problems if "was saved without that" not in said]
-    assert problems == []
-    assert cells.page.query_selector("iframe").bounding_box()["height"] == 600
-    assert cells.page.query_selector("img").evaluate("(el) => el.naturalWidth > 0")
-
-
-def test_a_page_that_is_saved_opens_with_what_was_seen(cells, lm, tmp_path):
-    view = view_of(lm)
-    frame = cells.show("a", view)
-    frame.press("main", "]")
-    cells.until(lambda: view.selection["head"] == 1 and "layer 0 head 1" in frame.title())
-    cells.until(
-        lambda: any(
-            message.get("ask", {}).get("op") == "step" and message["ask"]["head"] == 1
-            for message in cells.said
-        )
-    )
-    file = view.save(tmp_path / "head.html")
-    cells.problems.clear()
-    page = cells.page.context.new_page()
-    page.goto(file.as_uri())
-    page.wait_for_selector("figure canvas")
-    cells.problems = [said for said in cells.problems if not said.startswith("asked file:")]
-    assert page.title().startswith("One head, layer 0 head 1")
-    assert page.query_selector(".problem") is None
-    page.click("nav[aria-label=Pages] >> text=Flow")
-    page.wait_for_selector(".problem >> text=saved without that")

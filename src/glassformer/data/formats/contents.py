@@ -3,11 +3,10 @@ gzip compression."""
 
 import gzip
 import io
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
 from glassformer.data.formats.parquet import cell_bytes
@@ -46,30 +45,7 @@ def opened(source: Source) -> Iterator[io.BufferedIOBase]:
         ) from problem
 
 
-class _Range(io.RawIOBase):
-    """Some bytes of a file."""
-
-    def __init__(self, path: str, begin: int, end: int | None) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115  (closed by `close`)
-        self._file.seek(begin)
-        self._left = sys.maxsize if end is None else end - begin
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._file.readinto(memoryview(buffer)[: self._left])
-        self._left -= count
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
 def _raw(source: Source) -> io.BufferedIOBase:
-    if source.begin or source.end is not None:
-        return io.BufferedReader(_Range(source.path, source.begin, source.end), 1 << 16)
     if source.archive is None:
         return open(source.path, "rb")
     if source.row is not None:

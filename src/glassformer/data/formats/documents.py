@@ -90,4 +90,4 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
                     yield Document(before, source.path, ends=False)
                 before = piece
             if before is not None:
-                yield Document(before, source.path, ends=source.end is None)
+                yield Document(before, source.path)

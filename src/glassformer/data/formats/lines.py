@@ -26,7 +26,7 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
 
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
-    name, encoding, offset = source.path, config.encoding, source.begin
+    name, encoding, offset = source.path, config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         size = source.size
@@ -99,10 +99,9 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]
             yield line, f"{name}, line {number}"
         return
     with opened(source) as file:
-        offset = source.begin
-        after = f" after byte {offset:,}" if offset else ""
+        offset = 0
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
-            where = f"{name}, line {number}{after}"
+            where = f"{name}, line {number}"
             if len(raw) > LONGEST_LINE:
                 raise DataError(
                     f"{where} has more than {LONGEST_LINE:,} bytes, the most of one line; divide it"
@@ -125,7 +124,7 @@ def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
     """
     filled = ((line, where) for line, where in lines(source, config) if line.strip())
     first = next(filled, None)
-    rows = _array(first[0], source, config) if first and not source.begin else None
+    rows = _array(first[0], source, config) if first else None
     if rows is not None:
         yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
         return

@@ -63,12 +63,9 @@ class Graph(nn.Module):
         return tuple(self.compute(dict(zip(self.inputs, given, strict=True))))
 
     @torch.no_grad()
-    def save(self, file: Path) -> dict[str, Any]:
-        """Write the graph; returns types and shapes of its inputs and outputs.
-
-        Weights of more than 1.5 GB go into FILE.data beside it. ConfigError: the library is not
-        installed.
-        """
+    def save(self, file: Path) -> None:
+        """Write the graph; weights of more than 1.5 GB go into FILE.data beside it. ConfigError:
+        the library is not installed."""
         library = _library()
         with _quiet():
             program = torch.onnx.export(
@@ -86,8 +83,6 @@ class Graph(nn.Module):
         # Each operation names the line of code and the folder that it comes from.
         library.ir.passes.common.ClearMetadataAndDocStringPass()(program.model)
         program.save(file)
-        graph = program.model.graph
-        return {"inputs": _ports(graph.inputs), "outputs": _ports(graph.outputs)}
 
 
 def graphs(model: Transformer, images: ImageReader | None = None) -> dict[str, Graph]:
@@ -204,14 +199,6 @@ def _example(name: str, shape: Shape) -> Tensor:
 
 def _dynamic(shape: Shape) -> dict[int, str]:
     return {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
-
-
-def _ports(values: Iterable[Any]) -> dict[str, Any]:
-    plain = lambda size: size if isinstance(size, int) else size.value
-    return {
-        one.name: {"type": one.dtype.numpy().name, "shape": [plain(size) for size in one.shape]}
-        for one in values
-    }
 
 
 def _cosine(x: Any) -> Any:

@@ -4,31 +4,23 @@ config.json  model.bin  vocabulary.json, or shared_vocabulary.json of text to te
 tokenizer.json
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.families.fit import Fit
 from glassformer.files import read_json, write_json
-from glassformer.interop.parity import Parity, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
-from glassformer.layers.heads import pool
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
-LIBRARY, PROGRAM, LARGEST = "ctranslate2", "CTranslate2", 128 << 20
+LIBRARY, PROGRAM = "ctranslate2", "CTranslate2"
 ENGINES = {
     "decoder": ("Generator", "generate_batch"),
     "encoder": ("Encoder", "forward_batch"),
@@ -100,57 +92,6 @@ def _library() -> Any:
     import ctranslate2
 
     return ctranslate2
-
-
-def compare(model: Transformer, task: Task, folder: Path) -> Parity:
-    """Compare with CTranslate2, on the CPU in float32: logits or vectors, and greedy tokens.
-
-    ConfigError: the library is not installed.
-    """
-    library, (engine, _) = _library(), ENGINES[model.config.architecture]
-    theirs = getattr(library, engine)(str(folder), device="cpu", compute_type="float32")
-    names: list[str] = read_json(next(folder.glob("*vocabulary.json")), LARGEST)
-    greedy: dict[str, Any] = {"beam_size": 1, "return_end_token": True}
-    searches = {"max_input_length": 0, "min_decoding_length": 0, **greedy}
-
-    def translate(batch: Batch, length: int, more: int, **options: Any) -> Any:
-        """Translate after this number of tokens of the target, whose first one is added there."""
-        assert batch.source is not None
-        source = [names[i] for i in batch.source.elements[0]]
-        begin = [names[i] for i in batch.elements[0, 1:length]]
-        given = {"max_decoding_length": len(begin) + more, **searches, **options}
-        return theirs.translate_batch([source], [begin], **given)[0]
-
-    def outputs(batch: Batch) -> Tensor:
-        if engine == "Encoder":
-            return _encode(theirs, model.config, batch)
-        if engine == "Generator":
-            return torch.from_numpy(np.array(theirs.forward_batch(batch.elements.tolist())))
-        ends = range(1, batch.elements.shape[1] + 1)
-        found = (translate(batch, end, 1, return_logits_vocab=True) for end in ends)
-        return torch.from_numpy(np.stack([np.array(one.logits[0][-1]) for one in found]))[None]
-
-    def continued(batch: Batch, n: int) -> Sequence[int]:
-        length = batch.elements.shape[1]
-        if engine == "Translator":
-            return [names.index(x) for x in translate(batch, length, n).hypotheses[0][length - 1 :]]
-        prompt = [names[i] for i in batch.elements[0]]
-        alone = {"max_length": n, "include_prompt_in_result": False, **greedy}
-        return theirs.generate_batch([prompt], **alone)[0].sequences_ids[0]
-
-    return compared(f"{PROGRAM} {library.__version__}", model, task, outputs, continued)
-
-
-def _encode(theirs: Any, model: ModelConfig, batch: Batch) -> Tensor:
-    kinds = batch.token_type_ids
-    given = {} if kinds is None else {"token_type_ids": kinds.tolist()}
-    found = theirs.forward_batch(batch.elements.tolist(), **given)
-    if model.pooler:
-        return torch.from_numpy(np.array(found.pooler_output))
-    hidden = torch.from_numpy(np.array(found.last_hidden_state))
-    if not model.one_output:
-        return hidden
-    return pool(hidden, Positions.padded([hidden.shape[1]]), model.pool)
 
 
 def usage(task: Task, name: str) -> str:

@@ -6,23 +6,16 @@ Source: ggml-org/llama.cpp, src/llama-model.cpp.
 """
 
 import re
-from collections.abc import Sequence
-from contextlib import redirect_stderr
-from importlib import import_module
-from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError
 from glassformer.families.fit import Fit
 from glassformer.interop.gguf_tokenizer import add_tokenizer
-from glassformer.interop.parity import CLOSE, INPUTS, TOKENS, Parity, batches, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
 from glassformer.layers.position import slowing
 from glassformer.models.config import ModelConfig
@@ -36,16 +29,6 @@ if TYPE_CHECKING:
 LIBRARY, FILE = "llama.cpp", "model.gguf"
 KINDS = ("bpe", "byte")
 """Kinds of tokenizers that llama.cpp reads."""
-TEXTS = (
-    "It's 12 o'clock, the 3rd of May 2024: we'll see 1234567 of them!",
-    "  two  spaces,\ttabs\n\nand lines\r\n",
-    "naïve Straße, Привет мир, 你好世界, 🙂🙃 <bos> </s> <|im_start|>",
-)
-"""Texts that are read there and here, beside the examples."""
-ROUGH = 4e-3
-"""On a CPU, llama.cpp reads GELU from a table of float16: each value is wrong by up to 1e-3 of it
-(the argument and the value are rounded to 11 bits), and those of all layers add up."""
-
 
 PLAIN = {"rotary_wavelengths": None, "attention_bias": False, "bias": False}
 SILU = {"activation": "silu", "window": None}
@@ -140,74 +123,26 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
     architecture = CLASSES[fit.name][0]
     (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
     known = get_tensor_name_map(kind, model.config.n_layers)
-    parts: dict[str, list[Tensor]] = {}
-    for name, parameter in published.widened(model, fit).named_parameters():
-        row, theirs = fit.family.row_of(fit.head, name, model.config)
-        whole = fit.family.whole_name(fit.head, row, theirs)
-        stored = known.get_name(whole, (".weight", ".bias"))
-        if stored is None:
+    ours: dict[str, Tensor] = dict(published.widened(model, fit).named_parameters())
+    if architecture == "llama":
+        for name in filter(TURNED.fullmatch, ours):
+            halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
+            ours[name] = halves.transpose(1, 2).flatten(0, 2)
+    found: dict[str, Tensor] = {}
+    for stored in fit.family.layout(fit.head, ours, model.config).values():
+        name = known.get_name(stored.name, (".weight", ".bias"))
+        if name is None:
             raise ConfigError(
-                f"llama.cpp's {architecture} has no tensor for the weight {name}, which would be "
-                "lost; export it --to transformers."
+                f"llama.cpp's {architecture} has no tensor for the weight {stored.ours[0]}, which "
+                "would be lost; export it --to transformers."
             )
-        if architecture == "llama" and TURNED.fullmatch(name):
-            halves = parameter.unflatten(0, (-1, 2, model.config.head_width // 2))
-            parameter = halves.transpose(1, 2).flatten(0, 2)
-        parts.setdefault(stored, []).append(parameter)
-    found = {name: torch.cat(own) if len(own) > 1 else own[0] for name, own in parts.items()}
+        found[name] = torch.cat([ours[one] for one in stored.ours])
     if (lengths := model.config.rotary_wavelengths) is not None:
         change = model.config.rotary_base, model.config.rotary_factor, lengths
         found["rope_freqs.weight"] = 1 / slowing(
             model.config.head_width, *change, torch.device("cpu")
         )
     return found
-
-
-def compare(model: Transformer, task: Task, folder: Path) -> Parity:
-    """Compare with llama.cpp by its Python binding: texts as tokens, logits, greedy tokens.
-
-    ConfigError: the binding is not installed. GlassformerError: it does not load the file, or reads
-    a text as other tokens.
-    """
-    try:  # pip compiles it, so that no extra has it
-        llama_cpp: Any = import_module("llama_cpp")
-    except ImportError:
-        raise ConfigError(
-            "The export is compared in llama.cpp, whose Python binding is not installed; run pip "
-            "install llama-cpp-python (it needs a C++ compiler), or add --no-check."
-        ) from None
-    examples = [*islice(batches(task), INPUTS)]
-    longest = max((batch.elements.shape[1] for batch in examples), default=0)
-    room = min(longest + TOKENS, model.config.max_length)
-    full = llama_cpp.GGML_TYPE_F32
-    with redirect_stderr(StringIO()):
-        theirs = llama_cpp.Llama(
-            str(folder / FILE),
-            n_ctx=room,
-            n_batch=room,
-            logits_all=True,
-            verbose=False,
-            type_k=full,
-            type_v=full,
-        )
-    tokenizer, frame = task.processor.tokenizer, task.processor.reader.frame
-    for text in (*(tokenizer.decode(batch.elements[0].tolist()) for batch in examples), *TEXTS):
-        ours = [*frame.begin, *tokenizer.encode(text).tolist()]
-        if theirs.tokenize(text.encode(), special=False) != ours:
-            raise GlassformerError(f"llama.cpp reads {text!r:.100} as other tokens than {ours}.")
-
-    def outputs(batch: Batch) -> Tensor:
-        theirs.reset()
-        theirs.eval(batch.elements[0].tolist())
-        return torch.from_numpy(theirs.scores[: batch.elements.shape[1]].copy())[None]
-
-    def continued(batch: Batch, n: int) -> Sequence[int]:
-        found = theirs.generate(batch.elements[0].tolist(), temp=0.0, repeat_penalty=1.0)
-        return [*islice(found, n)]
-
-    close = ROUGH if model.config.activation == "gelu_tanh" else CLOSE
-    target = f"llama.cpp (llama-cpp-python {llama_cpp.__version__})"
-    return compared(target, model, task, outputs, continued, close)
 
 
 def usage(task: Task, name: str) -> str:

@@ -5,6 +5,7 @@ tokenizer.json (and target_tokenizer.json, if source and target have one each)
 """
 
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import write_json
 from glassformer.interop.onnx.graphs import OPSET, features, graphs
 from glassformer.interop.onnx.running import Running, installed
-from glassformer.interop.onnx.snippets import snippet
-from glassformer.interop.parity import Parity, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
@@ -24,6 +23,7 @@ from glassformer.tasks.task import Task
 from glassformer.tokenizers.frame import Frame
 
 LIBRARY = "onnx"
+PROGRAM = files("glassformer.interop.onnx").joinpath("program.jinja")
 
 
 def planned(recipe: Recipe) -> Plan:
@@ -52,9 +52,10 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         made = {"features": features(reader), **made}
     elif not isinstance(reader, ImageReader):
         _write_tokenizers(task, folder)
-    ports = {(file := f"{name}.onnx"): graph.save(folder / file) for name, graph in made.items()}
-    write_json(folder / "config.json", {**about, "graphs": ports})
-    return " and ".join(ports)
+    for name, graph in made.items():
+        graph.save(folder / f"{name}.onnx")
+    write_json(folder / "config.json", about)
+    return " and ".join(f"{name}.onnx" for name in made)
 
 
 def compare(model: Transformer, task: Task, folder: Path) -> Parity:
@@ -70,9 +71,26 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
 
 def usage(task: Task, name: str) -> str:
     """A program that runs the folder, beside which it lies."""
-    return (
-        "`config.json` has the names, types and shapes of all inputs and outputs. With "
-        f"onnxruntime:\n\n```python\n{snippet(task)}```"
+    return f"With onnxruntime:\n\n```python\n{program(task)}```"
+
+
+def program(task: Task) -> str:
+    """A short program that runs an exported folder with onnxruntime and tokenizers only."""
+    from jinja2 import Environment, StrictUndefined
+
+    language = Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    processor, reader = task.processor, task.processor.reader
+    values: dict[str, Any] = {"kind": "text", "two_tokenizers": False}
+    if isinstance(reader, ImageReader | AudioReader):
+        values["kind"] = "image" if isinstance(reader, ImageReader) else "audio"
+    else:
+        tokenizer = processor.tokenizer
+        values["two_tokenizers"] = reader.tokenizer.fingerprint != tokenizer.fingerprint
+        values["mask"] = tokenizer.symbol(tokenizer.specials.get("mask", 0))
+    return language.from_string(PROGRAM.read_text(encoding="utf-8")).render(
+        model=task.recipe.model, processor=processor, reader=reader, **values
     )
 
 

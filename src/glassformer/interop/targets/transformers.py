@@ -15,15 +15,14 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.families.family import Row
 from glassformer.families.fit import Fit, nearest
 from glassformer.families.keys import model_of
 from glassformer.files import write_json
 from glassformer.interop.generation import written
-from glassformer.interop.parity import Parity, compared
-from glassformer.interop.plan import Plan
+from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
+from glassformer.media.patches import unpatchify
 from glassformer.models.account import Account
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -150,14 +149,14 @@ def _compared(transformers: Any, model: Transformer, task: Task, folder: Path) -
 
     def outputs(batch: Batch) -> Tensor:
         with torch.inference_mode():
-            found = theirs(**_inputs(batch, theirs.config))
+            found = theirs(**_inputs(batch, model.config))
         for kind in ("logits", "pooler_output", "last_hidden_state"):
             if (values := getattr(found, kind, None)) is not None:
                 return values
         raise ConfigError(f"{name} has no outputs to compare.")
 
     def continued(batch: Batch, n: int) -> Sequence[int]:
-        given = _inputs(batch, theirs.config)
+        given = _inputs(batch, model.config)
         found = theirs.generate(**given, generation_config=greedy, max_new_tokens=n)
         return found[0, batch.elements.shape[1] :].tolist()
 
@@ -176,26 +175,19 @@ reader = {reads}.from_pretrained(".")
 ```"""
 
 
-def _inputs(batch: Batch, config: Any) -> dict[str, Tensor]:
+def _inputs(batch: Batch, config: ModelConfig) -> dict[str, Tensor]:
     """A batch of one by the names of arguments there."""
     given = {"input_ids": batch.elements}
     if batch.source is not None:
         given = {"input_ids": batch.source.elements, "decoder_input_ids": batch.elements}
     elif batch.elements.is_floating_point():
-        given = {"pixel_values": _pixels(batch.elements, config)}
+        assert config.grid is not None
+        assert config.patch is not None
+        pixels = unpatchify(batch.elements, config.patch, config.grid)
+        given = {"pixel_values": pixels.permute(0, 3, 1, 2)}
     if batch.token_type_ids is not None:
         given["token_type_ids"] = batch.token_type_ids
     return given
-
-
-def _pixels(patches: Tensor, config: Any) -> Tensor:
-    """Patches [1, T, p·q·C] as pixels [1, C, H, W]."""
-    (height, width), (p, q) = (
-        own if isinstance(own, list | tuple) else (own, own)
-        for own in (config.image_size, config.patch_size)
-    )
-    cut = patches.reshape(1, height // p, width // q, p, q, -1)
-    return cut.permute(0, 5, 1, 3, 2, 4).reshape(1, -1, height, width)
 
 
 def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
@@ -256,17 +248,9 @@ def widened(model: Transformer, fit: Fit) -> Transformer:
 @torch.no_grad()
 def tensors(model: Transformer, fit: Fit) -> dict[str, Tensor]:
     """The tensors of a published model by their names."""
-    rows: dict[str, Row] = {}
-    parts: dict[str, dict[int, Tensor]] = {}
-    for name, parameter in model.named_parameters():
-        row, theirs = fit.family.row_of(fit.head, name, model.config)
-        rows[theirs] = row
-        parts.setdefault(theirs, {})[row.how.part] = parameter.detach()
-    found = {}
-    for name, own in parts.items():
-        row, ours = rows[name], [own[number] for number in sorted(own)]
-        whole = fit.family.whole_name(fit.head, row, name)
-        found[whole] = row.how.write(ours, model.config).contiguous()
+    ours, config = dict(model.named_parameters()), model.config
+    stored = fit.family.layout(fit.head, ours, config).values()
+    found = {one.name: one.write(ours, config).contiguous() for one in stored}
     for second, first in fit.family.tied.items():  # a bias with two names, by version
         if first in found and found[first].dim() == 1:
             found[second] = found[first].clone()

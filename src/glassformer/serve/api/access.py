@@ -7,14 +7,12 @@ key       Authorization: Bearer KEY, compared by its SHA-256 in constant time
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glassformer.errors import ConfigError
 from glassformer.serve.api.problems import ApiError
@@ -22,11 +20,9 @@ from glassformer.serve.api.problems import ApiError
 LOCAL = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/livez", "/readyz")
 """Paths that need no key."""
-SHORTEST_KEY, LONGEST_KEY = 16, 512
+SHORTEST_KEY, HASHED = 16, "sha256:"
 VARIABLE = "GLASSFORMER_API_KEY"
 """The environment variable with a key."""
-HASHED = "sha256:"
-"""Beginning of a key of which a file has only the hash, in hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,9 @@ class Rules:
             return ["*"]
         return [*LOCAL, "[::1]", self.host, *self.hosts]
 
-    def check_key(self, authorization: Sequence[str]) -> bytes:
+    def check_key(self, path: str, authorization: Sequence[str]) -> bytes:
         """Return the key's hash; b"": none is needed. ApiError 401: no known key."""
-        if not self.keys:
+        if not self.keys or path in OPEN:
             return b""
         scheme, _, key = (authorization[0] if len(authorization) == 1 else "").partition(" ")
         given = sha256(key.strip().encode("utf-8", "replace")).digest()
@@ -69,20 +65,6 @@ class Rules:
         return given
 
 
-class KeyCheck:
-    """ASGI middleware that refuses all paths but `OPEN` to a request without a key."""
-
-    def __init__(self, app: ASGIApp, rules: Rules):
-        self.app, self.rules = app, rules
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        if scope["type"] == "http" and scope["path"] not in OPEN:
-            given = Headers(scope=scope).getlist("authorization")
-            scope["facts"].key = self.rules.check_key(given)
-        await self.app(scope, receive, send)
-
-
 def is_local(host: str) -> bool:
     """Whether an address is of this machine alone."""
     with suppress(ValueError):
@@ -91,29 +73,28 @@ def is_local(host: str) -> bool:
 
 
 def keys_of(file: Path | None, variable: str | None) -> tuple[bytes, ...]:
-    """The hashes of the keys in a file, one a line (or its `sha256:HEX`), and in an environment
-    variable's value. ConfigError: a key that is too short, or no hash."""
+    """Return the hashes of the keys in a file, one a line (or its `sha256:HEX`), and in an
+    environment variable's value.
+
+    ConfigError: a key that is too short or no hash, a file without one.
+    """
     lines = [] if variable is None else [variable]
     if file is not None:
         try:
             lines += file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file} cannot be read ({error}); give a file of keys.") from None
-    keys = [line.strip() for line in lines]
-    found = tuple(map(_hashed, (key for key in keys if key and not key.startswith("#"))))
-    if file is not None and not found:
+    keys = [key for line in lines if (key := line.strip()) and not key.startswith("#")]
+    if file is not None and not keys:
         raise ConfigError(f"{file} has no key; write one a line.")
-    return found
+    return tuple(map(_hash, keys))
 
 
-def _hashed(key: str) -> bytes:
+def _hash(key: str) -> bytes:
     if key.startswith(HASHED):
-        with suppress(ValueError):
-            if len(digest := bytes.fromhex(key.removeprefix(HASHED))) == sha256().digest_size:
-                return digest
-        raise ConfigError(f"An API key begins with {HASHED!r} and is no hash; give 64 hex digits.")
-    if not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
-        raise ConfigError(
-            f"An API key has {len(key)} characters; give {SHORTEST_KEY} to {LONGEST_KEY}."
-        )
+        if not re.fullmatch("[0-9a-fA-F]{64}", key[len(HASHED) :]):
+            raise ConfigError(f"An API key begins with {HASHED!r}; give 64 hex digits after it.")
+        return bytes.fromhex(key[len(HASHED) :])
+    if len(key) < SHORTEST_KEY:
+        raise ConfigError(f"An API key has {len(key)} characters; give at least {SHORTEST_KEY}.")
     return sha256(key.encode()).digest()

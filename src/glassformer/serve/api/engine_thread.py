@@ -1,42 +1,62 @@
 """The one thread that computes: the seam between the event loop and everything that uses torch.
 
-event loop                                this thread
-add(text, sink) -> number      ──queue──> one step of each engine: a token of every text
-abort(number)                  ──queue──> ...
-batch(key, work, inputs)       ──queue──> all queued inputs with the same key in one call
-sink(event, time), for all events of some steps, in one callback  <──
+event loop                          this thread
+add(text), abort(text)    ──queue──> one step of each engine: a token of every text
+batch(key, work, inputs)  ──queue──> a step of a micro-batch: all queued inputs of the same key
+text.sink(event, time)    <──loop──  all events of some steps, in one callback
 """
 
 import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event as Flag
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
 
 from glassformer.generate import Steps
-from glassformer.serve.api.engines import Engines, News, Sink, TextRequest, contained
+from glassformer.generate.drafts import Drafts
+from glassformer.generate.engine import Engine, check_room
+from glassformer.generate.prefixes import BLOCK
+from glassformer.generate.request import Event, Request
+from glassformer.models.transformer import Transformer
 
 Answer = TypeVar("Answer")
 SHORT, TURN = 0.003, 0.01
-"""Seconds of a step of small operations, and those that the event loop gets behind it at most."""
+"""SHORT: seconds of a step of small operations, which hardly leave Python's lock to the event loop.
+TURN: longest wait for the loop after one."""
 PACE = 1 / 30
-"""Seconds that tokens are kept until the event loop is told of them, but for a text's first and
-last: sending costs as much as computing one."""
+"""Seconds that tokens are kept until the event loop gets them, except a text's first and last:
+sending costs as much as computing one."""
 BEAT = 1.0
 """Seconds after which an idle thread shows that it lives."""
 TOGETHER, AT_ONCE = 64, 4
 """Inputs of one micro-batch, about, and micro-batches that have begun."""
 Work = Callable[[list[Any]], Sequence[Any] | Steps[Sequence[Any]]]
-"""Takes a list and gives a list, at once or step by step."""
+"""Computes a result for each of a list of inputs, together or step by step."""
+
+
+@dataclass(eq=False)
+class Text:
+    """A text for a model to write. `sink`: takes each event and its time (`time.monotonic`) on the
+    event loop. `drafts`: proposes its tokens."""
+
+    model: Transformer
+    request: Request
+    sink: Callable[[Event, float], None]
+    drafts: Drafts | None = None
+    place: tuple[Engine, int] | None = None
+    """Its engine, and its number there."""
+    begun: bool = False
+    """Whether it has had an event."""
 
 
 @dataclass
@@ -49,30 +69,34 @@ class _Job:
     future: Future[list[Any]]
 
 
-@dataclass
-class _Begun:
-    """A work that has begun, and the jobs that it is for."""
-
-    jobs: list[_Job]
-    steps: Steps[Sequence[Any]]
-
-
 class EngineThread:
-    """The thread with its queue of commands; `threads`: of each of torch's computations; `pace`:
-    see `PACE`."""
+    """The thread with its queue of commands, and an `Engine` for each model that writes, made when
+    its first text comes.
+
+    `threads`: of each of torch's computations. `max_rows`, `cache_bytes`: those of each engine.
+    `pace`: see `PACE`.
+    """
 
     def __init__(
-        self, threads: int | None = None, engines: Engines | None = None, pace: float = PACE
+        self,
+        threads: int | None = None,
+        max_rows: int = 16,
+        cache_bytes: int | None = None,
+        pace: float = PACE,
     ) -> None:
+        self.max_rows, self.cache_bytes, self._pace = max_rows, cache_bytes, pace
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.engines = Engines() if engines is None else engines  # an empty one is false
-        self._jobs, self._begun, self._numbers = deque[_Job](), deque[_Begun](), 0
+        self._engines: dict[Transformer, Engine] = {}
+        self.texts: dict[tuple[Engine, int], Text] = {}
+        self._jobs = deque[_Job]()
+        self._begun = deque[tuple[list[_Job], Iterator[None]]]()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sent, self._kept = Event(), list[News]()
-        """Whether the loop has sent what it was told; what it has not been told."""
-        self._pace, self._told_at = pace, -math.inf
+        self._news, self._urgent = list[tuple[Text, Event, float]](), False
+        """Events that the loop has not got; whether one of them is a text's first or last."""
+        self._sent, self._sent_at = Flag(), -math.inf
+        """Set when the loop has sent what it got; when it got it."""
         self.beat = time.monotonic()
-        """When the thread last came by its queue."""
+        """When the thread last read its queue."""
         self._thread = Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
         if threads is not None:
@@ -86,28 +110,46 @@ class EngineThread:
     @property
     def load(self) -> int:
         """Texts and batches that are not finished, about; for the metrics."""
-        return len(self.engines) + len(self._jobs) + len(self._begun)
+        return len(self.texts) + len(self._jobs) + len(self._begun)
 
-    def add(self, text: TextRequest, sink: Sink) -> int:
-        """Begin a text; `sink` is called on the running event loop. Gives the text's number."""
-        self._loop, self._numbers = asyncio.get_running_loop(), self._numbers + 1
-        self._commands.put(partial(self.engines.add, self._numbers, text, sink))
-        return self._numbers
+    @property
+    def counts(self) -> dict[str, int]:
+        """Texts that run and wait, pages of all engines, free ones, and pages that were copied
+        instead of computed."""
+        engines = list(self._engines.values())
+        return {
+            "running": sum(len(one.running) for one in engines),
+            "waiting": sum(len(one.waiting) for one in engines),
+            "pages": sum(one.pool.n_slots // BLOCK for one in engines),
+            "pages_free": sum(one.pool.n_free // BLOCK for one in engines),
+            "prefix_hits": sum(one.prefixes.hits for one in engines),
+        }
 
-    def abort(self, number: int) -> None:
-        """End a text within a step; one that has ended is none."""
-        self._commands.put(partial(self.engines.abort, number))
+    def check(self, model: Transformer) -> None:
+        """Raise ConfigError for a model that writes, and for which the cache has no room."""
+        if model.config.architecture == "decoder" and model.config.predicts_next:
+            check_room(model, self.cache_bytes)
+
+    def add(self, text: Text) -> None:
+        """Begin a text of the running event loop; one that can never run has an error as its only
+        event."""
+        self._loop = asyncio.get_running_loop()
+        self._commands.put(partial(self._add, text))
+
+    def abort(self, text: Text) -> None:
+        """End a text within a step, without an event; one that has ended is none."""
+        self._commands.put(partial(self._abort, text))
 
     def batch(self, key: Hashable, work: Work, inputs: Sequence[Any]) -> "Future[list[Any]]":
         """`work(inputs)`, perhaps in one call with the inputs of others of the same key; it ends
         when nobody waits for it."""
-        future: Future[list[Any]] = Future()
-        job = _Job(key, work, list(inputs), future)
-        self._commands.put(lambda: self._jobs.append(job))
-        return future
+        job = _Job(key, work, list(inputs), Future())
+        self._commands.put(partial(self._jobs.append, job))
+        return job.future
 
     def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The result of `work` in the thread; for the time before the server answers."""
+        """The result of `work` in the thread, before the server answers: another thread that
+        computes would keep helpers of OpenMP, and small operations would take twice the time."""
         return self.batch(object(), lambda _: [work(*arguments)], [None]).result()[0]
 
     def close(self, seconds: float = 2.0) -> None:
@@ -116,17 +158,17 @@ class EngineThread:
         self._thread.join(seconds)
 
     def _work(self) -> None:
-        while self._taken():
+        while self._obey():
             began = time.monotonic()
-            self._kept += self.engines.step()
+            self._step()
             now = time.monotonic()
-            due = self._begun or self._jobs or now - self._told_at >= self._pace
-            if self._kept and (due or any(one.urgent for one in self._kept)):
-                self._told_at = now
+            due = self._urgent or self._begun or self._jobs or now - self._sent_at >= self._pace
+            if self._news and due:
+                self._sent_at = now
                 self._deliver(now - began)
             self._compute()
 
-    def _taken(self) -> bool:
+    def _obey(self) -> bool:
         """Do the commands that came, waiting for one if there is nothing else; False: the end."""
         idle = not self.load
         self.beat = time.monotonic()
@@ -139,77 +181,110 @@ class EngineThread:
                 idle = False
         return True
 
-    def _deliver(self, seconds: float) -> None:
-        """Tell the loop of the events that were kept, behind a step of so many seconds. One of
-        small operations hardly leaves Python's lock to it, so it gets it here until it has sent
-        them."""
-        news, self._kept = self._kept, []
-        if self._loop is not None:
-            self._sent.clear()
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits
-                self._loop.call_soon_threadsafe(self._tell, self._loop, news)
-                if seconds < SHORT:
-                    self._sent.wait(TURN)
+    def _add(self, text: Text) -> None:
+        model, request = text.model, text.request
+        try:
+            if model not in self._engines:
+                self._engines[model] = Engine(
+                    model, max_rows=self.max_rows, cache_bytes=self.cache_bytes
+                )
+            engine = self._engines[model]
+            request = text.drafts.drafted(request) if text.drafts else request
+            text.place = engine, engine.add(request)
+        except Exception as error:  # noqa: BLE001 - it is this text's, the others continue
+            self._tell(text, Event(0, error=error), time.monotonic())
+        else:
+            self.texts[text.place] = text
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, news: list[News]) -> None:
-        """On the loop: wake who waits for these events."""
-        for one in news:
-            one.sink(one.event, one.time)
-        loop.call_soon(self._sent.set)  # behind those that were woken
+    def _abort(self, text: Text) -> None:
+        if text.place in self.texts:
+            engine, number = text.place
+            engine.abort(number)  # first: who sees no text any more sees its slots free
+            del self.texts[text.place]
+
+    def _step(self) -> None:
+        """Compute a step of each engine that has texts."""
+        for engine in self._engines.values():
+            if engine.idle:
+                continue
+            events = engine.step()
+            now = time.monotonic()
+            for event in events:
+                text = self.texts[place := (engine, event.request)]
+                if event.finish or event.error:
+                    del self.texts[place]
+                self._tell(text, event, now)
+
+    def _tell(self, text: Text, event: Event, now: float) -> None:
+        """Keep an event for the loop."""
+        self._urgent |= bool(event.finish or event.error or not text.begun)
+        text.begun = True
+        self._news.append((text, event, now))
+
+    def _deliver(self, seconds: float) -> None:
+        """Give the loop the events that were kept, after a step of these seconds; a short one lets
+        it send them."""
+        loop, news, self._news, self._urgent = self._loop, self._news, [], False
+        assert loop is not None
+
+        def send() -> None:
+            for text, event, now in news:
+                text.sink(event, now)
+            loop.call_soon(self._sent.set)  # after those that were woken
+
+        self._sent.clear()
+        with suppress(RuntimeError):  # the loop has ended, and no one waits
+            loop.call_soon_threadsafe(send)
+            if seconds < SHORT:
+                self._sent.wait(TURN)
 
     def _compute(self) -> None:
-        """Begin a micro-batch, if few have begun, and go one step on in the one whose turn it
+        """Begin a micro-batch, if few have begun, and compute a step of the one whose turn it
         is."""
-        if len(self._begun) < AT_ONCE and (jobs := self._together()):
-            inputs = [one for job in jobs for one in job.inputs]
-            self._begun.append(_Begun(jobs, _steps(jobs[0].work, inputs)))
+        if len(self._begun) < AT_ONCE and (jobs := self._join()):
+            self._begun.append((jobs, _steps(jobs)))
         if self._begun:
-            self._advance(self._begun.popleft())
+            jobs, steps = self._begun.popleft()
+            if self._advance(jobs, steps):
+                self._begun.append((jobs, steps))
 
-    def _together(self) -> list[_Job]:
+    def _join(self) -> list[_Job]:
         """The first job that somebody waits for, and others of its key."""
         jobs, size = list[_Job](), 0
         for job in list(self._jobs):
             fits = not jobs or (job.key == jobs[0].key and size + len(job.inputs) <= TOGETHER)
-            if job.future.cancelled():
+            if fits or job.future.cancelled():
                 self._jobs.remove(job)
-            elif fits:
-                self._jobs.remove(job)
+            if fits and not job.future.cancelled():
                 jobs.append(job)
                 size += len(job.inputs)
         return jobs
 
-    def _advance(self, begun: _Begun) -> None:
-        """Compute a step, if somebody waits for it."""
-        jobs = begun.jobs
+    def _advance(self, jobs: list[_Job], steps: Iterator[None]) -> bool:
+        """Compute a step, if somebody waits for it; return whether there are more."""
         if all(job.future.cancelled() for job in jobs):
-            begun.steps.close()
-            return
+            return False
         try:
             with torch.inference_mode(False), torch.enable_grad():
-                next(begun.steps)
-        except StopIteration as end:
-            _answer(jobs, list(end.value))
-        except BaseException as error:  # noqa: BLE001 - raised where it is asked for
+                next(steps)
+        except StopIteration:
+            return False
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
             if len(jobs) > 1:  # one of them fails, and only that one
                 self._jobs.extendleft(replace(job, key=object()) for job in reversed(jobs))
             elif jobs[0].future.set_running_or_notify_cancel():
-                jobs[0].future.set_exception(contained(error))
-        else:
-            self._begun.append(begun)
+                jobs[0].future.set_exception(error)
+            return False
+        return True
 
 
-def _steps(work: Work, inputs: list[Any]) -> Steps[Sequence[Any]]:
-    found = work(inputs)
-    if isinstance(found, Generator):
-        return (yield from found)
-    return found
-
-
-def _answer(jobs: list[_Job], results: list[Any]) -> None:
-    begin = 0
+def _steps(jobs: list[_Job]) -> Iterator[None]:
+    """Compute the inputs of all jobs, and give each its results."""
+    results, begin = jobs[0].work([one for job in jobs for one in job.inputs]), 0
+    if isinstance(results, Generator):
+        results = yield from results
     for job in jobs:
         end = begin + len(job.inputs)
         if job.future.set_running_or_notify_cancel():
-            job.future.set_result(results[begin:end])
+            job.future.set_result(list(results[begin:end]))
         begin = end

@@ -1,10 +1,12 @@
-"""The outermost layer: a name for each request, errors as replies, counts, and a line of the log.
+"""The outermost layer: a name for each request, its key, errors as replies, counts, and a line of
+the log.
 
 A line is JSON in ASCII without prompts, keys or addresses:
 
     {"time": "...", "request": "req-...", "method": "POST", "route": "/v1/completions", ...}
 """
 
+import asyncio
 import json
 import re
 import secrets
@@ -21,18 +23,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.access import Rules
+from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.problems import problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-METHODS = ("GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE")
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 """Headers of every reply."""
 OTHER = "other"
 """A label for what is in no table: labels are of closed sets."""
 GONE = 499
 """The status in the log where the client left."""
+REJECTED = {429: "full", 503: "draining"}
+"""Statuses of a request that the server has no room for, and the labels of their counts."""
 
 
 @dataclass
@@ -70,8 +74,9 @@ class Log:
 class Envelope:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits):
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits, rules: Rules):
         self.app, self.metrics, self.log, self.limits = app, metrics, log, limits
+        self.rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -79,7 +84,8 @@ class Envelope:
             await self.app(scope, receive, send)
             return
         began, facts, left = time.monotonic(), Facts(), self.limits.body
-        given = Headers(scope=scope).get("x-request-id", "")
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
         own = given if REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         scope["facts"] = facts
 
@@ -98,8 +104,11 @@ class Envelope:
             await send(message)
 
         try:
+            facts.key = self.rules.check_key(scope["path"], headers.getlist("authorization"))
             await self.app(scope, receiving, sending)
-        except Exception as error:  # noqa: BLE001 - nothing above this could answer
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as libraries in other languages raise it
             facts.error = error
             if facts.status:
                 raise ConnectionAbortedError from None  # a cut reply is no whole one
@@ -113,6 +122,8 @@ class Envelope:
         route = getattr(scope.get("route"), "path", OTHER)
         self.metrics.requests.labels(route, str(facts.status)).inc()
         self.metrics.cancelled.inc(facts.status == GONE)
+        if scope["method"] == "POST" and facts.status in REJECTED:
+            self.metrics.rejected.labels(REJECTED[facts.status]).inc()
         self.metrics.prompt_tokens.inc(facts.prompt_tokens)
         self.metrics.generated_tokens.inc(facts.generated_tokens)
         self.metrics.e2e.observe(seconds)
@@ -125,7 +136,7 @@ class Envelope:
                 more["where"] = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
         self.log.write(
             request=own,
-            method=scope["method"] if scope["method"] in METHODS else OTHER,
+            method=scope["method"][:8],
             route=route,
             status=facts.status,
             seconds=round(seconds, 4),

@@ -8,7 +8,7 @@ llguidance knows the languages; a text that ends for its length is a beginning o
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 
 from glassformer.axes import Bool, Tensor
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serve.api.engines import contained
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import JsonObject, JsonSchema, Sampling
@@ -43,8 +42,7 @@ class Format:
         if not (ends and tokenizer.bytewise):
             why = "joins words" if ends else "has no symbol that ends a text"
             raise ConfigError(f"the tokenizer of {served.id!r} {why}; leave the format out.")
-        known = _tokens(tokenizer, self.size, ends[0])
-        library = _library()
+        known, library = _tokens(tokenizer, self.size, ends[0]), _library()
         limits = library.LLParserLimits(**LIMITS)
         self._matcher = library.LLMatcher(known, grammar, log_level=0, limits=limits)
         if self._matcher.is_error():
@@ -64,12 +62,8 @@ class Format:
             more = list(new[len(seen) :])
             seen.extend(more)
             matcher.consume_tokens(more)
-            if matcher.is_stopped() and not matcher.is_error():
-                mask = np.zeros(self.size, bool)
-                mask[self.ends[0]] = True
-            else:
-                bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
-                mask = np.unpackbits(bits, count=self.size, bitorder="little").astype(bool)
+            bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)  # of a whole text: its end
+            mask = np.unpackbits(bits, count=self.size, bitorder="little").astype(bool)
             if matcher.is_error() or not mask.any():
                 raise GlassformerError(
                     "No token continues the text in the given format; simplify it, or ask a model "
@@ -78,15 +72,7 @@ class Format:
             mask[list(self.ends)] = mask[self.ends[0]]
             return torch.from_numpy(mask)
 
-        return partial(_safely, allowed)
-
-
-def _safely(hook: Allowed, new: Sequence[int]) -> Bool[Tensor, "V"]:
-    """A panic of the library ends this text alone."""
-    try:
-        return hook(new)
-    except BaseException as error:
-        raise contained(error) from error
+        return allowed
 
 
 def format_of(served: Served, asked: Sampling, ends: tuple[int, ...]) -> Format | None:
@@ -95,14 +81,14 @@ def format_of(served: Served, asked: Sampling, ends: tuple[int, ...]) -> Format 
     try:
         match asked.response_format:
             case JsonObject():
-                return Format(served, _of_schema({"type": "object"}), ends)
+                grammar = _of_schema({"type": "object"})
             case JsonSchema(json_schema=named):
-                return Format(served, _of_schema(named.schema_), ends)
-            case _ if asked.grammar is not None:
-                grammar = _library().LLMatcher.grammar_from_lark(asked.grammar)
-                return Format(served, grammar, ends)
-            case _:
+                grammar = _of_schema(named.schema_)
+            case _ if asked.grammar is None:
                 return None
+            case _:
+                grammar = _library().LLMatcher.grammar_from_lark(asked.grammar)
+        return Format(served, grammar, ends)
     except ConfigError as error:
         raise ApiError(400, f"{param}: {error}", param) from None
 

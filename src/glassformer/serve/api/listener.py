@@ -17,9 +17,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
-from glassformer.serve.api.admission import Admission
+from glassformer.serve.api.admission import Admission, Limits
 from glassformer.serve.api.envelope import Log
-from glassformer.serve.api.limits import Limits
 
 CLOSING = 2
 """Seconds that uvicorn waits for connections when all calls have ended."""
@@ -74,12 +73,7 @@ class Server(uvicorn.Server):
             self.end()
         else:
             self.calls.draining = True
-            asyncio.run_coroutine_threadsafe(self._drained(), self._running)
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server`."""
-        self._running = asyncio.get_running_loop()
-        await super().serve(sockets)
+            asyncio.run_coroutine_threadsafe(self._drained(), asyncio.get_running_loop())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`, which also waits for connections when it must not."""
@@ -103,12 +97,7 @@ class _JsonLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record without its traceback, which may hold a prompt."""
-        error = record.exc_info[0] if record.exc_info else None
-        more = {} if error is None else {"error": error.__name__}
-        self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0], **more)
-
-
-LAST_PORT = 65535
+        self.log.write(level=record.levelname, event=record.getMessage().splitlines()[0])
 
 
 def listening(host: str, *ports: int) -> socket.socket:
@@ -117,13 +106,12 @@ def listening(host: str, *ports: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     said = ""
     for port in ports:
-        if port > LAST_PORT:
-            said = f"ports end at {LAST_PORT}"
-            continue
         try:
             made = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
             said = (error.strerror or str(error)).partition(" (while")[0]  # the address again
+        except OverflowError as error:
+            said = str(error)
         else:
             # connections inherit them; asyncio sets the first only for sockets that it made
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

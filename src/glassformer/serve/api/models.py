@@ -1,18 +1,19 @@
 """The models that are served, by their names: a table that is made when the server starts."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.errors import ConfigError, DataError
 from glassformer.generate.drafts import Drafts
-from glassformer.run import Run
+from glassformer.native import compiler, fits
+from glassformer.run import Run, load
+from glassformer.run.drafting import NGRAM, drafts_in
 from glassformer.serve.api.problems import ApiError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 COMPLETIONS, CHAT, EMBEDDINGS = "completions", "chat/completions", "embeddings"
 
 
@@ -23,7 +24,6 @@ class Served:
     id: str
     run: Run
     created: int
-    n_parameters: int
     drafts: Drafts | None = None
 
     @cached_property
@@ -46,7 +46,7 @@ class Served:
         """Raise ApiError 400 for a route that is another model's."""
         if route in self.routes:
             return
-        own = " and ".join(f"/v1/{one}" for one in self.routes) or "no route"
+        own = " and ".join(f"/v1/{one}" for one in self.routes)
         why = self.refusal(route) if route in self.run.task.routes else None
         said = why or f"The model {self.id!r} is for {self.run.task.recipe.task}."
         raise ApiError(
@@ -69,46 +69,61 @@ class Served:
         }
 
 
-class Registry(Mapping[str, Served]):
-    """Served models by name. ConfigError: two of one name, or one without any route."""
+def open_models(
+    folders: Sequence[Path],
+    names: Sequence[str] = (),
+    device: str = "cpu",
+    quantize: str | None = None,
+    drafts: Sequence[str] = (),
+    compile: bool | None = None,
+) -> dict[str, Served]:
+    """The runs of these folders by name, some with a draft, NAME=RUN or NAME=ngram.
 
-    def __init__(self, served: Sequence[Served]):
-        self._served = {one.id: one for one in served}
-        for one in served:
-            if self._served[one.id] is not one:
-                raise ConfigError(
-                    f"Two runs are named {one.id!r}; give each a name: --name A --name B."
-                )
-            if not one.routes:
-                raise ConfigError(
-                    f"{one.run.folder} is a model for {one.run.task.recipe.task}, which no route "
-                    f"answers; use `glassformer {one.run.task.verb}`."
-                )
-
-    def __getitem__(self, name: str) -> Served:
-        return self._served[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._served)
-
-    def __len__(self) -> int:
-        return len(self._served)
-
-    def named(self, name: str) -> Served:
-        """A model by its name; ApiError 404: there is none."""
-        if name not in self._served:
-            tail = suggest(name[:128], self._served)
-            raise ApiError(
-                404, f"There is no model {name[:128]!r}; {tail}.", "model", "model_not_found"
-            )
-        return self._served[name]
-
-
-def name_of(folder: Path, given: str | None = None) -> str:
-    """The name of a run: the one that was given, or its folder's. ConfigError: no name."""
-    name = folder.resolve().name if given is None else given
-    if not NAME.fullmatch(name):
+    `compile`: those that write decode by a compiled step; None: if there is a C compiler.
+    ConfigError: more names than runs, one twice, a run that no route answers, a draft of none of
+    them, or with another vocabulary; no compiler, if it was requested. Errors of `load`.
+    """
+    if len(names) > len(folders):
         raise ConfigError(
-            f"{name!r:.80} is no name of a model; give one of letters, digits, . _ - by --name."
+            f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
         )
-    return name
+    ids = [*names, *(folder.resolve().name for folder in folders[len(names) :])]
+    drafted, now, found = _drafts(drafts, ids), int(time.time()), dict[str, Served]()
+    if compile is None:
+        compile = compiler() is not None
+
+    def open_run(folder: str | Path, quantize: str | None = None) -> Run:
+        run = load(folder, device, quantize=quantize)
+        return run.compiled() if compile and fits(run.model) else run
+
+    for name, folder in zip(ids, folders, strict=True):
+        if name in found:
+            raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
+        run, draft = open_run(folder, quantize), drafted.get(name)
+        if draft and COMPLETIONS not in run.task.routes:
+            raise ConfigError(
+                f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
+                "one; leave it out."
+            )
+        proposes = draft if draft in (None, NGRAM) else open_run(draft)
+        found[name] = Served(name, run, now, drafts_in({"draft": proposes}, run))
+        if not found[name].routes:
+            raise ConfigError(
+                f"{folder} is a model for {run.task.recipe.task}, which no route answers; use "
+                f"`glassformer {run.task.verb}`."
+            )
+    return found
+
+
+def _drafts(given: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
+    """The draft of each model that has one; ConfigError: another form, or no such model."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, draft = text.partition("=")
+        if not draft or name not in ids:
+            raise ConfigError(
+                f"--draft {text!r} is no NAME=RUN or NAME=ngram with the name of a served run "
+                f"({', '.join(ids)}); write it so, or leave it out."
+            )
+        found[name] = draft
+    return found

@@ -1,98 +1,95 @@
-"""Routes of single tasks: vectors, translations, tags, classes, answers to parts.
+"""Predictions of single tasks: vectors, translations, tags, classes, answers to parts.
 
 Each is a micro-batch: inputs of several requests for the same model and options are computed
 together, step by step: a step of a search, or a few sequences. Texts are tokenized beside it.
 """
 
-from base64 import b64encode
+import asyncio
+import binascii
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import Response
 
-from glassformer.data.example import Example
 from glassformer.generate import Steps
 from glassformer.generate.embed import embed_steps
 from glassformer.generate.tag import examples, tag_steps
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
-from glassformer.serve.api import replies
-from glassformer.serve.api.answers import json_reply
+from glassformer.serve.api import replies, requests
+from glassformer.serve.api.admission import Admitted
 from glassformer.serve.api.engine_thread import Work
-from glassformer.serve.api.envelope import facts_of
-from glassformer.serve.api.inputs import inputs_of, texts_in
+from glassformer.serve.api.envelope import Facts
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.problems import ApiError
-from glassformer.serve.api.requests import (
-    ClassifyRequest,
-    EmbeddingRequest,
-    GenerateRequest,
-    TagRequest,
-    TranslateRequest,
-)
-from glassformer.serve.api.service import QueuedRoute, Service, Serving
+from glassformer.serve.api.service import Service
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
-router = APIRouter(route_class=QueuedRoute)
+"""How OpenAI's API calls the end of a text."""
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
 
 
-@router.post("/v1/embeddings", response_model=replies.Embeddings)
-async def embeddings(asked: EmbeddingRequest, request: Request, service: Serving) -> Response:
+@dataclass(frozen=True)
+class Batch:
+    """Inputs to be computed together with those of others with the same key; `n_tokens`: those that
+    are read, where the reply says it."""
+
+    served: Served
+    key: tuple[Any, ...]
+    work: Work
+    inputs: Sequence[Any]
+    n_tokens: int | None = None
+    weight: int = 1
+
+    async def value(self, service: Service, call: Admitted, facts: Facts) -> dict[str, Any]:
+        """Compute the reply, with what `work` gives for each input."""
+        key = self.served.id, *self.key
+        found = await asyncio.wrap_future(service.engine.batch(key, self.work, self.inputs))
+        data = [{"index": i, **one} for i, one in enumerate(found)]
+        reply = {"object": "list", "data": data, "model": self.served.id}
+        if self.n_tokens is None:
+            return reply
+        facts.prompt_tokens = n = self.n_tokens
+        return reply | {"usage": {"prompt_tokens": n, "total_tokens": n}}
+
+
+def embeddings(served: Served, asked: requests.EmbeddingRequest) -> Batch:
     """Vectors of texts."""
-    served = service.find_model(request, asked, EMBEDDINGS)
-    width = served.run.model.config.d_model
+    model, task = served.run.model, served.run.task
+    width = model.config.d_model
     if asked.dimensions not in (None, width):
         raise ApiError(
             400,
             f"dimensions: this model's vectors have {width}, not {asked.dimensions}.",
             "dimensions",
         )
-    several = isinstance(asked.input, list) and not isinstance(asked.input[0], int)
-    inputs: Any = asked.input if several else [asked.input]
-    service.check_characters([one for one in inputs if isinstance(one, str)])
-    windows = await service.prepare(_windows, served, inputs)
+    inputs = requests.several(asked.input)
+    windows = [_windows(served, number, one) for number, one in enumerate(inputs)]
+
+    def work(given: list[Any]) -> Steps[list[Any]]:
+        rows = yield from embed_steps(model, given, task.pool, task.normalizes)
+        return [{"object": "embedding", "embedding": form(row)} for row in rows]
+
+    form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
     n = sum(len(part) for own in windows for part in own)
-    facts_of(request).prompt_tokens = n
-    call = service.calls.admit()
-
-    async def answered() -> dict[str, Any]:
-        run, task = served.run, served.run.task
-
-        def work(given: list[Any]) -> Steps[list[np.ndarray]]:
-            return [*(yield from embed_steps(run.model, given, task.pool, task.normalizes))]
-
-        rows = await call.batch(("embed", served.id), work, windows)
-        form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
-        data = [
-            {"object": "embedding", "index": i, "embedding": form(row)}
-            for i, row in enumerate(rows)
-        ]
-        used = {"prompt_tokens": n, "total_tokens": n}
-        return {"object": "list", "data": data, "model": served.id, "usage": used}
-
-    return await json_reply(request, call, answered())
+    return Batch(served, ("embed", form), work, windows, n)
 
 
-def _windows(served: Served, inputs: list[Any]) -> list[list[np.ndarray]]:
-    """The sequences of each input; ApiError: one has no token, or an id that the model lacks."""
+def _windows(served: Served, number: int, given: str | list[int]) -> list[np.ndarray]:
+    """The sequences of an input; ApiError: it has no token, or an id that the model lacks."""
     reader, size = served.run.task.text_reader(), served.run.model.config.vocab_size
-    found = list[list[np.ndarray]]()
-    for number, one in enumerate(inputs):
-        if isinstance(one, str):
-            own = reader.windows(one)
-        elif max(one) >= size:
-            raise ApiError(400, f"input: there is no token {max(one)} of {size}.", "input")
-        else:
-            parts = parts_of(np.array(one, np.int32), reader.room)
-            own = [reader.framed(part) for part in parts]
-        if not own:
-            raise ApiError(400, f"input: text {number} has no tokens; leave it out.", "input")
-        found.append(own)
+    if isinstance(given, str):
+        found = reader.windows(given)
+    elif max(given) >= size:
+        raise ApiError(400, f"input: there is no token {max(given)} of {size}.", "input")
+    else:
+        parts = parts_of(np.array(given, np.int32), reader.room)
+        found = [reader.framed(part) for part in parts]
+    if not found:
+        raise ApiError(400, f"input: text {number} has no tokens; leave it out.", "input")
     return found
 
 
@@ -101,127 +98,127 @@ def _base64(row: np.ndarray) -> str:
     return b64encode(row.astype("<f4").tobytes()).decode()
 
 
-@router.post("/v1/translate", response_model=replies.Predictions)
-async def translate(asked: TranslateRequest, request: Request, service: Serving) -> Response:
+def translate(served: Served, asked: requests.TranslateRequest) -> Batch:
     """Targets of texts."""
-    served = service.find_model(request, asked, "translate")
-    changes = {
-        "beams": asked.beams,
-        "n_best": asked.n_best,
-        "length_penalty": asked.length_penalty,
-        "max_new_tokens": asked.max_tokens,
-    }
-    how = served.run.options(**{k: v for k, v in changes.items() if v is not None})
-    texts = [asked.input] if isinstance(asked.input, str) else asked.input
-    service.check_characters(texts)
+    run, how = served.run, served.run.options(**asked.changes())
 
-    run = served.run
-
-    def work(inputs: list[Any]) -> Steps[list[Any]]:
-        found, rows = (yield from run.task.translate_steps(run.model, inputs, how)), list[Any]()
-        for source, best in zip(inputs, found, strict=True):
-            rows.append(
-                {
-                    "text": best[0].text,
-                    "score": best[0].score,
-                    "finish_reason": ENDS[best[0].finish],
-                    "alternatives": [{"text": o.text, "score": o.score} for o in best[1:]],
-                }
-            )
+    def work(texts: list[Any]) -> Steps[list[Any]]:
+        found, rows = (yield from run.task.translate_steps(run.model, texts, how)), list[Any]()
+        for source, (best, *others) in zip(texts, found, strict=True):
+            row = {"text": best.text, "score": best.score, "finish_reason": ENDS[best.finish]}
+            row["alternatives"] = [{"text": one.text, "score": one.score} for one in others]
             if asked.alignments:
                 yield
-                rows[-1]["alignment"] = aligned(run.model, run.task.pair, source, best[0].text)
+                row["alignment"] = aligned(run.model, run.task.pair, source, best.text)
+            rows.append(row)
         return rows
 
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
     key = "translate", how.model_dump_json(), asked.alignments
-    return await _reply(request, service, served, key, work, texts)
+    return Batch(served, key, work, texts)
 
 
-@router.post("/v1/tag", response_model=replies.Predictions)
-async def tag(asked: TagRequest, request: Request, service: Serving) -> Response:
+def tag(served: Served, asked: requests.TagRequest) -> Batch:
     """A tag for each word."""
-    served = service.find_model(request, asked, "tag")
-    inputs, run = await _inputs(service, served, asked.input), served.run
+    run, processor = served.run, served.run.processor
     top = min(asked.top or 1, len(run.classes))
-    sentences = await service.prepare(_sentences, served, inputs)
 
     def work(given: list[Any]) -> Steps[list[Any]]:
-        found = yield from tag_steps(run.model, run.processor, [own for _, own in given], top)
+        found = yield from tag_steps(run.model, processor, [own for _, own in given], top)
         return [
             {"words": words, **tags.as_json(run.classes)}
             for (words, _), tags in zip(given, found, strict=True)
         ]
 
-    return await _reply(request, service, served, ("tag", top), work, sentences)
+    inputs = [(processor.words(one), examples(processor, one)) for one in _inputs(served, asked)]
+    return Batch(served, ("tag", top), work, inputs)
 
 
-def _sentences(served: Served, inputs: list[Any]) -> list[tuple[list[str], list[Example]]]:
-    processor = served.run.processor
-    return [(processor.words(one), examples(processor, one)) for one in inputs]
-
-
-@router.post("/v1/classify", response_model=replies.Predictions)
-async def classify(asked: ClassifyRequest, request: Request, service: Serving) -> Response:
+def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
     """Classes of texts, images, audio, parts."""
-    served = service.find_model(request, asked, "classify")
-    inputs, run = await _inputs(service, served, asked.input), served.run
-    windows = await service.prepare(lambda: list(map(run.task.examples, inputs)))
+    run = served.run
 
     def work(given: list[Any]) -> Steps[list[Any]]:
-        found = list[Any]()
-        for row in (yield from run.task.classify_steps(run.model, given)):
-            if np.isnan(row[0]):  # nothing but space
-                found.append({"labels": [], "probabilities": {}})
-                continue
-            by_name = dict(zip(run.classes, map(float, row), strict=True))
-            likely = [name for name, p in by_name.items() if p >= LIKELY]
-            best = likely if run.model.config.multi_label else [run.classes[int(row.argmax())]]
-            found.append({"labels": best, "probabilities": by_name})
-        return found
+        rows = yield from run.task.classify_steps(run.model, given)
+        return [_classes(served, row) for row in rows]
 
-    return await _reply(request, service, served, ("classify",), work, windows)
+    inputs = [run.task.examples(one) for one in _inputs(served, asked)]
+    return Batch(served, ("classify",), work, inputs)
 
 
-@router.post("/v1/generate", response_model=replies.Predictions)
-async def generate(asked: GenerateRequest, request: Request, service: Serving) -> Response:
+def _classes(served: Served, row: np.ndarray) -> dict[str, Any]:
+    if np.isnan(row[0]):  # nothing but space
+        return {"labels": [], "probabilities": {}}
+    names = served.run.classes
+    by_name = dict(zip(names, map(float, row), strict=True))
+    if served.run.model.config.multi_label:
+        labels = [name for name, p in by_name.items() if p >= LIKELY]
+    else:
+        labels = [names[int(row.argmax())]]
+    return {"labels": labels, "probabilities": by_name}
+
+
+def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
     """Text for texts, images and audio."""
-    served = service.find_model(request, asked, "generate")
-    inputs, run = await _inputs(service, served, asked.input), served.run
-    changes = {
-        "max_new_tokens": asked.max_tokens,
-        "temperature": asked.temperature,
-        "seed": asked.seed,
-    }
-    how = run.options(**{k: v for k, v in changes.items() if v is not None})
+    run, how = served.run, served.run.options(**asked.changes())
 
     def work(given: list[Any]) -> Steps[list[Any]]:
-        rows = [[one] if isinstance(one, str) else list(one) for one in given]
-        found = yield from run.task.answer_steps(run.model, rows, how)
+        found = yield from run.task.answer_steps(run.model, given, how)
         return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
-    key = "generate", how.model_dump_json()
-    return await _reply(request, service, served, key, work, inputs)
+    inputs = [[one] if isinstance(one, str) else list(one) for one in _inputs(served, asked)]
+    return Batch(served, ("generate", how.model_dump_json()), work, inputs)
 
 
-async def _inputs(service: Service, served: Served, given: Any) -> list[Any]:
-    service.check_characters(texts_in(given))
-    return await service.prepare(inputs_of, served, given)
+def _inputs(served: Served, asked: Any) -> list[Any]:
+    """The inputs of a request as a run reads them: one text or file, or a list of inputs.
+
+    Files come by their content, never by a path: a text for a model of images would be one, and is
+    refused. ApiError: a file that is none; DataError: it cannot be decoded.
+    """
+    several = asked.input if isinstance(asked.input, list) else [asked.input]
+    return [_input(served, one) for one in several]
 
 
-async def _reply(
-    request: Request,
-    service: Service,
-    served: Served,
-    key: tuple[Any, ...],
-    work: Work,
-    inputs: Sequence[Any],
-) -> Response:
-    """The reply with what `work` gives for each input."""
-    call = service.calls.admit()
+def _input(served: Served, given: Any) -> Any:
+    medium, several = served.run.processor.medium, isinstance(given, list)
+    parts = [_part(served, one) for one in (given if several else [given])]
+    if medium and (several or isinstance(parts[0], str)):
+        form = f'{{"{medium}": "data:...;base64,..."}}'
+        raise ApiError(400, f"input: the model {served.id!r} reads {form}.", "input")
+    if medium:
+        return parts[0][medium]
+    return tuple(parts) if several or not isinstance(parts[0], str) else parts[0]
 
-    async def value() -> dict[str, Any]:
-        found = await call.batch((served.id, *key), work, inputs)
-        data = [{"index": i, **one} for i, one in enumerate(found)]
-        return {"object": "list", "data": data, "model": served.id}
 
-    return await json_reply(request, call, value())
+def _part(served: Served, given: Any) -> Any:
+    """A text, or a file as the run takes it."""
+    if isinstance(given, str):
+        return given
+    if given.text is not None:
+        return given.text
+    media = served.run.processor.media()
+    kind = "audio" if given.image is None else "image"
+    if kind not in media:
+        known = " and ".join(("text", *media))
+        raise ApiError(400, f"input: the model {served.id!r} reads {known}, not {kind}.", "input")
+    head, comma, body = getattr(given, kind).partition(",")
+    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        raise ApiError(
+            400, f'input: {kind} is given as "data:{kind}/...;base64,...", its content.', "input"
+        )
+    try:
+        raw = b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise ApiError(400, f"input: the {kind} is not valid base64.", "input") from None
+    return {kind: media[kind].from_file(raw)}
+
+
+ROUTES = {
+    EMBEDDINGS: (requests.EmbeddingRequest, replies.Embeddings, embeddings),
+    "translate": (requests.TranslateRequest, replies.Predictions, translate),
+    "tag": (requests.TagRequest, replies.Predictions, tag),
+    "classify": (requests.ClassifyRequest, replies.Predictions, classify),
+    "generate": (requests.GenerateRequest, replies.Predictions, generate),
+}
+"""The request and the reply of each route, and how a request is read."""

@@ -14,15 +14,8 @@ from starlette.responses import JSONResponse
 
 from glassformer.errors import GlassformerError
 
-KINDS = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-    500: "server_error",
-    503: "server_error",
-    504: "server_error",
-}
-"""Types by status; of the others invalid_request_error."""
+KINDS = {401: "authentication_error", 429: "rate_limit_error"}
+"""Types by status; of the others invalid_request_error below 500, and server_error."""
 ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 NO_JSON = "The request is no JSON object in UTF-8; send one as Content-Type: application/json."
 MOST_SHOWN = 400
@@ -49,7 +42,8 @@ class ApiError(GlassformerError):
         """The body of the reply."""
         said = str(self)
         message = said if len(said) <= MOST_SHOWN else f"{said[:MOST_SHOWN]}..."
-        kind = KINDS.get(self.status, "invalid_request_error")
+        other = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind = KINDS.get(self.status, other)
         return {"error": {"message": message, "type": kind, "param": self.param, "code": self.code}}
 
     def response(self) -> JSONResponse:

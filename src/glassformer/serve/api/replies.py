@@ -13,6 +13,13 @@ class Base(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class Open(Base):
+    """With more fields than those of its class."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 class Usage(Base):
     """Tokens of a request."""
 
@@ -58,11 +65,8 @@ class LogProbs(Base):
     text_offset: list[int]
 
 
-class InspectedPart(Base):
+class InspectedPart(Open):
     """Arrays as lists, null where the format is safetensors; what else there is says their axes."""
-
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
-    __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     layers: list[int]
 
@@ -174,11 +178,8 @@ class Embeddings(Base):
     usage: InputUsage
 
 
-class Prediction(Base):
+class Prediction(Open):
     """What a task says of an input: `output` of its model in /v1/models has the fields."""
-
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
-    __pydantic_extra__: dict[str, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     index: int
 

@@ -7,13 +7,17 @@ A field that is left out has the value of the run's own `generate` section, but 
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+
+from glassformer.generate.config import GenerateConfig
 
 LARGEST = (1 << 63) - 1
 MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
 MOST_MESSAGES = 1024
 MOST_NAMES = 4096
 """Names of an object, each of which may be an error."""
+NO_LIMIT = {"top_p": (1,), "top_k": (-1, 0), "min_p": (0,)}
+"""Values of fields that limit nothing."""
 BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
 
@@ -23,6 +27,13 @@ Ids = Annotated[list[TokenId], Field(fail_fast=True, min_length=1)]
 Texts = Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 Prompt = str | Texts | Ids | IdLists
+
+
+def several(given: Prompt) -> list[Any]:
+    """A list of the texts or lists of ids of a prompt."""
+    return given if isinstance(given, list) and not isinstance(given[0], int) else [given]
+
+
 StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
 Stops = StopString | Annotated[list[StopString], Field(fail_fast=True, max_length=MOST_STOPS)]
 
@@ -34,17 +45,13 @@ class Only:
         self.remedy, self.values = remedy, (*neutral, None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """The validator for pydantic."""
-        return handler.generate_schema(Annotated[Any, PlainValidator(self.check)])
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        """The JSON schema for pydantic."""
-        return {"enum": [*self.values]}
+        """The validator and the JSON schema for pydantic."""
+        schema = WithJsonSchema({"enum": [*self.values]})
+        return handler.generate_schema(Annotated[Any, PlainValidator(self.check), schema])
 
     def check(self, value: Any) -> Any:
         """The value; ValueError: it requests something."""
-        same = (one for one in self.values if isinstance(one, bool) == isinstance(value, bool))
-        if any(one == value for one in same):
+        if any(one == value and type(value) is not bool for one in self.values):  # true is no 1
             return value
         given, *known = (json.dumps(one)[:40] for one in (value, *self.values))
         raise ValueError(f"{given} is refused, only {' or '.join(known)} is known; {self.remedy}")
@@ -90,6 +97,17 @@ class ModelRequest(Ignored):
     """A request that names a model."""
 
     model: str = Field(max_length=256, description="A name of /v1/models.")
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it is read in a few milliseconds if it is short."""
+        return False
+
+    def changes(self) -> dict[str, Any]:
+        """The fields of the run's `generate` section that this request sets."""
+        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
+        n = getattr(self, "max_tokens", None)
+        return found if n is None else found | {"max_new_tokens": n}
 
 
 class StreamOptions(Base):
@@ -212,19 +230,12 @@ class Sampling(ModelRequest):
 
     def changes(self) -> dict[str, Any]:
         """The fields of the run's `generate` section that this request sets."""
-        own = {
-            "temperature": self.temperature,
-            "repetition_penalty": self.repetition_penalty,
-        }
-        found: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
-        if self.top_p is not None:
-            found["top_p"] = self.top_p if self.top_p < 1 else None
-        if self.top_k is not None:
-            found["top_k"] = self.top_k if self.top_k > 0 else None
-        if self.min_p is not None:
-            found["min_p"] = self.min_p or None
-        if self.stop is not None:
-            found["stop"] = [self.stop] if isinstance(self.stop, str) else self.stop
+        found = super().changes()
+        for name, values in NO_LIMIT.items():
+            if found.get(name) in values:
+                found[name] = None
+        if isinstance(self.stop, str):
+            found["stop"] = [self.stop]
         banned = [int(token) for token, bias in (self.logit_bias or {}).items() if bias]
         return found | ({"suppress_tokens": banned} if banned else {})
 
@@ -243,6 +254,11 @@ class CompletionRequest(Sampling):
     echo: bool | None = Field(None, description="The prompt before the text.")
     best_of: Annotated[Any, Only("set n for several texts", 1)] = None
     suffix: Annotated[Any, Only("text is only continued; put all of it into prompt", "")] = None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it has no format, which takes longer than tokenizing."""
+        return self.response_format is None and self.grammar is None
 
 
 class Part(Base):

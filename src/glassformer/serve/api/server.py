@@ -1,124 +1,194 @@
-"""The server: runs by their names, answered at a socket, or by another server of ASGI."""
+"""The server: its application, answered at a socket, or by another server of ASGI.
+
+CORS ─> Envelope (names, keys, errors, counts, log) ─> names of the server ─> routes
+"""
 
 import gc
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from socket import socket
 from typing import Any
 
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from fastapi_offline import FastAPIOffline
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
-from glassformer.errors import ConfigError
-from glassformer.native import compiler, fits
-from glassformer.run import Run, load
-from glassformer.run.drafting import NGRAM, drafts_in
+from glassformer import __version__
+from glassformer.errors import GlassformerError
+from glassformer.serve.api import generation, predictions, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
-from glassformer.serve.api.application import application
+from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.serve.api.engines import Engines
-from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.envelope import GONE, Envelope, facts_of
 from glassformer.serve.api.listener import Server
-from glassformer.serve.api.models import COMPLETIONS, Registry, Served, name_of
-from glassformer.serve.api.service import Service
+from glassformer.serve.api.models import Served, open_models
+from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, problem
+from glassformer.serve.api.requests import DetokenizeRequest, TokenizeRequest
+from glassformer.serve.api.service import Service, Serving, add_route
+
+SILENT = 300.0
+"""Seconds after which a thread that has not read its queue counts as stuck."""
+router = APIRouter()
+FAILURE: dict[int | str, dict[str, Any]] = {
+    "default": {"model": replies.Failure, "description": "An error."}
+}
 
 
-def opened(
-    folders: list[Path],
-    names: list[str],
-    device: str,
-    quantize: str | None,
-    engine: EngineThread,
-    drafts: Sequence[str] = (),
-    compile: bool | None = False,
-) -> Registry:
-    """The runs of these folders under their names, some with a draft, NAME=RUN or NAME=ngram.
-
-    `compile`: those that write decode by a compiled step; None: if there is a C compiler.
-    ConfigError: more names than runs, one twice, a draft of none of them, or with another
-    vocabulary, or a cache without room for one; no compiler, if it was asked for. Errors of `load`.
-    """
-    if len(names) > len(folders):
-        raise ConfigError(
-            f"--name was given {len(names)} times for {len(folders)} runs; give one for each run."
-        )
-    given = [*names, *[None] * (len(folders) - len(names))]
-    ids = [name_of(folder, name) for folder, name in zip(folders, given, strict=True)]
-    now, served, drafted = int(time.time()), list[Served](), _drafts(drafts, ids)
-    for name, folder in zip(ids, folders, strict=True):
-        run = engine.call(load, folder, device)
-        engine.engines.check(run.model)
-        n = run.model.n_parameters  # quantized matrices are none
-        run = run if quantize is None else engine.call(run.quantized, quantize)
-        draft: Any = drafted.get(name)
-        if draft and COMPLETIONS not in run.task.routes:
-            raise ConfigError(
-                f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
-                "one; leave it out."
-            )
-        if draft not in (None, NGRAM):
-            draft = engine.call(load, Path(draft), device)
-        if compile or (compile is None and compiler() is not None):
-            for one in (run, draft):
-                if isinstance(one, Run) and fits(one.model):
-                    engine.call(one.compiled)
-        served.append(Served(name, run, now, n, drafts_in({"draft": draft}, run)))
-    return Registry(served)
+def application(service: Service) -> FastAPI:
+    """The ASGI application of a server."""
+    rules = service.rules
+    app = FastAPIOffline(
+        redoc_url=None,
+        title="glassformer",
+        version=__version__,
+        redirect_slashes=False,
+        generate_unique_id_function=attrgetter("name"),
+        dependencies=[Depends(HTTPBearer(auto_error=False))],  # for the page of /docs
+        responses=FAILURE,
+        middleware=[
+            Middleware(
+                CORSMiddleware,
+                allow_origins=rules.origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["authorization", "content-type", "x-request-id"],
+            ),
+            Middleware(Envelope, service.metrics, service.log, service.limits, rules),
+            Middleware(TrustedHostMiddleware, allowed_hosts=rules.names),
+        ],
+        exception_handlers={
+            ClientGone: _leave,
+            GlassformerError: _fail,
+            HTTPException: _fail,
+            RequestValidationError: _fail,
+        },
+    )
+    app.state.service = service
+    app.include_router(router)
+    for route, row in (generation.ROUTES | predictions.ROUTES).items():
+        add_route(app, route, *row)
+    return app
 
 
-def _drafts(given: Sequence[str], ids: Sequence[str]) -> dict[str, str]:
-    """The draft of each model that has one; ConfigError: another form, or no such model."""
-    found: dict[str, str] = {}
-    for text in given:
-        name, _, draft = text.partition("=")
-        if not draft or name not in ids:
-            raise ConfigError(
-                f"--draft {text!r} is no NAME=RUN or NAME=ngram with the name of a served run "
-                f"({', '.join(ids)}); write it so, or leave it out."
-            )
-        found[name] = draft
-    return found
+async def _fail(request: Request, error: Exception) -> Response:
+    if isinstance(error.__cause__, ClientDisconnect):  # in the middle of its request
+        return await _leave(request, error)
+    facts_of(request).error = error
+    return problem(error).response()
 
 
-def replica(
+async def _leave(request: Request, error: Exception) -> Response:
+    return Response(status_code=GONE)
+
+
+@router.get("/v1/models", response_model=replies.Models)
+async def models(service: Serving) -> Response:
+    """All models."""
+    listed = [one.described() for one in service.models.values()]
+    return AsciiResponse({"object": "list", "data": listed})
+
+
+@router.get("/v1/models/{id}", response_model=replies.Model)
+async def model(id: str, request: Request, service: Serving) -> Response:
+    """One model."""
+    return AsciiResponse(service.find_model(request, id).described())
+
+
+@router.post("/tokenize", response_model=replies.Tokens)
+async def tokenize(asked: TokenizeRequest, request: Request, service: Serving) -> Response:
+    """The tokens of a text."""
+    service.check_characters(asked.text)
+    served = service.find_model(request, asked.model)
+    return AsciiResponse(await service.prepare(_tokens, served, asked.text))
+
+
+def _tokens(served: Served, text: str) -> dict[str, Any]:
+    tokenizer = served.run.tokenizer
+    ids = tokenizer.encode(text).tolist()
+    longest = served.run.model.config.max_length
+    pieces = [tokenizer.piece(index) for index in ids]
+    return {"tokens": ids, "pieces": pieces, "count": len(ids), "max_model_len": longest}
+
+
+@router.post("/detokenize", response_model=replies.Text)
+async def detokenize(asked: DetokenizeRequest, request: Request, service: Serving) -> Response:
+    """The text of tokens."""
+    served = service.find_model(request, asked.model)
+    text = await service.prepare(served.run.tokenizer.decode, asked.tokens)
+    return AsciiResponse({"text": text})
+
+
+@router.get("/livez", response_model=replies.Status)
+async def livez(service: Serving) -> Response:
+    """Whether the event loop answers, and the thread that computes is not stuck."""
+    if not service.engine.alive or time.monotonic() - service.engine.beat > SILENT:
+        raise ApiError(503, "The thread that computes does not answer; restart the server.")
+    return AsciiResponse({"status": "ok"})
+
+
+@router.get("/readyz", response_model=replies.Status)
+@router.get("/health", response_model=replies.Status, name="health")
+async def readyz(service: Serving) -> Response:
+    """Whether requests are accepted."""
+    if not service.engine.alive or service.calls.draining:
+        raise ApiError(503, "The server accepts no requests.", headers={"Retry-After": "1"})
+    return AsciiResponse({"status": "ok"})
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(service: Serving) -> Response:
+    """Metrics for Prometheus."""
+    text = generate_latest(service.metrics.registry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+def open_service(
     folders: Sequence[str | Path],
     names: Sequence[str] = (),
     *,
-    device: str = "cpu",
-    quantize: str | None = None,
-    compile: bool | None = None,
     threads: int | None = None,
     max_rows: int = 16,
     cache_bytes: int | None = None,
-    drafts: Sequence[str] = (),
     rules: Rules | None = None,
     limits: Limits | None = None,
-) -> ASGIApp:
-    """The application for another server of ASGI: uvicorn's workers, a replica of Ray Serve.
+    **options: Any,
+) -> Service:
+    """The state of a server of runs, with the options of `EngineThread` and `open_models`.
 
-    Without `rules`, keys are read from GLASSFORMER_API_KEY; without keys it answers requests to
-    this machine's names alone. Errors of `opened`.
+    Without `rules`, keys are read from GLASSFORMER_API_KEY; without keys it answers only requests
+    to this machine's names. ConfigError: a cache without room for a text.
     """
-    engine = EngineThread(threads, Engines(max_rows, cache_bytes))
-    registry = opened([*map(Path, folders)], [*names], device, quantize, engine, drafts, compile)
-    _settle()
+    engine, paths = EngineThread(threads, max_rows, cache_bytes), [*map(Path, folders)]
+    models = engine.call(partial(open_models, paths, names, **options))
+    for one in models.values():
+        engine.check(one.run.model)
+    gc.collect()
+    gc.freeze()  # else a collection looks at all modules for a tenth of a second
     rules = rules or Rules(keys=keys_of(None, os.environ.get(VARIABLE)))
-    return application(Service(registry, engine, limits or Limits(), rules))
+    return Service(models, engine, limits or Limits(), rules)
+
+
+def replica(folders: Sequence[str | Path], **options: Any) -> ASGIApp:
+    """The application for another server of ASGI: uvicorn's workers, a replica of Ray Serve; see
+    `open_service`."""
+    return application(open_service(folders, **options))
 
 
 def answer(service: Service, listener: socket) -> None:
     """Answer at a socket until a signal has drained the server."""
-    _settle()
     try:
-        app = application(service)
-        Server(app, listener, service.limits, service.calls, service.log).answer()
+        Server(application(service), listener, service.limits, service.calls, service.log).answer()
     finally:
         service.engine.close()
-
-
-def _settle() -> None:
-    """Leave what is there now out of collections, which would look at all modules for a tenth of a
-    second, in which nobody is answered."""
-    gc.collect()
-    gc.freeze()

@@ -1,111 +1,92 @@
-"""State that all handlers share: the models, the thread that computes, the calls.
+"""State that all handlers share, and the one handler of predictions. A stream is:
 
-body ─ FastAPI ─> request in its schema ─> model by its name ─> route ─> handler
+    data: {"choices": [...]}          an event of a stream
+    data: [DONE]                      its end, or
+    data: {"error": {...}}            an error, and no [DONE]
+
+A route is a name, the schemas of its request and its reply, and a function that reads a request as
+a job. A client that leaves ends the computation.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends
-from fastapi.routing import APIRoute
+from fastapi import Depends, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from glassformer.errors import suggest
 from glassformer.serve.api.access import Rules
-from glassformer.serve.api.calls import Calls
+from glassformer.serve.api.admission import Admission, Admitted, Limits, until_gone
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.serve.api.engines import Panicked
-from glassformer.serve.api.envelope import Log, facts_of
-from glassformer.serve.api.limits import Limits
+from glassformer.serve.api.envelope import GONE, Facts, Log, facts_of
 from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.models import Registry, Served
-from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.models import Served
+from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, dumped, problem
 from glassformer.serve.api.requests import ModelRequest
 
 Answer = TypeVar("Answer")
+LIGHT = 1 << 12
+"""Bytes of a body whose text is tokenized in less than a few milliseconds."""
+NOT_STORED = {"cache-control": "no-store"}
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
 """Replies of a route that may stream, for the OpenAPI document."""
-
-COUNTS = {
-    "texts_running": "Texts that are being generated.",
-    "texts_waiting": "Texts that wait for room in the cache.",
-    "cache_pages": "Pages of keys and values.",
-    "cache_pages_free": "Those of them that are free.",
-}
-"""Gauges of the engines' counts."""
 
 
 @dataclass
 class Service:
     """One server's state."""
 
-    registry: Registry
+    models: dict[str, Served]
     engine: EngineThread
     limits: Limits = field(default_factory=Limits)
     rules: Rules = field(default_factory=Rules)
     log: Log = field(default_factory=Log)
-    metrics: Metrics = field(default_factory=Metrics)
-    calls: Calls = field(init=False)
 
     def __post_init__(self) -> None:
-        self.calls = Calls(self.engine, self.limits, self.metrics)
+        self.calls = Admission(self.limits, "texts")
+        self.metrics = Metrics(self.engine, self.calls)
         self._pool = ThreadPoolExecutor(2, "prepare")
-        calls, engine, gauge = self.calls, self.engine, self.metrics.gauge
-        # first: the engine has given back the pages of a text that it does not count
-        gauge("engine_load", "Texts and batches of the thread that computes.", lambda: engine.load)
-        gauge("in_flight", "Requests that are being answered.", lambda: len(calls))
-        gauge("queue_depth", "Texts and batches that are not finished.", lambda: calls.weight)
-        for name, about in COUNTS.items():
-            key = name.removeprefix("texts_").removeprefix("cache_")
-            gauge(name, about, lambda key=key: engine.engines.counts[key])
-        beat = lambda: time.monotonic() - engine.beat
-        gauge("engine_heartbeat_age_seconds", "Seconds since that thread read its queue.", beat)
 
-    async def prepare(
-        self, work: Callable[..., Answer], *arguments: Any, light: bool = False
-    ) -> Answer:
-        """The result of `work` beside the event loop: tokenizing, templates, decoding of files; at
-        once if it is light, since a thread would wait longer for its turn beside an engine."""
-        if light:
-            return _safely(work, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, _safely, work, *arguments
-        )
+    async def prepare(self, work: Callable[..., Answer], *arguments: object) -> Answer:
+        """The result of `work` beside the event loop: tokenizing, templates, decoding of files."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, work, *arguments)
 
-    def find_model(self, request: Request, asked: ModelRequest, route: str = "") -> Served:
-        """Return the model of a request. ApiError: there is none, or it has not this route."""
-        served = self.registry.named(asked.model)
-        facts_of(request).model = served.id
-        if route:
-            served.check(route)
+    def find_model(self, request: Request, name: str) -> Served:
+        """The model of a request; ApiError 404: there is none."""
+        if (served := self.models.get(name)) is None:
+            tail = suggest(name[:128], self.models)
+            raise ApiError(
+                404, f"There is no model {name[:128]!r}; {tail}.", "model", "model_not_found"
+            )
+        facts_of(request).model = name
         return served
 
-    def check_characters(self, texts: list[str]) -> None:
+    def check_characters(self, given: Any) -> None:
         """Raise ApiError 400 for more text than one request may have."""
-        if (n := sum(map(len, texts))) > (most := self.limits.characters):
+        if (n := _characters(given)) > (most := self.limits.characters):
             raise ApiError(
                 400, f"The inputs have {n:,} characters, more than {most:,}; send them in parts."
             )
 
 
-class QueuedRoute(APIRoute):
-    """A route that refuses a request before it reads it, if the queue has no room."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """See `APIRoute`."""
-        handle = super().get_route_handler()
-
-        async def check(request: Request) -> Response:
-            request.app.state.service.calls.check()
-            return await handle(request)
-
-        return check
+def _characters(given: Any) -> int:
+    """Characters of all texts of an input."""
+    match given:
+        case str():
+            return len(given)
+        case list():
+            return sum(map(_characters, given))
+        case _:
+            return len(getattr(given, "text", None) or "")
 
 
 async def _service(request: Request) -> Service:
@@ -116,11 +97,81 @@ Serving = Annotated[Service, Depends(_service)]
 """The server's state, as the argument of a handler."""
 
 
-def _safely(work: Callable[..., Answer], *arguments: Any) -> Answer:
-    """A library's panic as an error that handlers know."""
-    try:
-        return work(*arguments)
-    except Exception:
-        raise
-    except BaseException as error:
-        raise Panicked(type(error).__name__) from error
+def add_route(
+    app: FastAPI,
+    route: str,
+    kind: type[ModelRequest],
+    reply: Any,
+    read: Callable[[Served, Any], Any],
+) -> None:
+    """Add a prediction at /v1/ROUTE. `read` makes a job of a request and documents the route; a job
+    has a `weight`, computes a `value` and, if it may stream, `events`."""
+
+    async def handle(asked: Any, request: Request, service: Serving) -> Response:
+        service.calls.check()  # before anything is tokenized
+        served, facts = service.find_model(request, asked.model), facts_of(request)
+        served.check(route)
+        service.check_characters(getattr(asked, "input", ""))
+        if asked.is_light and len(await request.body()) <= LIGHT:
+            job = read(served, asked)  # a thread would wait longer for its turn beside an engine
+        else:
+            job = await service.prepare(read, served, asked)
+        call = service.calls.admit(job.weight)
+        if getattr(asked, "stream", None):
+            return Events(call, facts, job.events(service, call, facts))
+        with call:
+            work = call.limited(job.value(service, call, facts))
+            return AsciiResponse(await until_gone(request.receive, work), headers=NOT_STORED)
+
+    handle.__annotations__["asked"] = kind  # FastAPI reads the schema of the body here
+    app.router.add_api_route(
+        f"/v1/{route}",
+        handle,
+        methods=["POST"],
+        name=read.__name__,
+        description=read.__doc__,
+        response_model=reply,
+        responses=STREAMED if "stream" in kind.model_fields else None,
+    )
+
+
+class Events(Response):
+    """The events that `items` has, in an accepted call."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, call: Admitted, facts: Facts, items: AsyncGenerator[dict[str, Any]]):
+        super().__init__(headers=NOT_STORED)
+        del self.headers["content-length"]
+        self.call, self.facts, self.items = call, facts, items
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        with self.call:
+            try:
+                await until_gone(receive, self._send(send))
+            except ClientGone:
+                self.facts.status = GONE
+
+    async def _send(self, send: Send) -> None:
+        async def write(data: bytes, more: bool = True) -> None:
+            body = b"data: " + data + b"\n\n"
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+        async def emit() -> None:
+            async with aclosing(self.items):
+                async for item in self.items:
+                    await write(dumped(item))
+
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        last = b"[DONE]"
+        try:
+            await self.call.limited(emit())
+        except Exception as error:  # noqa: BLE001 - the status is sent, the error is an event
+            self.facts.error = error
+            last = dumped(problem(error).body)
+        try:
+            async with asyncio.timeout(self.call.calls.limits.send):
+                await write(last, more=False)
+        except TimeoutError:
+            raise ClientGone from None

@@ -8,16 +8,20 @@
 Requests are stateless: each carries its look.
 """
 
-from collections.abc import Callable, Generator
-from functools import partial
+import json
+from base64 import b64encode
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import finite
 from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
-from glassformer.serve.explorer.page import document
+from glassformer.serve.explorer.page import saved
 from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
@@ -25,10 +29,6 @@ OPS: dict[str, Callable[..., Any]] = {
     op.__name__.rstrip("_"): op
     for op in (*ops_model.OPS, *ops_attention.OPS, *ops_next.OPS, *ops_explain.OPS)
 }
-
-
-class UnknownOp(ConfigError):
-    """There is no op of that name."""
 
 
 class Explorer:
@@ -40,21 +40,18 @@ class Explorer:
 
     def handle(self, request: Any, gone: Callable[[], bool] = bool) -> Reply:
         """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
-        name, arguments = _parsed(request, stream=False)
+        name, arguments = _parse(request, [op for op in REQUESTS if op not in STREAMS])
         if name == "document":
-            handle, stream = partial(self.handle, gone=gone), partial(self.stream, gone=gone)
-            return document(handle, stream, **arguments)
-        with self.looks.lock:
-            return self._begin(name, arguments, OpContext(self.looks, gone))
+            return self._document(**arguments, gone=gone)
+        return self._begin(name, arguments, OpContext(self.looks, gone))
 
     def stream(
         self, request: Any, gone: Callable[[], bool] = bool
     ) -> Generator[dict[str, Any], None, None]:
         """Answer a long request item by item; errors of `handle`."""
-        name, arguments = _parsed(request, stream=True)
+        name, arguments = _parse(request, STREAMS)
         context = OpContext(self.looks, gone)
-        with self.looks.lock:
-            items = self._begin(name, arguments, context)
+        items = self._begin(name, arguments, context)
         while True:
             context.check()
             with self.looks.lock:
@@ -63,23 +60,53 @@ class Explorer:
                 return
             yield finite(item)
 
+    def _document(
+        self,
+        state: Mapping[str, Any],
+        questions: Iterable[str],
+        title: str,
+        gone: Callable[[], bool],
+    ) -> Reply:
+        """A selection as one HTML file, the bytes `html`.
+
+        Questions are requests as JSON texts; those with an error are left out. ConfigError: a
+        question that is not JSON.
+        """
+        answers: dict[str, Any] = {}
+        for question in questions:
+            try:
+                op = (request := json.loads(question))["op"]
+            except (ValueError, LookupError, TypeError, RecursionError):
+                raise ConfigError(
+                    "request.questions must be requests as JSON texts; send them as they were "
+                    "asked."
+                ) from None
+            with suppress(GlassformerError):
+                if op in STREAMS:
+                    answers[question] = [*self.stream(request, gone), {"done": True}]
+                elif op != "document":
+                    answers[question] = b64encode(self.handle(request, gone).to_bytes()).decode()
+        page = saved(finite(state), answers, title).encode("utf-8", "replace")
+        header = {"title": title, "answers": len(answers)}
+        return Reply(header, {"html": np.frombuffer(page, np.uint8)})
+
     def _begin(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
         """Call an op with looks in place of requests for them."""
         context.check()
-        for key, value in arguments.items():
-            if isinstance(value, LookRequest):
-                arguments[key] = context.look(value)
-        return OPS[name](context, **arguments)
+        with self.looks.lock:
+            for key, value in arguments.items():
+                if isinstance(value, LookRequest):
+                    arguments[key] = context.look(value)
+            return OPS[name](context, **arguments)
 
 
-def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
-    """The op of a request and its arguments; UnknownOp, ConfigError."""
+def _parse(request: Any, ops: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """The op of a request, one of `ops`, and its arguments; ConfigError."""
     match request:
         case {"op": str() as name, **values}:
-            own = [op for op in REQUESTS if (op in STREAMS) == stream]
-            if name in own:
+            if name in ops:
                 return name, dict(REQUESTS[name].parse(values))
-            raise UnknownOp(f"There is no op {brief(name)} here; {suggest(name[:60], own)}")
+            raise ConfigError(f"There is no op {brief(name)} here; {suggest(name[:60], ops)}")
     raise ConfigError(
         f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
     )

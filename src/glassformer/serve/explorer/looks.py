@@ -9,13 +9,15 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
-from time import perf_counter
 from typing import Any
 
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
+from glassformer.layers.block import Block
+from glassformer.models.transformer import Transformer
 from glassformer.run import Run
 from glassformer.run.checkpoints import seal
 from glassformer.serve.explorer.inputs import RunInputs
@@ -42,15 +44,14 @@ class Looks:
         self._sizes: dict[str, int] = {}
         self._at = lru_cache(MODELS)(lambda step, _: run.at(step))
 
-    def find(self, request: LookRequest) -> tuple[Look, bool]:
-        """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
+    def find(self, request: LookRequest) -> Look:
+        """The look of a request; hold the lock. Errors: those of `Run.look`."""
         name = self._name(request)
-        cached = name in self._kept
-        if not cached:
+        if name not in self._kept:
             self._kept[name] = self._make(request)
         self._kept.move_to_end(name)
         self._evict()
-        return self._kept[name], cached
+        return self._kept[name]
 
     def _make(self, request: LookRequest) -> Look:
         edits = [self._edit(edit) for edit in request.edits]
@@ -65,7 +66,7 @@ class Looks:
             return edit_from_json(value)
         request = LookRequest.parse(source)
         name = self._name(request)
-        return edit_from_json({**value, "source": name}, {name: self.find(request)[0]})
+        return edit_from_json({**value, "source": name}, {name: self.find(request)})
 
     def _name(self, request: LookRequest) -> str:
         """Key of a look: digests of its request and of its checkpoints."""
@@ -93,9 +94,6 @@ class OpContext:
 
     looks: Looks
     gone: Callable[[], bool]
-    began: float = field(default_factory=perf_counter)
-    cached: bool = False
-    """Whether the latest look was kept from before."""
 
     @property
     def run(self) -> Run:
@@ -110,13 +108,23 @@ class OpContext:
     def look(self, request: LookRequest) -> Look:
         """The look of a request."""
         self.check()
-        found, self.cached = self.looks.find(request)
-        return found
+        return self.looks.find(request)
 
     def check(self) -> None:
         """Raise `ClientDisconnected` if nobody waits for the answer."""
         if self.gone():
             raise ClientDisconnected
+
+    @contextmanager
+    def checking(self, model: Transformer) -> Iterator[None]:
+        """Check before each block of the model in the body."""
+        blocks = [one for one in model.modules() if isinstance(one, Block)]
+        hooks = [one.register_forward_pre_hook(lambda *_: self.check()) for one in blocks]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
 
 def _checkpoints(value: Any) -> Iterator[int]:

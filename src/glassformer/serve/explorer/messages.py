@@ -1,22 +1,21 @@
 """Requests as messages, as a notebook's page sends them, each answered on a thread of its own.
 
 {view, id, ask: {"op": "row", ...}}           {to, id, done: true} and the answer's bytes
-{view, id, lines: {"op": "effects", ...}}     {to, id, item: {...}} one after another, then
+{view, id, lines: {"op": "sweep", ...}}     {to, id, item: {...}} one after another, then
                                               {to, id, done: true}
 {view, id, cancel: true}                      nothing more
 an error                                      {to, id, error: "one sentence", kind: "ConfigError"}
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any
 
 from glassformer.serve.explorer.handler import Explorer, problem
 from glassformer.serve.explorer.looks import ClientDisconnected
 
-Message = dict[str, Any]
-Send = Callable[[Message, list[bytes]], None]
+Send = Callable[[dict[str, Any], list[bytes]], None]
 """Sends a message, and bytes beside it."""
 
 
@@ -36,7 +35,7 @@ class Mailbox:
             return
         self._waiting[key] = gone = threading.Event()
         # In the context of the sender: a kernel assigns output to the message of its context.
-        arguments = self._answer, key, dict(message), gone
+        arguments = self._answer, key, message, gone
         threading.Thread(target=copy_context().run, args=arguments, daemon=True).start()
 
     def leave(self, view: Any) -> None:
@@ -45,26 +44,24 @@ class Mailbox:
             if key[0] == view:
                 gone.set()
 
-    def _answer(self, key: tuple[Any, Any], message: Message, gone: threading.Event) -> None:
+    def _answer(
+        self, key: tuple[Any, Any], message: Mapping[str, Any], gone: threading.Event
+    ) -> None:
         def say(part: Mapping[str, Any], *files: bytes) -> None:
             if not gone.is_set():
                 self.send({"to": key[0], "id": key[1], **part}, list(files))
 
         try:
-            for part in self._parts(message, gone.is_set):
-                say(*part)
+            if "lines" in message:
+                for item in self.explorer.stream(message["lines"], gone.is_set):
+                    say({"item": item})
+                say({"done": True})
+            else:
+                reply = self.explorer.handle(message.get("ask"), gone.is_set)
+                say({"done": True}, reply.to_bytes())
         except ClientDisconnected:
             pass
         except Exception as error:  # noqa: BLE001 - nothing above this could answer
             say(problem(error))
         finally:
             self._waiting.pop(key, None)
-
-    def _parts(self, message: Message, gone: Callable[[], bool]) -> Iterator[tuple[Any, ...]]:
-        """The answer to a request: messages, each with its bytes if it has any."""
-        if "lines" in message:
-            for item in self.explorer.stream(message["lines"], gone):
-                yield ({"item": item},)
-            yield ({"done": True},)
-        else:
-            yield {"done": True}, self.explorer.handle(message.get("ask"), gone).to_bytes()

@@ -7,13 +7,11 @@ value.
     view.look().pattern(3, 6)
     view.save("head.png")
 
-A cell holds three forms of the page: the live page, if anywidget is installed and a kernel runs; a
-copy that needs neither, with its answers in it; a PNG for where scripts cannot run.
+A cell holds the live page, if anywidget is installed and a kernel runs, and a PNG for where they
+are not.
 """
 
 import base64
-import csv
-import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -22,8 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
-
-from safetensors.torch import save
 
 from glassformer.errors import ConfigError, suggest
 from glassformer.files import finite, replacing
@@ -35,25 +31,17 @@ from glassformer.pages.scene import Scene
 from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
-from glassformer.serve.explorer.page import framed, linked
-from glassformer.serve.explorer.schema import DEFAULTS, LookRequest, brief
-from glassformer.serve.explorer.selection import (
-    Selection,
-    check,
-    check_names,
-    filled,
-    look_of,
-    sides,
-)
-from glassformer.serve.explorer.snapshot import cell, snapshot
-from glassformer.serve.explorer.static_image import static_image
-from glassformer.serve.explorer.wire import text
+from glassformer.serve.explorer.page import framed
+from glassformer.serve.explorer.picture import static_image
+from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest, brief
+from glassformer.serve.explorer.selection import Selection, check, check_names, look_of
 
 Edits = Sequence[Edit | Mapping[str, Any]]
+WIDGET = STATIC / "widget.js"
 ROOM = 256 << 20
 """Bytes of looks that a view keeps."""
-HEIGHT, REMEMBERED = 720, 400
-"""Pixels of a cell; requests of the page that are kept for a copy."""
+HEIGHT = 720
+"""Pixels of a cell."""
 
 
 def view(
@@ -63,21 +51,19 @@ def view(
     *,
     edits: Edits = (),
     height: int = HEIGHT,
-    live: bool = True,
     **selected: Any,
 ) -> "View":
     """A page of the explorer for one input of a run or run folder, as the value of a notebook's
     cell; see `View`.
 
     `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head,
-    query, key, side, site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a
-    cell keeps the copy alone: for a notebook that is read without being run. A view has a copy of
-    the run's weights: what is trained later is shown by another view. ConfigError: an unknown page,
-    head or name, and the errors of `gf.look`.
+    query, key, side, site, position, target, checkpoint, ...; `height` in pixels. A view
+    has a copy of the run's weights: what is trained later is shown by another view. ConfigError: an
+    unknown page, head or name, and the errors of `gf.look`.
     """
     run = replace(what, model=deepcopy(what.model)) if isinstance(what, Run) else load(what)
     chosen = {"page": page, "edits": edits, **selected}
-    return View(Explorer(run, ROOM), given, height, live, **chosen)
+    return View(Explorer(run, ROOM), given, height, **chosen)
 
 
 class View:
@@ -88,14 +74,12 @@ class View:
         explorer: Explorer,
         given: Any = None,
         height: int = HEIGHT,
-        live: bool = True,
         **selected: Any,
     ):
-        self.explorer, self.height, self.live = explorer, height, live
+        self.explorer, self.height = explorer, height
         self._card = explorer.handle({"op": "model"}).header
         self._observers: list[Callable[[Selection], Any]] = []
         self._looks: WeakKeyDictionary[Look, dict[str, Any]] = WeakKeyDictionary()
-        self._asked: dict[str, dict[str, Any]] = {}
         self._mail: Mailbox | None = None
         self._told: dict[str, int] = {}
         """Changes sent to each view."""
@@ -106,17 +90,8 @@ class View:
 
     @property
     def selection(self) -> Selection:
-        """The selection by name: page, input, edits, layer, head, query, key, ...; a copy.
-
-        Set it to change the page; names that are left out take their defaults, but page and input
-        stay. ConfigError: as `select`, and nothing changes.
-        """
+        """The selection by name: page, input, edits, layer, head, query, key, ...; a copy."""
         return dict(self._selection)
-
-    @selection.setter
-    def selection(self, values: Mapping[str, Any]) -> None:
-        kept = {name: self._selection[name] for name in ("page", "input")}
-        self._choose({**DEFAULTS, **kept}, values)
 
     def select(self, **values: Any) -> None:
         """Change some of the selection: `view.select(layer=3, head=5)`; None where it is allowed:
@@ -125,7 +100,14 @@ class View:
         ConfigError: an unknown name, page, head or place, an edit without effect; nothing changes
         then.
         """
-        self._choose(self._selection, values)
+        check_names(values)
+        s = {**self._selection, **values}
+        if not isinstance(s["edits"], list | tuple):
+            raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
+        s["input"] = self.explorer.looks.inputs.encode(s["input"])
+        s["edits"] = [self._plain(edit) for edit in s["edits"]]
+        check(s, self._card, self._find(s))
+        self._select(finite(s), "")
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -139,11 +121,7 @@ class View:
     def look(self) -> Look:
         """The look that the page shows, with its input, edits and checkpoint, as `gf.look`
         returns it."""
-        request = look_of(self._selection)
-        with self.explorer.looks.lock:
-            found, _ = self.explorer.looks.find(LookRequest.parse(request))
-        self._looks[found] = request
-        return found
+        return self._find(self._selection)
 
     def observe(self, fn: Callable[[Selection], Any]) -> Callable[[], None]:
         """Call a function with the selection after each change, here or on the page; returns a
@@ -152,22 +130,15 @@ class View:
         return lambda: self._observers.remove(fn) if fn in self._observers else None
 
     def save(self, path: str | Path) -> Path:
-        """Write the selection into a file, whose suffix names the format; the path.
-
-            .html           all pages with the answers seen, opens from disk without a network
-            .png  .svg      the image: all heads, the selected one, or the next tokens
-            .csv            the selected head's weights with the elements' names
-            .safetensors    its scores and pattern
+        """Write the picture of the selection, all heads, the selected one, or the next tokens, into
+        a .png or .svg; the path.
 
         ConfigError: another suffix; CheckpointError: it cannot be written.
         """
         path = Path(path)
-        writers = {
-            ".csv": self._csv,
-            ".html": lambda: snapshot(self.explorer, self._selection, self._seen()),
-            ".png": lambda: encode_png(self._static_image().image()),
-            ".safetensors": self._tensors,
-            ".svg": lambda: self._static_image().file(repr(self)).encode("utf-8", "replace"),
+        writers: dict[str, Callable[[], bytes]] = {
+            ".png": self._png,
+            ".svg": lambda: self._image().file(repr(self)).encode("utf-8", "replace"),
         }
         suffix = path.suffix.lower()
         if suffix not in writers:
@@ -186,27 +157,22 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The content of a cell; see the module."""
-        name = f"{self._card['name']}: {self._selection['page']}"
-        still = encode_png(self._static_image().image())
-        page = snapshot(self.explorer, self._selection, alone=True)
-        bundle = {
-            "text/plain": repr(self),
-            "text/html": cell(page.decode(), still, name, self.height),
-            "image/png": base64.b64encode(still).decode(),
-        }
-        live = self._live() if self.live and in_kernel() else None
-        return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
+        live = self._live() if in_kernel() else None
+        still = {"text/plain": repr(self), "image/png": base64.b64encode(self._png()).decode()}
+        return still if live is None else {**live._repr_mimebundle_()[0], **still}
 
-    def _choose(self, before: Selection, values: Mapping[str, Any]) -> None:
-        """Select new values beside those before, if the model and the input have them all."""
-        check_names(values)
-        s = {**before, **values}
-        if not isinstance(s["edits"], list | tuple):
-            raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
-        s["input"] = self.explorer.looks.inputs.encode(s["input"])
-        s["edits"] = [self._plain(edit) for edit in s["edits"]]
-        check(s, self._card, self._looked(s))
-        self._select(finite(s), "")
+    def _find(self, s: Selection) -> Look:
+        request = look_of(s)
+        with self.explorer.looks.lock:
+            found = self.explorer.looks.find(LookRequest.parse(request))
+        self._looks[found] = request
+        return found
+
+    def _image(self) -> Scene:
+        return static_image(self.explorer, self.look(), self._selection, self._card)
+
+    def _png(self) -> bytes:
+        return encode_png(self._image().image())
 
     def _select(self, s: Selection, view: str) -> None:
         """Select, and tell all views but the one that it comes from."""
@@ -236,31 +202,6 @@ class View:
         named = type(edit)(edit.point, source=edit.source, name="look", **edit.at)
         return {**named.to_json(), "source": known}
 
-    def _looked(self, s: Selection) -> Mapping[str, Any]:
-        return self.explorer.handle(filled("look", s)).header
-
-    def _static_image(self) -> Scene:
-        s = self._selection
-        return static_image(self.explorer.handle, s, self._card, self._looked(s))
-
-    def _of_head(self, kind: str) -> Any:
-        """The pattern or the scores of the selected head."""
-        s = self._selection
-        return getattr(self.look(), kind)(s["layer"], s["head"], side=s["side"], site=s["site"])
-
-    def _tensors(self) -> bytes:
-        tensors = {kind: self._of_head(kind).contiguous() for kind in ("pattern", "scores")}
-        return save(tensors, {"selection": text(self._selection)})
-
-    def _csv(self) -> bytes:
-        file = io.StringIO()
-        queries, keys = sides(self._selection, self._looked(self._selection))
-        writer = csv.writer(file)
-        writer.writerow(["query \\ key", *(one["label"] for one in keys)])
-        for one, row in zip(queries, self._of_head("pattern").tolist(), strict=True):
-            writer.writerow([one["label"], *map(repr, row)])
-        return file.getvalue().encode("utf-8", "replace")
-
     def _live(self) -> Any:
         """The widget of anywidget, made once; None, which is said: it is not installed."""
         if self._widget is not None:
@@ -269,11 +210,10 @@ class View:
             kind = import_module("anywidget").AnyWidget
         except ImportError:
             sys.stderr.write(
-                "this is a copy with the answers it was stored with; for the live page, run pip "
-                "install 'glassformer[notebook]'\n"
+                "this is a picture; for the live page, run pip install 'glassformer[notebook]'\n"
             )
             return None
-        self._widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
+        self._widget = type("Explored", (kind,), {"_esm": WIDGET.read_text("utf-8")})()
         self._mail = Mailbox(self.explorer, self._widget.send)
         self._widget.on_msg(lambda _, message, parts: self._heard(message))
         return self._widget
@@ -296,22 +236,7 @@ class View:
             agreed = message.get("heard") == self._told.get(view)
             self._select({**kept, **message["select"]}, view if agreed else "")
         else:
-            self._remember(message.get("ask") or message.get("lines"))
             mail.take(message)
-
-    def _remember(self, request: Any) -> None:
-        """Keep a request, the latest last, for a page that is saved."""
-        if isinstance(request, dict) and request.get("op") not in (None, "document", "raw"):
-            self._asked.pop(key := text(request), None)
-            self._asked[key] = request
-            for oldest in list(self._asked)[:-REMEMBERED]:
-                del self._asked[oldest]
-
-    def _seen(self) -> list[dict[str, Any]]:
-        """The requests of the page about the present input, or about the model."""
-        own = self._selection["input"]
-        same = {"input": own}
-        return [one for one in self._asked.values() if one.get("look", same).get("input") == own]
 
 
 def in_kernel() -> bool:

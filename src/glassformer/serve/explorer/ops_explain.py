@@ -1,5 +1,4 @@
-"""Explanations: the ops `lens`, `ledger`, `project`, `attribute`, `compare`, and the streams
-`effects`, `sweep`."""
+"""Explanations: the ops `lens`, `ledger`, `attribute`, `compare`, and the stream `sweep`."""
 
 from collections.abc import Iterator, Sized
 from dataclasses import asdict
@@ -7,7 +6,7 @@ from typing import Any
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect import attribution, comparing
 from glassformer.inspect import ledger as ledgers
@@ -57,34 +56,6 @@ def ledger(
     return Reply(header | others)
 
 
-def project(context: OpContext, look: Look, side: str) -> Reply:
-    """The residual stream of all layers in its three principal directions."""
-    layers, name = len(look.stack(side).blocks), f"{side or look.answering}.blocks"
-    names = [f"{name}.0.resid_pre", *(f"{name}.{i}.resid_post" for i in range(layers))]
-    points, explained = principal(torch.stack([look[point].tensor for point in names]))
-    note = "One basis for all layers; what the three directions leave out is not shown."
-    return Reply({"note": note}, {"points": points, "explained": explained})
-
-
-def principal(
-    vectors: Float[Tensor, "L T D"], n: int = 3
-) -> tuple[Float[Tensor, "L T _"], Float[Tensor, "_"]]:
-    """Coordinates along the n principal directions of all vectors, and the share of each in their
-    variance, in [0, 1].
-
-    The largest number of each direction is positive, so that the same vectors always give the same
-    coordinates.
-    """
-    rows = torch.nn.functional.pad(vectors.flatten(0, 1).cpu().double(), (0, n))  # D may be less
-    rows = rows - rows.mean(0)
-    # D x D numbers, for any length of the sequence
-    values, directions = torch.linalg.eigh(rows.mT @ rows)
-    values, directions = values.flip(0).clamp(min=0), directions.flip(1)[:, :n]
-    signs = directions.gather(0, directions.abs().argmax(0, keepdim=True)).sign()
-    share = values[:n] / values.sum().clamp(min=torch.finfo(rows.dtype).tiny)
-    return (rows @ (directions * signs)).unflatten(0, vectors.shape[:2]), share
-
-
 def attribute(
     context: OpContext,
     look: Look,
@@ -101,18 +72,17 @@ def attribute(
     `logit` is the target's value, with which scores in logits are to be compared. `place`: position
     and against.
     """
-    own = attribution.METHODS.get(method, (None, ()))[1]
-    options: dict[str, Any] = {"check": context.check}
-    if "baseline" in own:
-        options["baseline"] = baseline
-    found = attribution.attribute(look, method, target, **place, **options)
+    known = attribution.options_of(method)
+    options: dict[str, Any] = {"baseline": baseline} if "baseline" in known else {}
+    with context.checking(look.model):
+        found = attribution.attribute(look, method, target, **place, **options)
+        curves = measured(look, found, steps, seed, **options) if faithfulness else None
     arrays = {"scores": found.scores}
     if found.source_scores is not None:
         arrays["source"] = found.source_scores
     header: dict[str, Any] = {"logit": found.value}
     header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
-    if faithfulness:
-        curves = measured(look, found, steps, seed, **options)
+    if curves is not None:
         arrays |= vars(curves) | {"random": curves.random_deletion.mean(0)}
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
@@ -136,7 +106,6 @@ def compare(
         arrays[f"metrics_{name}"] = thumbnails(context, look, 4, **where).arrays["metrics"]
     header: dict[str, Any] = {
         "alignment": alignment(found.pairs, a.elements, b.elements),
-        "source_alignment": alignment(found.source_pairs, a.source_elements, b.source_elements),
         "queries": [[pair.a, pair.b] for pair in queries],
         "keys": [[pair.a, pair.b] for pair in keys],
         "metrics": METRIC_LIST,
@@ -157,14 +126,6 @@ def alignment(pairs: Any, first: Sized, second: Sized) -> list[list[int | None]]
         found += [[at, None] for at in range(i, a)] + [[None, at] for at in range(j, b)] + [[a, b]]
         i, j = a + 1, b + 1
     return found[:-1]
-
-
-def effects(context: OpContext, **arguments: Any) -> Iterator[dict[str, Any]]:
-    """The effect of each head: the change of the logit if its output is the mean everywhere."""
-    swept = sweep(context, kind="mean", by="layer_head", source=None, **arguments)
-    return (
-        {"layer": cell["row"], "head": cell["column"], "change": cell["change"]} for cell in swept
-    )
 
 
 def sweep(
@@ -218,5 +179,5 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
     return changed
 
 
-OPS = lens, ledger, project, attribute, compare, effects, sweep
+OPS = lens, ledger, attribute, compare, sweep
 """Functions of ops, with the names that requests have."""

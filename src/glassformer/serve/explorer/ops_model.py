@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from itertools import repeat
 from operator import itemgetter
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -65,8 +64,6 @@ def look(context: OpContext, look: Look) -> Reply:
         "source_elements": [asdict(element) for element in look.source_elements],
         "outcome": likeliest(look, context.capabilities),
         "edits": [edit.to_json() for edit in look.edits],
-        "ms": round(1000 * (perf_counter() - context.began), 3),
-        "cached": context.cached,
     }
     return Reply(header)
 

@@ -9,11 +9,10 @@ The pages read the same file: the fields of a selection, the pages, the ops and 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import Field, create_model
 
-from glassformer.errors import ConfigError
 from glassformer.record import Record
 
 STATIC = Path(__file__).parent / "static"
@@ -23,8 +22,21 @@ PAGES: dict[str, dict[str, Any]] = {page["id"]: page for page in SCHEMA["pages"]
 STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
 DEFAULTS: Mapping[str, Any] = {name: field["default"] for name, field in SCHEMA["state"].items()}
 """The state of a page without any selection."""
-MOST_EDITS = 1000
-"""Edits of a look."""
+
+
+class LookRequest(Record):
+    """A look: an input, edits, and a checkpoint."""
+
+    section = "look"
+
+    input: Any
+    """a text, or another input of the model; see `inputs`"""
+    edits: list[dict[str, Any]] = Field([], max_length=1000)
+    """changes inside the model, in order"""
+    checkpoint: int | None = Field(None, ge=0)
+    """the step of a checkpoint; None: the model itself"""
+
+
 Whole = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 TYPES: dict[str, Any] = {
     "integer": Whole,
@@ -32,7 +44,7 @@ TYPES: dict[str, Any] = {
     "string": str,
     "boolean": bool,
     "object": dict[str, Any],
-    "look": Annotated[Any, BeforeValidator(lambda values: LookRequest.parse(values))],
+    "look": LookRequest,
     "baseline": Literal["zero", "mean"] | Whole,
 }
 BOUNDS = {
@@ -45,36 +57,9 @@ BOUNDS = {
 
 
 class Request(Record):
-    """The arguments of one op; ConfigError: one is missing, unknown or of another type."""
+    """The arguments of one op; see `Record.parse`."""
 
     section = "request"
-
-    @classmethod
-    def parse(cls, values: Any) -> Self:
-        """Check plain values; see `Record`."""
-        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
-            raise ConfigError(
-                f"{cls.section} must be a JSON object of named arguments, not {brief(values)}."
-            )
-        cls.check_keys(values)
-        for name, field in cls.model_fields.items():
-            if field.is_required() and name not in values:
-                raise ConfigError(f"{cls.section}.{name} is missing; give it: {field.description}.")
-        return super().parse(dict(values))
-
-
-class LookRequest(Request):
-    """A look: an input, edits, and a checkpoint."""
-
-    section = "look"
-
-    input: Any = Field(description="a text, or another input of the model; see `inputs`")
-    edits: list[dict[str, Any]] = Field(
-        [], max_length=MOST_EDITS, description="changes inside the model, in order"
-    )
-    checkpoint: int | None = Field(
-        None, ge=0, description="the step of a checkpoint; None: the model itself"
-    )
 
 
 def arguments(op: str) -> dict[str, dict[str, Any]]:
@@ -103,8 +88,7 @@ def _type(spec: Mapping[str, Any]) -> Any:
 
 def _request(op: str) -> type[Request]:
     fields: dict[str, Any] = {
-        name: (_type(spec), Field(spec.get("default", ...), description=spec["description"]))
-        for name, spec in arguments(op).items()
+        name: (_type(spec), spec.get("default", ...)) for name, spec in arguments(op).items()
     }
     return create_model(op, __base__=Request, __doc__=f"Arguments of {op}.", **fields)
 

@@ -12,8 +12,8 @@ import threading
 
 from glassformer.cli.main import main
 from glassformer.layers.embed import TokenEmbedding
+from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.serve.api.limits import Limits
 
 
 class Panic(BaseException):

@@ -1,5 +1,5 @@
 // @ts-check
-// Attribution of an answer: a score for every element of the input by one of six methods, and a
+// Attribution of an answer: a score for every element of the input by one of five methods, and a
 // check by removing elements.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, percent, tick} from "../format.js";
@@ -36,11 +36,6 @@ const METHODS = {
     "attention rollout",
     "Attention multiplied through all layers, with the residual. It does not know the " +
       "outcome, and never sees a minus.",
-  ],
-  value_zeroing: [
-    "value zeroing",
-    "How far each element moves what the layers make of the others when its value is zero. " +
-      "It does not know the outcome.",
   ],
 };
 const SIGNED = ["gradient_x_input", "integrated_gradients", "occlusion"];
@@ -150,7 +145,7 @@ function render(el, app) {
       "blue against. Methods that only follow attention have one colour, since they know " +
       "no minus.",
     hides:
-      "the truth: six methods, six answers. Try them beside each other, and see below " +
+      "the truth: five methods, five answers. Try them beside each other, and see below " +
       "whether taking the high-scored away does more than taking any.",
   });
 

@@ -374,10 +374,10 @@ function effectsPart(app) {
       const {header, arrays} = await app.ask("thumbnails", {}, {signal: mine.signal});
       names = {names: header.metrics.map((one) => one.name), metrics: arrays.metrics};
       await app.stream(
-        "effects",
+        "sweep",
         {look, target: aimed.target, position: aimed.position, against: aimed.against, side, site},
-        ({layer, head, change}) => {
-          cells[layer * heads + head] = change;
+        ({row, column, change}) => {
+          cells[row * heads + column] = change;
           progress.textContent = `${++count} of ${layers * heads} heads`;
           if (count % heads === 0) draw();
         },

@@ -1,24 +1,58 @@
-"""Files of vectors: word vectors of others, and the output of `glassformer embed`.
+"""Cosine similarity of vectors, the nearest of many, and files of vectors.
+
+    cos(u, v) = u · v / (‖u‖ ‖v‖)
 
     word2vec, GloVe, fastText   king 0.1 -0.2 ...        a first line of two counts is passed over
     .jsonl                      {"text": "king", "vector": [0.1, -0.2, ...]}
     .npy                        a table, a row for each text
 
-Every error names the line.
+The similarity of a zero vector to any is 0. Every error of a file names the line.
+
+Source: Note A (similar words have similar vectors), Note E (directions); Mikolov et al., Linguistic
+Regularities in Continuous Space Word Representations, 2013.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import torch
 from pydantic import BaseModel
 
+from glassformer.data.formats.idx import read_npy
+from glassformer.data.sources import reading
 from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""
+NUMBERS = 1 << 23
+"""Similarities in memory at the same time."""
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors [..., D] at length 1; a zero vector stays zero."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(length > 0, length, 1)
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The similarity of every vector of `one` [N, D] to every one of `other` [M, D], in [-1, 1],
+    [N, M]."""
+    return np.clip(unit(one) @ unit(other).T, -1, 1)
+
+
+def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each query [Q, D] the `k` most similar of vectors [N, D], best first: indices and
+    similarities [Q, K].
+
+    Where there are fewer than k vectors, K = N.
+    """
+    known, k = torch.from_numpy(unit(vectors)).T, min(k, len(vectors))
+    portions = torch.from_numpy(unit(queries)).to(known).split(NUMBERS // (len(vectors) + 1) + 1)
+    found = ((portion @ known).clamp(-1, 1).topk(k) for portion in portions)
+    similarities, indices = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+    return indices, similarities
 
 
 class _Row(BaseModel, strict=True):
@@ -76,15 +110,9 @@ def _of_text(line: str, width: int) -> tuple[str, list[float]]:
 
 def read_array(path: Path) -> np.ndarray:
     """The vectors of a .npy file, float32 [N, D]; DataError: another content, or NaN."""
-    try:
-        with np.errstate(over="ignore"), path.open("rb") as file:
-            array: Any = np.lib.format.read_array(file, allow_pickle=False)
-            vectors = array.astype(np.float32, casting="same_kind")
-    except (OSError, ValueError, TypeError, EOFError, MemoryError) as problem:
-        reason = " ".join(str(problem).split())
-        raise DataError(
-            f"cannot read {path} as a .npy file ({reason}); give one that --out wrote."
-        ) from None
+    array = read_npy(str(path.absolute()))
+    with np.errstate(over="ignore"):
+        vectors = array.astype(np.float32) if array.dtype.kind in "fiu" else np.zeros(0)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
             f"{path} does not hold a table of finite numbers, a row for each text; give one that "
@@ -95,18 +123,14 @@ def read_array(path: Path) -> np.ndarray:
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file with their numbers from 1, without blank ones."""
-    number = 1
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                if line := raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n"):
-                    yield number, line
-    except OSError as problem:
-        raise DataError(
-            f"cannot read {path}: {problem.strerror}; give a file that is there."
-        ) from None
-    except UnicodeDecodeError as problem:
-        bad = f"byte 0x{problem.object[problem.start]:02x} at offset {problem.start}"
-        raise DataError(
-            f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
-        ) from None
+    with reading(str(path)), path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n")
+            except UnicodeDecodeError as problem:
+                bad = f"byte 0x{raw[problem.start]:02x} at offset {problem.start}"
+                raise DataError(
+                    f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
+                ) from None
+            if line:
+                yield number, line

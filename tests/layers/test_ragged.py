@@ -1,0 +1,93 @@
+"""The pool of slots: none is given twice, and all come back; what is read are a table's slots."""
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from glassformer.layers.ragged import Pool, Sequences, merged
+
+N_SLOTS = 24
+
+
+class Tables(RuleBasedStateMachine):
+    """Tables that are taken, forked, given back, in any order; free slots hold no numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool = Pool(1, 1, 1, N_SLOTS)
+        self.held, self.number = [], 0
+
+    @rule(size=st.integers(0, 9))
+    def take(self, size):
+        free = (self.pool.users == 0).nonzero()[0]
+        slots = self.pool.take(size)
+        if slots is None:
+            assert len(free) < size
+            return
+        runs = "".join(
+            "." if self.pool.users[i] == 0 or i in slots else "x" for i in range(N_SLOTS)
+        )
+        if max(map(len, runs.split("x"))) >= size:
+            assert (np.diff(slots) == 1).all()
+        self.number += 1
+        self.pool.numbers[..., slots, :] = float(self.number)
+        self.held.append((slots, self.number))
+
+    @precondition(lambda self: self.held)
+    @rule(at=st.integers(0), size=st.integers(0, 9))
+    def fork(self, at, size):
+        slots, number = self.held[at % len(self.held)]
+        self.pool.share(slots[:size])
+        self.held.append((slots[:size], number))
+
+    @precondition(lambda self: self.held)
+    @rule(at=st.integers(0))
+    def give(self, at):
+        slots, _ = self.held.pop(at % len(self.held))
+        freed = self.pool.give(slots)
+        self.pool.numbers[..., freed, :] = torch.nan
+
+    @invariant()
+    def users_are_counted(self):
+        counts = np.bincount(np.concatenate([[0], *(slots for slots, _ in self.held)]).astype(int))
+        assert (self.pool.users == np.pad(counts, (0, N_SLOTS - len(counts)))).all()
+        assert self.pool.n_free == int((self.pool.users == 0).sum())
+        for slots, number in self.held:
+            assert (self.pool.numbers[..., slots, :] == number).all()
+
+
+TestTables = Tables.TestCase
+
+
+@given(st.data())
+def test_keys_are_those_of_the_table_by_a_view_or_a_copy(data):
+    pool = Pool(2, 2, 3, N_SLOTS)
+    pool.numbers.normal_(generator=torch.Generator().manual_seed(0))
+    ends = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    apart = data.draw(st.sampled_from([0, 5, 6]))
+    slots = st.lists(st.integers(0, N_SLOTS - 1), min_size=5, max_size=5)
+    tables = [
+        np.arange(apart * row, apart * row + 5) if apart else np.array(data.draw(slots))
+        for row in range(len(ends))
+    ]
+    texts = [Sequences.single(own[:end], 1) for own, end in zip(tables, ends, strict=True)]
+    groups = merged(texts)
+    assert len(groups) == (1 if apart else len(groups))
+    rows = [(group, row) for group in groups for row in range(group.rows)]
+    for (group, row), own, end in zip(rows, tables, ends, strict=True):
+        assert group.ends[row] == end
+        for kept, read in zip(pool.layers[1], pool.read(1, group), strict=True):
+            assert torch.equal(read[row, :, :end], kept[:, own[:end]])
+
+
+def test_a_larger_pool_keeps_what_it_has():
+    pool = Pool(1, 1, 2, 3)
+    pool.numbers.normal_()
+    before, slots = pool.numbers.clone(), pool.take(2)
+    pool.grow(4)
+    assert torch.equal(pool.numbers[:, :, :, :3], before)
+    assert slots.tolist() == [1, 2]
+    assert pool.take(4).tolist() == [3, 4, 5, 6]
+    assert pool.take(1) is None
