@@ -415,7 +415,7 @@ def test_evaluate_of_other_data_reads_them_in_the_form_of_the_runs_own(
 
 def test_other_data_of_another_form_or_none_are_refused(small, tmp_path):
     (tmp_path / "plain.txt").write_text("no tags here\n")
-    with pytest.raises(DataError, match="no tag behind 'no'"):
+    with pytest.raises(DataError, match="no tag after 'no'"):
         gf.load(small / "tag").evaluate(data=str(tmp_path / "plain.txt"))
     with pytest.raises(GlassformerError, match=r"missing\.txt"):
         gf.load(small / "tag").evaluate(data=str(tmp_path / "missing.txt"))

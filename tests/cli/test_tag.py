@@ -2,7 +2,6 @@
 users get wrong."""
 
 import os
-import queue
 import random
 import subprocess
 import sys
@@ -197,23 +196,6 @@ def test_lines_are_taken_together_long_ones_less(monkeypatch, tmp_path, length, 
         found = list(chunks(256))
     assert list(chain.from_iterable(found)) == lines
     assert max(map(len, found)) <= most
-
-
-def test_long_lines_are_not_read_far_ahead():
-    from glassformer.cli.lines import LONG, _Ahead
-
-    ahead = _Ahead(maxsize=4)
-    ahead.put_nowait(bytes(3 * LONG))
-    with pytest.raises(queue.Full):
-        ahead.put_nowait(b"a")
-    assert len(ahead.get_nowait()) == 3 * LONG
-    for line in (b"a", b"", b"c", None):
-        ahead.put_nowait(line)
-    with pytest.raises(queue.Full):
-        ahead.put_nowait(b"e")
-    assert [ahead.get_nowait() for _ in range(4)] == [b"a", b"", b"c", None]
-    with pytest.raises(queue.Empty):
-        ahead.get_nowait()
 
 
 # What users get wrong

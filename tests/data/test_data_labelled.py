@@ -270,7 +270,6 @@ BAD = {
         "has 'text' that is not a string but 1; set data.text_field",
     ),
     "silent.jsonl": ('{"text": " ", "label": "x"}', {}, "silent.jsonl, line 1 has an empty text"),
-    "none.jsonl": ('{"text": "a", "label": []}', {}, "no text has a class in"),
     "alone.txt": (
         "HUM Who ?\nLOC\n",
         FIRST,

@@ -262,7 +262,7 @@ BAD = {
     "bare.txt": (
         "a/x b\n",
         {"format": "slash"},
-        "bare.txt, line 1 has no tag behind 'b'; write every word as word/tag",
+        "bare.txt, line 1 has no tag after 'b'; write every word as word/tag",
     ),
     "wordless.txt": ("/x", {"format": "slash"}, "line 1 has an empty word in '/x'"),
     "tagless.txt": ("\nx/", {"format": "slash"}, "line 2 has an empty tag in 'x/'"),
@@ -334,14 +334,6 @@ def test_settings_that_no_file_can_meet(tmp_path):
     assert "no column '11'" in refused(tmp_path, ConfigError, **fields, word_field="11")
     assert "data.label_delimiter: " in refused(tmp_path, ConfigError, **fields, label_delimiter="")
     assert "data.overlap: " in refused(tmp_path, ConfigError, **fields, overlap=-1)
-
-
-def test_an_empty_file_among_others_is_named(tmp_path):
-    written(tmp_path, "a.conll", "a O")
-    written(tmp_path, "b.conll", "")
-    assert f"there are no sentences in {tmp_path}/b.conll" in refused(
-        tmp_path, train_path="*.conll"
-    )
 
 
 COMMENTED = """\

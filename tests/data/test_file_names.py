@@ -58,10 +58,6 @@ def test_the_same_as_a_greedy_regular_expression(between, ends, name):
     assert fields_of(pattern, name) == (match.groupdict() if match else None)
 
 
-def test_a_long_name_takes_no_time():
-    assert fields_of("{a}_{b}_{c}_{d}_{e}_{f}.wav", "_" * 100_000) is None
-
-
 @pytest.mark.parametrize(
     "pattern", ["", "x.wav", "{label", "label}_{n}", "{label}{n}", "{a}_{a}", "{}_{n}", "{a b}"]
 )

@@ -1,6 +1,5 @@
 """A text of any size is read in pieces, with the tokens that it has as a whole."""
 
-import gzip
 import io
 import random
 import tracemalloc
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 
 from glassformer import cuts, headway
 from glassformer.data.collate import evaluation_windows, windows
-from glassformer.data.formats import contents, documents, lines
+from glassformer.data.formats import documents, lines
 from glassformer.data.formats.documents import read
-from glassformer.data.sources import Source, resolve
+from glassformer.data.sources import resolve
 from glassformer.data.splits import parts, whole
 from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of, training_order
 from glassformer.errors import DataError
@@ -124,18 +123,6 @@ def test_errors_name_the_byte_of_the_file(tmp_path, small_parts, raw, sentence):
     config = data_config({"train.path": str(tmp_path / "a.txt")})
     with pytest.raises(DataError, match=sentence):
         list(read(resolve(config.train.path), config))
-
-
-def test_a_gzip_file_that_grows_without_measure_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(contents, "LARGEST_UNASKED", 1000)
-    monkeypatch.setattr(contents, "LARGEST_RATIO", 20)
-    (tmp_path / "fine.txt.gz").write_bytes(
-        gzip.compress(random.Random(0).randbytes(5000).hex().encode())
-    )
-    (tmp_path / "bomb.txt.gz").write_bytes(gzip.compress(b"a" * 100_000))
-    assert len(contents.content(Source(str(tmp_path / "fine.txt.gz")))) == 10_000
-    with pytest.raises(DataError, match=r"grow from \d+ to over [\d,]+ bytes, an implausible"):
-        contents.content(Source(str(tmp_path / "bomb.txt.gz")))
 
 
 def test_a_line_beyond_the_limit_is_one_sentence(tmp_path, monkeypatch):

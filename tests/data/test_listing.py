@@ -86,14 +86,13 @@ def test_what_is_not_read_is_counted_and_named(tmp_path, monkeypatch):
 
     def refused(place):
         if Path(place).name == "shut":
-            raise PermissionError(13, "Permission denied")
+            raise PermissionError(13, "Permission denied", place)
         return real(place)
 
     monkeypatch.setattr(os, "scandir", refused)
     config = data_config({"train.path": str(tmp_path), "validation.path": str(tmp_path)})
     assert left_out(config, (".txt", ".md")) == [
-        f"left out of {tmp_path}: 4 files that cannot be read here (2 .pdf, 1 without a suffix, "
-        f"1 .docx), such as {tmp_path}/LICENSE",
+        f"left out of {tmp_path}: 4 files that cannot be read here, such as {tmp_path}/LICENSE",
         f"left out of {tmp_path}: 1 folder that may not be read, such as {tmp_path}/shut",
     ]
     everything = (".txt", ".md", ".pdf", ".docx", "")
@@ -115,7 +114,7 @@ def test_training_says_what_it_leaves_out(tmp_path, cli):
         tmp_path / "run",
     )
     assert said.code == 0, said.err
-    assert "2 files that cannot be read here (1 .pdf, 1 .tiff)" in said.err
+    assert "2 files that cannot be read here, such as" in said.err
 
 
 def test_a_link_that_leads_nowhere_or_to_itself_hides_nothing_else(tmp_path):
@@ -124,7 +123,6 @@ def test_a_link_that_leads_nowhere_or_to_itself_hides_nothing_else(tmp_path):
     (tmp_path / "b" / "gone").symlink_to(tmp_path / "missing")
     assert names(tmp_path) == ["a.txt", "b/c.txt"]
     assert len(resolve(f"{tmp_path}/**/*.txt")) == 2
-    assert listed(tmp_path).unreadable == [str(tmp_path / "self")]
 
 
 def test_a_folder_with_a_dot_is_read_where_it_is_named(tmp_path):

@@ -161,7 +161,7 @@ def test_what_is_no_table_is_one_sentence(tmp_path):
     path = write(tmp_path / "t.parquet", {"text": ["a"], "label": ["b"]})
     for fields, told in [
         ({"text_field": "txt"}, "has no column 'txt'; did you mean 'text'"),
-        ({"format": "parquet", "train.path": __file__}, "is not a whole Parquet file"),
+        ({"format": "parquet", "train.path": __file__}, "cannot be read as Parquet"),
     ]:
         with pytest.raises(DataError, match=told):
             list(labelled(config(path, **fields)))

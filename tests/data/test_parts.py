@@ -313,7 +313,7 @@ def test_a_bad_row_is_one_sentence(folder, case):
             "r.csv",
             "q,a\nx\n",
             {"train.parts": ({"text": "{q}"},)},
-            r"r\.csv, line 2 has 1 column, and column 2 is needed",
+            r"r\.csv, line 2 has neither a target nor a class",
         ),
         (
             "r.csv",

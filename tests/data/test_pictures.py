@@ -377,12 +377,6 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
             {"train.labels": "y.npy", "class_names": ("a",)},
             r"y.npy is of class [12], but data.class_names has 1",
         ),
-        ("x.npy", {"format": "conllu"}, r"data.format is conllu, which holds no images"),
-        (
-            "x.npy",
-            {"train.labels": "y.npy", "validation.where": {"label": ["1"]}},
-            r"data.validation.where is for files with fields in their names",
-        ),
         ("x.npy", {"test.where": {}}, r"data.test.where: .* at least 1 item"),
         ("x.npy", {"format": "images"}, r"there are no images in x.npy"),
         (

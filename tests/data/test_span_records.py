@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.formats.span_records import span_sentence
+from glassformer.data.formats.tagged_words import span_sentence
 from glassformer.data.tagged import tagged
 from glassformer.errors import DataError
 from glassformer.metrics.spans import spans as spans_of

@@ -100,8 +100,7 @@ def _classify_file(show: "_Shown", files: Files, skip: bool) -> int:
     """Write the rows of a file with their classes; the number of files that were skipped."""
     table = files.table(show.run, show.run.processor.input_columns)
     rows = _Rows(show, table.source.file, skip)
-    options = {"scores": show.scores, "threshold": show.threshold}
-    predict_file(show.run, table, files, options, rows.read, rows.predicted)
+    predict_file(table, files, rows.read, rows.predicted)
     return rows.bad
 
 

@@ -122,7 +122,7 @@ def _texts(
     if near is not None:
         _print_near(_near(run, of, near, top), as_json)
     else:
-        _write_vectors(run, of, how, files, out)
+        _write_vectors(run, of, files, out)
 
 
 def _opened(run: Path, device: str) -> "Run":
@@ -153,9 +153,7 @@ def _check(options: dict[str, Any]) -> None:
         )
 
 
-def _write_vectors(
-    run: "Run", of: "Vectors", how: dict[str, Any], files: Files | None, out: Path | None
-) -> None:
+def _write_vectors(run: "Run", of: "Vectors", files: Files | None, out: Path | None) -> None:
     """Write the rows of a file with their vectors, or the vectors of lines."""
     if files is None:
         _print_vectors(of, out)
@@ -163,7 +161,7 @@ def _write_vectors(
     if files.out.suffix == ".txt":
         raise ConfigError(f"--out {files.out} cannot hold vectors; write .npy or .jsonl.")
     predict = partial(_predicted, of, zeros=files.out.suffix == ".npy")
-    predict_file(run, files.table(run, ("text_field",)), files, how, _read_text, predict)
+    predict_file(files.table(run, ("text_field",)), files, _read_text, predict)
 
 
 def _read_text(values: Sequence[Any], where: str) -> str:
@@ -197,7 +195,7 @@ def _files(
         )
     check_output("--html", html, (".html",), force)
     if inp is not None or fields or resume:
-        return Files.checked(inp, out, fields, resume, force, more=(".npy",))
+        return Files.checked(inp, out, fields, resume, force, vectors=True)
     check_output("--out", out, (".npy",), force)
     return None
 

@@ -55,7 +55,7 @@ def fill(
     if files:
         table = files.table(opened, opened.processor.input_columns)
         predict = partial(_predicted, opened, top)
-        predict_file(opened, table, files, {"top": top}, partial(_read, opened), predict)
+        predict_file(table, files, partial(_read, opened), predict)
         return
     for number, lines in [(1, text)] if text else numbered(chunks(TOGETHER)):
         found = iter(opened.filled([line for line in lines if line.strip()], top, number))

@@ -1,22 +1,19 @@
 """Lines of standard input, for the commands that answer each line.
 
 A program that writes one line and waits gets its answer; of a file, many lines are taken together.
-Memory is bounded however long the input or its lines are.
 """
 
-import os
-import queue
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from io import BufferedReader
+from typing import cast
 
 from glassformer.cli.terminal import END_KEY
 from glassformer.errors import DataError
 
-LONG = 1 << 12
-"""A line counts as one more for each so many bytes."""
+READ = 1 << 20
+"""Bytes that are read together at most."""
 REPORT_EVERY = 5.0
 """Seconds between two lines of progress."""
 
@@ -65,27 +62,20 @@ def chunks(most: int) -> Iterator[list[str]]:
     """Lines of standard input as they come: all that are there by now, at least one, at most `most`
     (fewer long ones).
 
-    A thread reads ahead. DataError: a line that is not UTF-8.
+    DataError: a line that is not UTF-8.
     """
     if sys.stdin is None:
         return
     if sys.stdin.isatty():
         sys.stderr.write(f"type a line and press Enter; end with {END_KEY}\n")
-    lines = _Ahead(maxsize=2 * most)
-    # a stream of its own: a thread that waits in sys.stdin when the program ends would abort it
-    stream = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - the thread closes it
-    reader = threading.Thread(target=_read, args=(stream, lines), daemon=True)
-    reader.start()
-    chunk: list[str] = []
-    size = 0
-    for number, raw in enumerate(iter(lines.get, None), 1):
-        chunk.append(_text(raw, number))
-        size += _size(raw)
-        if size >= most or lines.empty():
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+    stream, rest, number = cast(BufferedReader, sys.stdin.buffer), b"", 1
+    while arrived := stream.read1(READ):
+        *lines, rest = (rest + arrived).split(b"\n")
+        texts = [_text(raw, n) for n, raw in enumerate(lines, number)]
+        number += len(lines)
+        yield from (texts[at : at + most] for at in range(0, len(texts), most))
+    if rest:
+        yield [_text(rest, number)]
 
 
 def one_line(text: str) -> str:
@@ -93,42 +83,9 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if text else text
 
 
-class _Ahead(queue.Queue[bytes | None]):
-    """Lines that were read and not yet taken, None at the end; a long line counts as several."""
-
-    def _init(self, maxsize: int) -> None:
-        super()._init(maxsize)
-        self._total = 0
-
-    def _put(self, item: bytes | None) -> None:
-        super()._put(item)
-        self._total += _size(item)
-
-    def _get(self) -> bytes | None:
-        item = super()._get()
-        self._total -= _size(item)
-        return item
-
-    def _qsize(self) -> int:
-        return self._total
-
-
-def _size(raw: bytes | None) -> int:
-    return 1 + len(raw or b"") // LONG
-
-
-def _read(stream: BinaryIO, lines: _Ahead) -> None:
-    try:
-        with stream:
-            for raw in stream:
-                lines.put(raw)
-    finally:
-        lines.put(None)
-
-
 def _text(raw: bytes, number: int) -> str:
     try:
-        return raw.decode("utf-8").rstrip("\r\n")
+        return raw.decode("utf-8").rstrip("\r")
     except UnicodeDecodeError as error:
         raise DataError(
             f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at "

@@ -1,7 +1,7 @@
 """Files of rows in, the same with predictions out: for the commands with --in and --out."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,7 @@ from typer import Option
 
 from glassformer.cli.lines import Pace
 from glassformer.cli.outputs import check_output
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 In = Annotated[
     Path | None,
-    Option("--in", help="Read this file: .txt, .jsonl, .csv, .tsv, .parquet, .conllu, .conll."),
+    Option(
+        "--in", help="Read this file: .txt, .jsonl, .csv, .tsv, .parquet; tag also .conllu, .conll."
+    ),
 ]
 Out = Annotated[
     Path | None, Option("--out", help="Write its rows with the predictions to this file.")
@@ -54,21 +56,22 @@ class Files:
         fields: Sequence[str] | None,
         resume: bool,
         force: bool,
-        more: Sequence[str] = (),
+        vectors: bool = False,
     ) -> "Files | None":
         """The files; None without --in and --out.
 
-        `more`: suffixes that --out may have beside those of rows. ConfigError: one of the two
-        alone, other options without them, or a file that cannot be written.
+        `vectors`: whether --out may be .npy. ConfigError: one of the two without the other, other
+        options without them, or a file that cannot be written.
         """
         for name, given in (("in", inp), ("field", fields), ("resume", resume), ("force", force)):
             if given and out is None:
                 raise ConfigError(f"--{name} needs --out, the file to write; add it.")
         if out is None:
             return None
-        from glassformer.data.table_output import SUFFIXES
+        from glassformer.data.table_output import FORMS
 
-        check_output("--out", out, (*SUFFIXES, *more), force)
+        forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
+        check_output("--out", out, forms, force or resume)
         if inp is None:
             raise ConfigError("--out needs --in, the file to read; add it.")
         if inp.exists() and out.exists() and inp.samefile(out):
@@ -77,12 +80,13 @@ class Files:
 
     def table(self, run: "Run", settings: Sequence[str]) -> "InputTable":
         """The file of --in as a table with the inputs of these settings."""
-        from glassformer.data.formats.column_lines import is_column
         from glassformer.data.formats.delimited import default_of
+        from glassformer.data.formats.records import RECORDS
         from glassformer.data.sources import Source, resolve
-        from glassformer.data.tables import InputTable
+        from glassformer.data.tables import input_table
 
-        config = run.task.recipe.data.model_copy(update={"format": "auto", "root": None})
+        learned = run.task.recipe.data
+        config = learned.model_copy(update={"format": "auto", "root": None})
         sources = resolve(str(self.inp))
         if len(sources) != 1:
             raise ConfigError(f"--in {self.inp} is {len(sources)} files; give one.")
@@ -91,64 +95,51 @@ class Files:
                 f"--field names {len(self.fields)} columns, and {run.folder} reads "
                 f"{len(settings)}; give as many."
             )
+        given = learned.train.path or ""
+        before = Source(given if isinstance(given, str) else given[0]).format(learned)
         kind = sources[0].format(config)
-        columns = ("word_field", "tag_field")
-        given = run.task.recipe.data.train.path or ""
-        learned = Source(given if isinstance(given, str) else given[0])
-        other = learned.format(run.task.recipe.data) != kind  # whose numbers are of other columns
-        foreign = [
-            name
-            for name in columns
-            if not is_column(field := getattr(config, name), kind)
-            or (other and str(field).isdecimal())
-        ]
-        config = config.model_copy(update={name: default_of(name) for name in foreign})
-        return InputTable(sources[0], config, tuple(settings), self.fields).with_fields()
+        if kind != before and not {kind, before} <= {*RECORDS}:  # whose columns have other names
+            words = ("word_field", "tag_field")
+            config = config.model_copy(update={name: default_of(name) for name in words})
+        return input_table(sources[0], config, tuple(settings), self.fields)
 
 
 def predict_file(
-    run: "Run",
     table: "InputTable",
     files: Files,
-    options: Mapping[str, Any],
     read: Callable[[Sequence[Any], str], Any],
     predict: "Predict",
 ) -> None:
     """Predict every row of a table, and write them to a file with their columns.
 
     `read` makes the input of a row's values; all rows are read once before the first prediction, so
-    that a bad one is reported at once. `options`: what predictions depend on beside the model.
+    that a bad one is reported at once. A file that is continued has the first rows already.
     """
-    from glassformer.data.table_output import PredictedRows, PredictionLog, columns_of, writer_of
-    from glassformer.data.tables import chunks
-    from glassformer.files import replacing
-    from glassformer.manifest import digest
+    from glassformer.data.table_output import Output, PredictedRow, new_column
 
-    write, first = writer_of(files.out, table), predict([])
-    columns, total = columns_of(table, first, files.out), 0
-    for row in table.rows():
+    first, own, total = predict([]), dict.fromkeys(table.columns()), 0
+    whole = files.out.suffix != ".parquet"
+    for row in table.rows(whole):
         read(row.values, row.where)
+        own |= dict.fromkeys(row.content)
         total += 1
-    file = Path(table.source.file)
-    about = {
-        "input": {"bytes": file.stat().st_size, "sha256": digest(file)},
-        "model": run.fingerprint,
-        "options": {**options, "fields": list(table.fields), "form": files.out.suffix},
-    }
-    log = PredictionLog(files.out, about, files.resume, files.force)
-    before, pace = log.rows, Pace("rows", total - log.rows)
-    try:
-        for chunk in chunks(islice(table.rows(), before, None), TOGETHER):
-            log.add(predict([read(row.values, row.where) for row in chunk]))
+    new = tuple(new_column(name, own) for name in first.columns)
+    output = Output(files.out, table, tuple(own), new)
+    output.check(files.resume)
+    before = output.whole_rows(total) if files.resume else 0
+    pace = Pace("rows", total - before)
+
+    def predict_rows() -> "Iterator[PredictedRow]":
+        rest = islice(table.rows(whole), before, None)
+        while chunk := list(islice(rest, TOGETHER)):
+            found = predict([read(row.values, row.where) for row in chunk])
+            columns = zip(*found.columns.values(), strict=True)
+            for row, values, line in zip(
+                chunk, columns, found.lines or [""] * len(chunk), strict=True
+            ):
+                yield PredictedRow(row, dict(zip(new, values, strict=True)), line)
             pace.add(len(chunk))
-        if log.rows != total:
-            raise DataError(f"{file} changed while it was read; give a file that stays as it is")
-        with replacing(files.out) as temporary:
-            write(PredictedRows(table, log, columns, first.per_word), temporary)
-    except Exception:
-        if not log.rows:
-            log.remove()
-        raise
-    log.remove()
+
+    output.write(predict_rows(), before)
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
     sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")

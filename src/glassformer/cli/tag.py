@@ -89,18 +89,11 @@ def _check(columns: bool, top_k: int, as_json: bool) -> None:
 
 def _tag_file(run: "Run", files: Files) -> None:
     """Write the rows of a file with the tags of their words, in the column of the training data."""
-    from glassformer.data.formats.column_lines import is_column
-
     table = files.table(run, run.processor.input_columns)
     own = run.task.recipe.data.tag_field
-    if not is_column(own, table.kind) and files.out.suffix == ".conllu":
-        raise ConfigError(
-            f"{run.folder} was trained on tags in {own!r}, which is no column of CoNLL-U; write "
-            "--out as .jsonl or .parquet."
-        )
     name = TAGS if own is None or own.isdecimal() else own
     predict = partial(_predicted, run, name, run.classes)
-    predict_file(run, table, files, {}, run.processor.from_values, predict)
+    predict_file(table, files, run.processor.from_values, predict)
 
 
 def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[Any]) -> "Predicted":
@@ -111,7 +104,7 @@ def _predicted(run: "Run", name: str, classes: Sequence[str], inputs: Sequence[A
     tags = [found.labels(classes) for found in run.tagged(given)]
     words = (run.processor.words(one) for one in given)
     lines = [_line(own, found) for own, found in zip(words, tags, strict=True)]
-    return Predicted({name: tags}, per_word=name, lines=lines)
+    return Predicted({name: tags}, lines=lines)
 
 
 def _line(words: Sequence[str], tags: Sequence[str]) -> str:

@@ -31,6 +31,11 @@ Paths = str | list[str] | None
 """A file, glob or folder, or several of them."""
 
 
+def _for(default: Any, *inputs: str, **limits: Any) -> Any:
+    """A field that only these inputs use."""
+    return Field(default, json_schema_extra={"inputs": [*inputs]}, **limits)
+
+
 class SplitConfig(Record):
     """The records of one split."""
 
@@ -39,17 +44,15 @@ class SplitConfig(Record):
     path: Paths = None
     """A file, glob or folder, or several of them, also inside a zip archive (texts.zip/folder/*);
     '-' is standard input."""
-    targets: Paths = Field(default=None, json_schema_extra={"inputs": ["pairs"]})
+    targets: Paths = _for(None, "pairs")
     """Pairs in two text files: line n of targets belongs to line n of path."""
-    labels: str | None = Field(default=None, json_schema_extra={"inputs": ["image", "text"]})
+    labels: str | None = _for(None, "image", "text")
     """The file with the classes: of images in arrays (idx, numpy), or line n that of line n of the
     texts in path."""
-    parts: tuple[dict[str, str], ...] = Field(default=(), json_schema_extra={"inputs": ["parts"]})
+    parts: tuple[dict[str, str], ...] = _for((), "parts")
     """Parts of a row, [{image: 'photos.zip/{file}'}, {text: '{question}'}]; empty: as in
     data.train, there the list in input_field."""
-    where: dict[str, list[str]] | None = Field(
-        default=None, min_length=1, json_schema_extra={"inputs": ["image", "audio", "text"]}
-    )
+    where: dict[str, list[str]] | None = _for(None, "image", "audio", "text", min_length=1)
     """Files of data.train.path that belong to this split, by the fields of label_pattern: {speaker:
     [theo]}."""
     fraction: float | None = Field(default=None, ge=0.0, lt=1.0)
@@ -78,44 +81,30 @@ class DataConfig(Record):
     """Encoding of text files, for instance latin-1."""
     root: str | None = None
     """Folder that relative paths start from; null: the current one."""
-    store: str | None = Field(default=None, json_schema_extra={"inputs": ["documents", "pairs"]})
+    store: str | None = _for(None, "documents", "pairs")
     """Folder of the encoded data; null: inside the run folder."""
-    documents: Literal["mixed", "separate"] = Field(
-        default="mixed", json_schema_extra={"inputs": ["documents"]}
-    )
+    documents: Literal["mixed", "separate"] = _for("mixed", "documents")
     """separate: attention, positions and targets stay within a document; mixed: one running
     text."""
-    text_field: str = Field(default="text", json_schema_extra={"inputs": ["documents", "text"]})
+    text_field: str = _for("text", "documents", "text")
     """Field of a JSONL line (dotted if nested) or column (name, or number from 1 in a table without
     header) with the text."""
-    messages_field: str = Field(default="messages", json_schema_extra={"inputs": ["messages"]})
+    messages_field: str = _for("messages", "messages")
     """Field or column with the messages of a conversation, objects with role and content (or from
     and value); without it, instruction, input and output, or prompt and completion."""
-    loss_on: Literal["answers", "all"] = Field(
-        default="answers", json_schema_extra={"inputs": ["messages"]}
-    )
+    loss_on: Literal["answers", "all"] = _for("answers", "messages")
     """What of a conversation is predicted: answers, the assistant's text and the symbol that ends
     it; all, every token."""
-    pair_field: str | None = Field(default=None, json_schema_extra={"inputs": ["text"]})
+    pair_field: str | None = _for(None, "text")
     """Field or column of the second text, to classify pairs of texts."""
-    label_field: str = Field(
-        default="label", json_schema_extra={"inputs": ["text", "image", "audio", "parts"]}
-    )
+    label_field: str = _for("label", "text", "image", "audio", "parts")
     """Field or column of the class."""
-    label_columns: tuple[str, ...] = Field(
-        default=(), json_schema_extra={"inputs": ["text", "image", "audio"]}
-    )
+    label_columns: tuple[str, ...] = _for((), "text", "image", "audio")
     """Columns of 0 and 1, each named as its class, instead of label_field."""
-    label_separator: str | None = Field(
-        default=None,
-        min_length=1,
-        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
-    )
+    label_separator: str | None = _for(None, "text", "image", "audio", "parts", min_length=1)
     """Separator of several classes in one cell; null: a cell is one class."""
-    label_delimiter: str | None = Field(
-        default=None,
-        min_length=1,
-        json_schema_extra={"inputs": ["text", "words", "image", "audio", "parts"]},
+    label_delimiter: str | None = _for(
+        None, "text", "words", "image", "audio", "parts", min_length=1
     )
     """Keep the name of a class or tag only up to this string: ':' shortens DESC:manner to DESC; a
     name is never emptied."""
@@ -129,40 +118,36 @@ class DataConfig(Record):
         },
     )
     """Names of classes or tags that the files number 0, 1, 2, ..."""
-    label_pattern: str | None = Field(
-        default=None, json_schema_extra={"inputs": ["image", "audio", "text"]}
-    )
+    label_pattern: str | None = _for(None, "image", "audio", "text")
     """Fields in the name of a file, its class among them: {label}_{speaker}_{index}.wav."""
-    file_field: str = Field(default="file_name", json_schema_extra={"inputs": ["image", "audio"]})
+    file_field: str = _for("file_name", "image", "audio")
     """Column of the files, where a table lists images or audio; in Parquet also of their bytes."""
-    bad_files: Literal["stop", "skip"] = Field(
-        default="stop", json_schema_extra={"inputs": ["image", "audio", "parts"]}
-    )
+    bad_files: Literal["stop", "skip"] = _for("stop", "image", "audio", "parts")
     """An image or audio file that cannot be read: stop, or skip and count it."""
-    word_field: str = Field(default="words", json_schema_extra={"inputs": ["words"]})
+    word_field: str = _for("words", "words")
     """Field of a JSONL line or column of Parquet with the list of words; column of conllu (default:
     form) or conll (a number; default: the first)."""
-    tag_field: str | None = Field(default=None, json_schema_extra={"inputs": ["words", "parts"]})
+    tag_field: str | None = _for(None, "words", "parts")
     """The same for tags, also in rows of parts; null: tags in JSONL and Parquet, upos in conllu,
     the last column in conll."""
-    source_field: str = Field(default="source", json_schema_extra={"inputs": ["pairs"]})
+    source_field: str = _for("source", "pairs")
     """Field (dotted if nested: translation.en) or column of the source."""
-    target_field: str = Field(default="target", json_schema_extra={"inputs": ["pairs"]})
+    target_field: str = _for("target", "pairs")
     """Field or column of the target."""
-    prefix: str = Field(default="", json_schema_extra={"inputs": ["pairs"]})
+    prefix: str = _for("", "pairs")
     """Text before every source, to name the task: 'summarize: '."""
     group_field: str | None = Field(
         default=None,
         json_schema_extra={"tasks": ["text-to-text", "image-text-to-text", "audio-text-to-text"]},
     )
     """Field or column, such as the language, by which scores are also listed."""
-    input_field: str = Field(default="input", json_schema_extra={"inputs": ["parts"]})
+    input_field: str = _for("input", "parts")
     """Field with the list of parts."""
-    target: str | None = Field(default=None, json_schema_extra={"inputs": ["parts"]})
+    target: str | None = _for(None, "parts")
     """Target text of a row of parts, '{answer}'; null: the field target."""
     target_image: str | None = Field(default=None, json_schema_extra={"tasks": ["text-to-image"]})
     """Target image of a row of parts, 'photos.zip/{file}'."""
-    overlap: int | None = Field(default=None, ge=0, json_schema_extra={"inputs": ["text", "words"]})
+    overlap: int | None = _for(None, "text", "words", ge=0)
     """Elements shared by successive windows of a document that is longer than the model; null: half
     the model's length."""
 

@@ -59,7 +59,8 @@ def conversations(config: DataConfig) -> Iterator[Conversation]:
     DataError: a row of another shape, a role that is not known, a message without text, or no
     message of the assistant.
     """
-    for split, row in in_splits(config, lambda name: _rows(config, config.splits[name].path)):
+    read = lambda name: _rows(config, config.splits[name].path)
+    for split, row in in_splits(config, read, "conversations", "give messages, one list a row"):
         yield Conversation(split, *row)
 
 

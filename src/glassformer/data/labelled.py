@@ -14,13 +14,7 @@ from itertools import chain
 from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
-from glassformer.data.formats.records import (
-    RECORDS,
-    check_used,
-    classes_at,
-    named_class,
-    values,
-)
+from glassformer.data.formats.records import RECORDS, check_used, classes_at, named_class, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import DataError
@@ -60,8 +54,11 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     if _are_files(config):
         yield from _files(config)
         return
-    rows = in_splits(config, lambda name: _rows(config, config.splits[name]))
+    read = lambda name: _rows(config, config.splits[name])
+    rows = in_splits(config, read, "labelled texts", "give texts with a class each")
     for split, (text, pair, labels, where) in rows:
+        _check_filled(text, "text", where)
+        _check_filled(pair, "second text", where)
         classes = dict.fromkeys(named_class(one, config, where) for one in labels)
         yield Labelled(split, text, pair, tuple(classes), where)
 
@@ -82,25 +79,12 @@ def _files(config: DataConfig) -> Iterator[Labelled]:
         yield Labelled(file.split, text, None, file.labels, file.where)
 
 
-def _rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
-    some = labels_seen = False
-    for text, pair, labels, where in _all_rows(config, split):
-        some, labels_seen = True, labels_seen or bool(labels)
-        for side, content in (("text", text), ("second text", pair)):
-            if content is not None:
-                _check_filled(content, side, where)
-        yield text, pair, labels, where
-    if not labels_seen:
-        problem = "no text has a class in" if some else "there are no labelled texts in"
-        raise DataError(f"{problem} {split.path}; give texts with a class each")
-
-
-def _check_filled(text: str, side: str, where: str) -> None:
-    if not text.strip():
+def _check_filled(text: str | None, side: str, where: str) -> None:
+    if text is not None and not text.strip():
         raise DataError(f"{where} has an empty {side} beside its class; fill it or remove the line")
 
 
-def _all_rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
+def _rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
     sources = resolve(split.path, config.root)
     fields = split.labels is None and any(one.format(config) in RECORDS for one in sources)
     check_used(config, COLUMNS, fields, split.path)

@@ -50,8 +50,13 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
                 f"data.{name}.targets is set but data.{name}.path, its other side, is not; set "
                 f"both."
             )
-    for split, row in in_splits(config, lambda name: _rows(config, config.splits[name])):
-        yield Pair(split, *row)
+    remedy = "give files with a source and a target on every line"
+    rows = in_splits(config, lambda name: _rows(config, config.splits[name]), "pairs", remedy)
+    for split, (source, target, group, where) in rows:
+        if not (source.strip() and target.strip()):
+            empty, full = ("target", "source") if source.strip() else ("source", "target")
+            raise DataError(f"{where} has an empty {empty} beside a {full}; fill it or remove both")
+        yield Pair(split, source, target, group, where)
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
@@ -74,21 +79,7 @@ def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
 
 
 def _rows(config: DataConfig, split: SplitConfig) -> Rows:
-    some = False
-    for source, target, group, where in _all_rows(config, split):
-        filled = bool(source.strip()), bool(target.strip())
-        if not any(filled):
-            continue
-        if not all(filled):
-            empty, full = ("target", "source") if filled[0] else ("source", "target")
-            raise DataError(f"{where} has an empty {empty} beside a {full}; fill it or remove both")
-        some = True
-        yield source, target, group, where
-    if not some:
-        raise DataError(
-            f"there are no pairs in {split.path}; give files with a source and a target on every "
-            "line"
-        )
+    return (row for row in _all_rows(config, split) if row[0].strip() or row[1].strip())
 
 
 def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:

@@ -66,23 +66,27 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     and tags, with an unknown type, a missing field or a missing file (files are not checked if
     `bad_files` is skip).
     """
-    templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
-    root = config.root or "."
-    for split, (row, where, source) in in_splits(
-        config, lambda split: _rows(config, split, templates[split])
-    ):
+    templates = {split: _templates(config, split) for split in NAMES}
+    root, look = config.root or ".", config.bad_files == "stop"
+    rows = in_splits(
+        config,
+        lambda split: _rows(config, split, templates[split]),
+        "rows",
+        "give rows of parts with a target or a class",
+    )
+    for split, (row, where, source) in rows:
         home = posixpath.dirname(source.path)
         if chosen := templates[split]:
             setting = _setting(config, split)
             filled_in = ((kind, filled(value, row, where, setting)) for kind, value in chosen)
-            parts = files.placed(filled_in, root, where)
+            parts = _place_files(filled_in, root, look, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
-            parts = files.placed(parts_of(listed, where), home, where)
+            parts = _place_files(parts_of(listed, where), home, look, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
         image, tags = _target_image(row, config, where), _tags(row, config, where)
         if image is not None:
-            image = files.path("image", image, root if config.target_image else home, where)
+            image = _path("image", image, root if config.target_image else home, look, where)
         if target is None and image is None and not labels and not tags:
             raise DataError(
                 f"{where} has neither a target nor a class nor tags; set data.target to a template "
@@ -137,7 +141,6 @@ def _rows(
     config: DataConfig, split: SplitName, templates: Parts
 ) -> Iterator[tuple[Any, str, Source]]:
     """The rows of a split's own files, their origin and source."""
-    named, some = config.splits[split].path, False
     setting = _setting(config, split)
     wanted = {field: setting for _, template in templates for field in FIELD.findall(template)}
     for name in ("target", "target_image"):
@@ -146,14 +149,9 @@ def _rows(
         wanted |= {field: name} if (field := getattr(config, name)) else {}
     wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
     wanted |= {} if templates else {config.input_field: "input_field"}
-    for source in resolve(named, config.root):
+    for source in resolve(config.splits[split].path, config.root):
         for row, where in records(source, config, wanted):
-            some = True
             yield row, where, source
-    if not some:
-        raise DataError(
-            f"there are no rows in {named}; give rows of parts with a target or a class"
-        )
 
 
 def parts_of(listed: Any, where: str) -> Parts:
@@ -162,52 +160,39 @@ def parts_of(listed: Any, where: str) -> Parts:
     return _parts(listed if isinstance(listed, list) else [listed], where)
 
 
-class _Files:
-    """Resolves file names in rows."""
+def _place_files(parts: Iterable[tuple[str, str]], folder: str, look: bool, where: str) -> Parts:
+    """Parts with absolute paths; DataError: no parts, or as of `_path`."""
+    found = tuple(
+        (kind, value if kind == "text" else _path(kind, value, folder, look, where))
+        for kind, value in parts
+    )
+    if not found:
+        raise DataError(f"{where} has no parts; give at least one, or remove the row")
+    return found
 
-    def __init__(self, config: DataConfig):
-        self._look = config.bad_files == "stop"
-        self._archives: dict[str, str | None] = {}
 
-    def placed(self, parts: Iterable[tuple[str, str]], folder: str, where: str) -> Parts:
-        """Parts with absolute paths; DataError: no parts, or as of `path`."""
-        found = tuple(
-            (kind, value if kind == "text" else self.path(kind, value, folder, where))
-            for kind, value in parts
-        )
-        if not found:
-            raise DataError(f"{where} has no parts; give at least one, or remove the row")
-        return found
-
-    def path(self, kind: str, name: str, folder: str, where: str) -> str:
-        """Absolute path of a file named relative to `folder`; DataError: empty or missing."""
-        if not name.strip() or "\0" in name:
-            raise DataError(
-                f"{where} names no {kind} file, but {name!r}; fill it or remove the row"
-            )
-        if folder not in self._archives:
-            self._archives[folder] = source_at(posixpath.join(folder, "row")).archive
-        archive = self._archives[folder]
-        home = name if archive else os.path.expanduser(name)
-        path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), home)))
-        if archive is not None:
-            check_inside(path, archive, where, name)
-        if self._look:
-            _check_there(kind, path, where)
-        return path
+def _path(kind: str, name: str, folder: str, look: bool, where: str) -> str:
+    """Absolute path of a file named relative to `folder`; DataError: empty or, if one shall `look`,
+    missing."""
+    if not name.strip() or "\0" in name:
+        raise DataError(f"{where} names no {kind} file, but {name!r}; fill it or remove the row")
+    archive = source_at(posixpath.join(folder, "row")).archive
+    home = name if archive else os.path.expanduser(name)
+    path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), home)))
+    if archive is not None:
+        check_inside(path, archive, where, name)
+    if look:
+        _check_there(kind, path, where)
+    return path
 
 
 def _check_there(kind: str, path: str, where: str) -> None:
     source = source_at(path)
-    if source.archive is None:
-        there, name = os.path.isfile(path), posixpath.basename(path)
-    else:
-        there, name = has_member(source.archive, source.member), source.member
-    if not there:
-        names = beside(Path(path)) if source.archive is None else members(source.archive)
-        raise DataError(
-            f"{where} names the {kind} file {path}, which is not there; {near(name, names)}"
-        )
+    inside, name = source.archive, source.member
+    if not (has_member(inside, name) if inside else os.path.isfile(path)):
+        names = members(inside) if inside else beside(Path(path))
+        close = near(name if inside else posixpath.basename(path), names)
+        raise DataError(f"{where} names the {kind} file {path}, which is not there; {close}")
 
 
 def _target(row: Any, config: DataConfig, where: str) -> str | None:

@@ -174,23 +174,10 @@ def _too_large(where: str, size: str) -> DataError:
 
 def _in_arrays(config: DataConfig) -> bool:
     """Whether the images are arrays, not files."""
-    if config.format not in ("auto", "idx", "numpy", "images", "csv", "tsv", "jsonl", "parquet"):
-        raise ConfigError(
-            f"data.format is {config.format}, which holds no images; set it to images, idx, numpy, "
-            f"csv, tsv, jsonl or parquet."
-        )
     path = config.train.path
     names = [path] if isinstance(path, str) else path or []
-    found = config.format in ("idx", "numpy")
-    if config.format == "auto":
-        found = bool(names) and all(map(_is_array, names))
-    for split, of in config.splits.items():
-        if found and of.where is not None:
-            raise ConfigError(
-                f"data.{split}.where is for files with fields in their names, and {path} holds "
-                f"arrays; set data.{split}.fraction."
-            )
-    return found
+    found = config.format == "auto" and bool(names) and all(map(_is_array, names))
+    return found or config.format in ("idx", "numpy")
 
 
 def _is_array(path: str) -> bool:

@@ -5,14 +5,11 @@ import difflib
 import glob
 import heapq
 import os
-import select
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -50,8 +47,8 @@ class Source:
     path: str
     archive: str | None = None
     """The zip file of which `path` is a member, or the Parquet table of which it is a cell."""
-    row: int | None = None
-    """Of a cell, the number of its row from 0."""
+    row: tuple[int, int] | None = None
+    """Of a cell, the numbers from 0 of its row group and of its row in there."""
 
     @property
     def file(self) -> str:
@@ -97,10 +94,13 @@ def reading(path: str) -> Iterator[None]:
         ) from problem
 
 
-def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
+def resolve(
+    named: str | list[str] | None, root: str | None = None, texts: bool = True
+) -> list[Source]:
     """The distinct sources of a path, glob, folder or list of these, in order.
 
-    Files of a glob or folder are sorted by path; a zip archive is a folder. ConfigError: nothing
+    Files of a glob or folder are sorted by path; a zip archive is a folder. Of a folder `texts`
+    are read, or every file. ConfigError: nothing
     named. DataError: nothing found, or `-`, which `capture_stdin` must replace first.
     """
     if not named:
@@ -108,7 +108,7 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
             "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
     names = [named] if isinstance(named, str) else named
-    return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
+    return list(dict.fromkeys(source for name in names for source in _resolve(name, root, texts)))
 
 
 def is_gone(config: DataConfig) -> bool:
@@ -145,8 +145,9 @@ def capture_stdin(
 def _copy_stdin(copy: Path) -> None:
     with replacing(copy) as part:
         copy.parent.mkdir(parents=True, exist_ok=True)
+        stream = cast(BufferedReader, sys.stdin.buffer)
         with part.open("wb") as out:
-            while arrived := _next_of_stdin():
+            while arrived := stream.read1(1 << 16):
                 out.write(arrived)
                 headway.report(f"reading standard input: {out.tell() / 1e6:,.0f} MB")
         if part.stat().st_size == 0:
@@ -155,20 +156,7 @@ def _copy_stdin(copy: Path) -> None:
             )
 
 
-def _next_of_stdin() -> bytes:
-    """The next bytes of standard input as soon as there are some; none at its end.
-
-    A read that waits for a pipe does not hear of a Ctrl-C that came just before it; so the pipe is
-    asked ten times a second.
-    """
-    stream = cast(BufferedReader, sys.stdin.buffer)
-    with suppress(OSError):  # on Windows, and of a stream in memory, it cannot be asked
-        while not select.select([stream], [], [], 0.1)[0]:
-            pass
-    return stream.read1(1 << 16)
-
-
-def _resolve(name: str, root: str | None) -> Iterator[Source]:
+def _resolve(name: str, root: str | None, texts: bool) -> Iterator[Source]:
     if name == STDIN:
         raise DataError(
             "standard input can be read only once and no copy was made; call "
@@ -182,9 +170,12 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
             (p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None
         )
         if archive is not None:
-            yield from _in_archive(slashed(archive), "/".join(path.parts[len(archive.parts) :]))
+            yield from _in_archive(
+                slashed(archive), "/".join(path.parts[len(archive.parts) :]), texts
+            )
         elif path.is_dir():
-            yield from _in_folder(path)
+            found = map(Source, listed(path).files)
+            yield from _texts(found, f"the folder {path}", f"{slashed(path)}/*") if texts else found
         elif path.is_file():
             yield Source(slashed(path))
         elif path.exists():  # a pipe or device would be read up on the first of several passes
@@ -192,15 +183,10 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
                 f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
             )
         elif glob.has_magic(name):
-            yield from _matching(path)
+            yield from _matching(path, texts)
         else:
             rest = near(path.name, beside(path))
             raise DataError(f"there is no file or folder {path}; {rest}")
-
-
-def _in_folder(folder: Path) -> Iterator[Source]:
-    found = listed(folder).files
-    yield from _texts(map(Source, found), f"the folder {folder}", f"{slashed(folder)}/*")
 
 
 @dataclass(frozen=True)
@@ -215,39 +201,26 @@ class Listing:
 def listed(folder: Path) -> Listing:
     """The files below a folder; names that begin with a dot are left out.
 
-    A folder that has several names, by symbolic links, is entered once: by its name without links,
-    else by the first link; a link to a folder around `folder` is not followed.
+    Links are followed, but each folder is entered once: by the first of its names, real ones before
+    links. A link to a folder around `folder` is not followed.
     """
-    files, unreadable, links = list[str](), list[str](), list[str]()
-    entered = {_identity(place) for place in folder.resolve().parents}
-    folders = [str(folder)]
-    while folders or links:
-        place = folders.pop() if folders else heapq.heappop(links)
-        try:
-            if (identity := _identity(place)) in entered:
+    files, unreadable = list[str](), list[str]()
+    entered = {os.path.realpath(place) for place in folder.resolve().parents}
+    waiting, links = [str(folder)], list[str]()
+    while waiting or links:
+        top = waiting.pop() if waiting else heapq.heappop(links)
+        for place, folders, names in os.walk(top, onerror=lambda e: unreadable.append(e.filename)):
+            if (real := os.path.realpath(place)) in entered:
+                folders.clear()
                 continue
-            entered.add(identity)
-            entries = [one for one in os.scandir(place) if not one.name.startswith(".")]
-        except OSError:
-            unreadable.append(place)
-            continue
-        for entry in entries:
-            try:
-                if not entry.is_dir():
-                    files += [entry.path] * entry.is_file()
-                elif entry.is_symlink():
-                    heapq.heappush(links, entry.path)
-                else:
-                    folders.append(entry.path)
-            except OSError:  # a link to itself, or to where nobody may look
-                unreadable.append(entry.path)
+            entered.add(real)
+            shown = [os.path.join(place, name) for name in (*folders, *names) if name[0] != "."]
+            for path in shown:
+                if os.path.islink(path) and os.path.isdir(path):
+                    heapq.heappush(links, path)
+            files += filter(os.path.isfile, shown)
+            folders[:] = [name for name in folders if name[0] != "."]
     return Listing(sorted(map(slashed, files)), sorted(map(slashed, unreadable)))
-
-
-def _identity(place: str | Path) -> tuple[int, int | str]:
-    status = os.stat(place)
-    # a file system of Windows without numbers of files gives 0
-    return status.st_dev, status.st_ino or os.path.realpath(place)
 
 
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
@@ -255,26 +228,18 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     these, or folders that may not be read."""
     named = (of.path for of in config.splits.values() if of.path)
     names = [name for of in named for name in ([of] if isinstance(of, str) else of)]
-    folders = dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name)
-    found = ((folder, listed(folder)) for folder in folders if folder.is_dir())
-    return [
-        f"left out of {folder}: {rest}"
-        for folder, listing in found
-        for rest in _not_read(listing, suffixes)
-    ]
-
-
-def _not_read(listing: Listing, suffixes: Collection[str]) -> Iterator[str]:
-    """What of a folder is not read, in a clause: files of other suffixes, unreadable folders."""
-    others = [file for file in listing.files if Source(file).suffix not in suffixes]
-    if others:
-        kinds = Counter(Source(file).suffix or "without a suffix" for file in others)
-        most = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common(4))
-        few = counted(len(others), "file") + " that cannot be read here"
-        yield f"{few} ({most}), such as {others[0]}"
-    if listing.unreadable:
-        few = counted(len(listing.unreadable), "folder") + " that may not be read"
-        yield f"{few}, such as {listing.unreadable[0]}"
+    found: list[str] = []
+    for folder in dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name):
+        listing = listed(folder) if folder.is_dir() else Listing([], [])
+        others = [file for file in listing.files if Source(file).suffix not in suffixes]
+        for paths, noun, rest in (
+            (others, "file", "that cannot be read here"),
+            (listing.unreadable, "folder", "that may not be read"),
+        ):
+            if paths:
+                n = counted(len(paths), noun)
+                found.append(f"left out of {folder}: {n} {rest}, such as {paths[0]}")
+    return found
 
 
 def placed(name: str, root: str | None) -> Path:
@@ -282,7 +247,7 @@ def placed(name: str, root: str | None) -> Path:
     return Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
 
 
-def _in_archive(archive: str, inside: str) -> Iterator[Source]:
+def _in_archive(archive: str, inside: str, texts: bool) -> Iterator[Source]:
     """The members of an archive that a path, glob or folder means; `inside` is empty for all."""
     names = members(archive)
     if inside in names:
@@ -296,7 +261,8 @@ def _in_archive(archive: str, inside: str) -> Iterator[Source]:
     ]
     below = [Source(f"{archive}/{name}", archive) for name in shown if name.startswith(folder)]
     if below or not inside:
-        yield from _texts(below, f"{archive}/{inside}".rstrip("/"), f"{archive}/{folder}*")
+        place = f"{archive}/{inside}".rstrip("/")
+        yield from _texts(below, place, f"{archive}/{folder}*") if texts else below
         return
     found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
     if not found:
@@ -319,23 +285,22 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
     yield from texts
 
 
-def _matching(pattern: Path) -> Iterator[Source]:
+def _matching(pattern: Path, texts: bool) -> Iterator[Source]:
     hidden = any(part.startswith(".") for part in pattern.parts)
-    if "**" in pattern.parts and not hidden:
-        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), pattern.parts)))
-        base, rest = Path(*pattern.parts[:fixed]), "/".join(pattern.parts[fixed:])
+    if "**" in pattern.parts and not hidden:  # links in a loop are entered once
+        n = next(at for at, part in enumerate(pattern.parts) if glob.has_magic(part))
+        base, rest = Path(*pattern.parts[:n]), "/".join(pattern.parts[n:])
         below = listed(base).files if base.is_dir() else []
         found = [path for path in below if matches(Path(path).relative_to(base).as_posix(), rest)]
     else:
-        named = map(slashed, glob.glob(str(pattern), recursive=hidden))
-        places = filter(os.path.isfile, sorted(named))
-        found = list({os.path.realpath(path): path for path in places}.values())
+        places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
+        found = list({os.path.realpath(path): slashed(path) for path in places}.values())
     if not found:
         raise DataError(
             f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"
         )
     for path in found:
-        yield from _in_archive(path, "") if path.lower().endswith(".zip") else [Source(path)]
+        yield from _in_archive(path, "", texts) if path.lower().endswith(".zip") else [Source(path)]
 
 
 def beside(path: Path) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.documents import Document, read
 from glassformer.data.sources import resolve
+from glassformer.errors import DataError
 from glassformer.random_stream import epoch_key, permute
 
 Row = TypeVar("Row")
@@ -96,19 +97,24 @@ def divided(
 
 
 def in_splits(
-    config: DataConfig, rows: Callable[[SplitName], Iterator[Row]]
+    config: DataConfig,
+    rows: Callable[[SplitName], Iterator[Row]],
+    noun: str | None = None,
+    remedy: str = "",
 ) -> Iterator[tuple[SplitName, Row]]:
     """Every row with its split; `rows` reads a split's files (those of train twice, if rows are
     held out).
 
     Splits without files are held out from train by a fixed permutation, since files are often
-    sorted.
+    sorted. DataError: a split without rows; `noun` names these.
     """
+
+    read = lambda name: _require_rows(rows(name), config.splits[name].path, noun, remedy)
     validation, test = config.held_out
     if validation or test:
-        n = sum(1 for _ in rows("train"))
+        n = sum(1 for _ in read("train"))
         last = permute(np.arange(n), n, epoch_key(0, 0)) if n else np.zeros(0, int)
-        for place, row in zip(last, rows("train"), strict=True):
+        for place, row in zip(last, read("train"), strict=True):
             held = place < round(n * (validation + test))
             split: SplitName = (
                 "train" if not held else "validation" if place < round(n * validation) else "test"
@@ -116,5 +122,15 @@ def in_splits(
             yield split, row
     for split in NAMES[1:] if validation or test else NAMES:
         if split == "train" or config.splits[split].path is not None:
-            for row in rows(split):
+            for row in read(split):
                 yield split, row
+
+
+def _require_rows(
+    rows: Iterator[Row], path: object, noun: str | None, remedy: str
+) -> Iterator[Row]:
+    row = None
+    for row in rows:
+        yield row
+    if row is None and noun is not None:
+        raise DataError(f"there are no {noun} in {path}; {remedy}")

@@ -1,29 +1,33 @@
-"""Tables and column files with all that is in them, for predictions beside each row.
+"""Files of rows as inputs of predictions, with all content, which is written again.
 
 lines           {"text": ...} of each line
 CSV, TSV        cells by the names of the first row, or by number
-JSONL           objects
-Parquet         objects
+JSONL, Parquet  objects
 CoNLL-U, CoNLL  sentences with their comments and every column
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.column_lines import Block, blocks, columns_of
-from glassformer.data.formats.delimited import cells_of, column_place, is_number
-from glassformer.data.formats.lines import found, lines, objects
-from glassformer.data.formats.parquet import check_names, parquet_rows
+from glassformer.data.formats.column_lines import (
+    ColumnLine,
+    ColumnSentence,
+    column_sentences,
+    columns_of,
+    words_in,
+)
+from glassformer.data.formats.delimited import is_number
+from glassformer.data.formats.lines import found, lines
+from glassformer.data.formats.records import RECORDS, records
 from glassformer.data.sources import Source
 from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
-from glassformer.errors import DataError, counted, suggest
+from glassformer.errors import DataError, suggest
 
 COLUMN_FILES = ("conllu", "conll")
+WORD, WORDS = "word_field", "words"
 
 
 @dataclass(frozen=True)
@@ -33,138 +37,84 @@ class Row:
     values: list[Any]
     where: str
     content: dict[str, Any]
-    block: Block | None = None
-    """Its sentence in a column file."""
+    sentence: ColumnSentence = ()
+    """Its lines in a column file."""
 
 
 @dataclass(frozen=True)
 class InputTable:
-    """A file of rows; `settings`: fields of DataConfig that name its input columns."""
+    """A file of rows, and the columns of the inputs: fields of records, the text of a line, or the
+    words of a sentence."""
 
     source: Source
     config: DataConfig
-    settings: tuple[str, ...]
-    fields: tuple[str, ...] = ()
-    """Columns of the inputs, in place of the settings'."""
+    fields: tuple[str, ...]
 
     @property
     def kind(self) -> str:
         """Its format."""
         return self.source.format(self.config)
 
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns; of JSONL, those of the first row."""
-        if self.kind in ("csv", "tsv") and not self.headed:
-            first = next(cells_of(self.source, self.config), ([], 0))[0]
-            return tuple(str(number) for number in range(1, len(first) + 1))
-        if self.kind == "text":
-            return ("text",)
-        return tuple(table_columns(self.source, self.config))
-
     @property
     def headed(self) -> bool:
         """Whether the first row of a CSV or TSV file has the names of columns."""
         return not all(map(is_number, self.fields))
 
-    def with_fields(self) -> "InputTable":
-        """The same with its input columns: those asked for, of the settings, or the usual ones.
+    def columns(self) -> list[str]:
+        """The names of the columns; of JSONL, those of the first row."""
+        headed = self.kind in RECORDS and self.headed
+        return list(table_columns(self.source, self.config)) if headed else []
 
-        DataError: there are none of these, columns fit in two ways, or two have the same name.
-        """
-        if self.kind in ("text", *COLUMN_FILES):
-            return replace(self, fields=())
-        own = self.fields or tuple(getattr(self.config, name) or name for name in self.settings)
-        if self.kind in ("csv", "tsv") and all(map(is_number, own)):
-            return replace(self, fields=own)
-        columns, name = table_columns(self.source, self.config), self.source.path
-        missing = next((f for f in own if not {f, f.partition(".")[0]} & columns.keys()), None)
-        if missing is not None and (columns or self.kind != "jsonl"):  # which may have no rows
-            usual = () if self.fields else input_fields(columns, self.settings, name).values()
-            if not usual:
-                raise DataError(
-                    f"{name} has no column {missing!r}; {suggest(missing, columns)} (name the "
-                    "column of the inputs by --field)"
-                )
-            own = tuple(usual)
-        return replace(self, fields=own)
-
-    def rows(self, whole: bool = False) -> Iterator[Row]:
+    def rows(self, whole: bool = True) -> Iterator[Row]:
         """All rows in order; of Parquet only the columns of inputs, unless they are read `whole`.
 
         DataError: a format without rows, or one that does not fit it.
         """
-        match self.kind:
-            case "csv" | "tsv":
-                return self._cells()
-            case "jsonl":
-                return self._objects(objects(self.source, self.config, _unique))
-            case "parquet":
-                return self._objects(parquet_rows(self.source, None if whole else self.fields))
-            case "conllu" | "conll":
-                return self._sentences()
-            case "text":
-                read = lines(self.source, self.config)
-                return (Row([line], where, {"text": line}) for line, where in read)
-        raise DataError(
-            f"{self.source.path} is read as {self.kind}, which has no rows; give lines, .jsonl, "
-            ".csv, .tsv, .parquet, .conllu or .conll"
+        if self.kind == "text":
+            for line, where in lines(self.source, self.config):
+                yield Row([line], where, {"text": line})
+        elif self.kind in COLUMN_FILES and self.fields == (WORDS,):
+            for sentence in column_sentences(self.source, self.config):
+                first = next((line for line in sentence if line.cells), sentence[0])
+                words = words_in(sentence, self.tag_column(first)[0])
+                yield Row([words], first.where, {WORDS: words}, sentence)
+        else:
+            wanted = dict.fromkeys(self.fields, "text_field")
+            read = records(self.source, self.config, wanted, whole=whole)
+            for content, where in read:
+                values = [found(content, field, where, "text_field") for field in self.fields]
+                yield Row(values, where, content)
+
+    def tag_column(self, first: ColumnLine) -> tuple[int, int]:
+        """The columns of words and tags, by the first line of a word; of words only, the tags are
+        one more."""
+        return columns_of(first, self.source, self.config) if len(first.cells) > 1 else (0, 1)
+
+
+def input_table(
+    source: Source, config: DataConfig, settings: tuple[str, ...], fields: tuple[str, ...] = ()
+) -> InputTable:
+    """A file with its input columns: `fields`, those that `settings` of the data name, or the usual
+    ones.
+
+    DataError: there are none of these, or columns that fit in two ways.
+    """
+    kind, name = source.format(config), source.path
+    if kind not in RECORDS:
+        return InputTable(
+            source, config, (WORDS if kind in COLUMN_FILES and WORD in settings else "text",)
         )
-
-    def _cells(self) -> Iterator[Row]:
-        names: list[str] = []
-        for cells, line in cells_of(self.source, self.config):
-            where = f"{self.source.path}, line {line}"
-            if not names:
-                names = [cell.strip() for cell in cells] if self.headed else list(self.columns)
-                check_names(names, where)
-                for field in () if self.headed else self.fields:
-                    column_place(field, len(names), where, "text_field")
-                if self.headed:
-                    continue
-            if len(cells) != len(names):
-                raise DataError(
-                    f"{where} has {counted(len(cells), 'column')} where the first row has "
-                    f"{len(names)}; mend it"
-                )
-            row = dict(zip(names, cells, strict=True))
-            yield Row([row[field] for field in self.fields], where, row)
-
-    def _objects(self, read: Iterator[tuple[Any, str]]) -> Iterator[Row]:
-        for row, where in read:
-            values = [found(row, field, where, "text_field") for field in self.fields]
-            yield Row(values, where, row)
-
-    def _sentences(self) -> Iterator[Row]:
-        for block in blocks(self.source, self.config):
-            words, _ = block_columns(block, self.source, self.config)
-            value = block.words(words) if "word_field" in self.settings else block.text(words)
-            name = "words" if "word_field" in self.settings else "text"
-            yield Row([value], block.where, {name: value}, block)
-
-
-def chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Successive rows, `size` at a time."""
-    rest = iter(rows)
-    while chunk := list(islice(rest, size)):
-        yield chunk
-
-
-def block_columns(block: Block, source: Source, config: DataConfig) -> tuple[int, int]:
-    """The columns of words and tags in a sentence; of words alone, the tags are one more."""
-    first = next((line for line in block.lines if line.cells), None)
-    if first is None:
-        return 0, 0
-    if len(first.cells) == 1:
-        return 0, 1
-    return columns_of(first, source, config)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; DataError: it has a name twice."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has the field {twice!r} twice")
-    return made
+    own = fields or tuple(getattr(config, name) or name for name in settings)
+    if kind in ("csv", "tsv") and all(map(is_number, own)):
+        return InputTable(source, config, own)
+    columns = table_columns(source, config)
+    missing = next((f for f in own if not {f, f.partition(".")[0]} & columns.keys()), None)
+    if missing is not None and (columns or kind != "jsonl"):  # which may have no rows
+        usual = () if fields else input_fields(columns, settings, name).values()
+        if not usual:
+            raise DataError(
+                f"{name} has no column {missing!r}; {suggest(missing, columns)} (name the column "
+                "of the inputs by --field)"
+            )
+        own = tuple(usual)
+    return InputTable(source, config, own)

@@ -7,7 +7,6 @@ from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.tagged_words import Sentence, sentences
 from glassformer.data.sources import resolve
 from glassformer.data.splits import in_splits
-from glassformer.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -21,20 +20,15 @@ class Tagged:
 
 
 def tagged(config: DataConfig) -> Iterator[Tagged]:
-    """Every sentence of every split, without empty ones; DataError: an empty file, or as of
-    `sentences`."""
-    rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
+    """Every sentence of every split, without empty ones; DataError: none, or as of `sentences`."""
+    remedy = "give words with a tag for each"
+    rows = in_splits(
+        config, lambda name: _rows(config, config.splits[name].path), "sentences", remedy
+    )
     for split, (words, tags, where) in rows:
         yield Tagged(split, words, tuple(map(config.class_name, tags)), where)
 
 
 def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Sentence]:
     for source in resolve(path, config.root):
-        some = False
-        for sentence in sentences(source, config):
-            some = True
-            yield sentence
-        if not some:
-            raise DataError(
-                f"there are no sentences in {source.path}; give words with a tag for each"
-            )
+        yield from sentences(source, config)

@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import column_lines
-from glassformer.data.formats.delimited import cells_of, is_default
+from glassformer.data.formats.delimited import cells_of, is_default, named_columns
 from glassformer.data.formats.lines import objects
 from glassformer.data.formats.parquet import table_columns
 from glassformer.data.sources import Source, resolve
@@ -50,8 +50,6 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
 }
 """Settings that go together, and the columns that they usually name: the default ones first."""
-SAMPLE, FEW_ROWS = 1000, 6
-"""Rows that are compared, and the fewest of them."""
 RUNNING = ("text", "sentence")
 """Columns of running text, which is cut at spaces where words are read."""
 TRANSLATION = "translation"
@@ -76,28 +74,25 @@ def with_usual_columns(
     `settings`: fields of DataConfig that name columns. Nothing changes if one of them is set, or if
     the table has the default columns or none of the usual. DataError: columns that fit in two ways.
     """
-    known = any({*names} <= {*settings} for names in USUAL)
-    open_ones = [name for name in settings if is_default(config, name)]
-    tagged = {*settings} == {"word_field", "tag_field"} and "word_field" in open_ones
-    if not (known and config.train.path and (tagged or len(open_ones) == len(settings))):
+    free = [name for name in settings if is_default(config, name)]
+    tagged = {*settings} == {"word_field", "tag_field"} and "word_field" in free
+    if config.train.path is None or not (tagged or len(free) == len(settings)):
         return config, None
     try:
         first = resolve(config.train.path, config.root)[0]
-    except DataError:  # who reads the data tells it; and a folder of images is no table
+    except DataError:  # who reads the data reports it; and a folder of images is no table
         return config, None
     if tagged and first.format(config) == "conll":
         fields, sentence = _tag_columns(first, config)
         return config.model_copy(update=fields), sentence
-    if len(open_ones) < len(settings):
+    if len(free) < len(settings):
         return config, None
-    files = "file_field" in settings
-    own = config.model_copy(update={"format": "auto"}) if files else config
+    own = config.model_copy(update={"format": "auto"}) if "file_field" in settings else config
     columns = columns_of(first, own)
     found = _fitting([*_known(columns)], columns, settings)
-    default = any(one.items() <= _DEFAULT.items() for one in found)
-    fields = {} if default else _only(found, first.path) or _class_first(first, own, settings)
-    if not fields:
+    if not found or any(one.items() <= _DEFAULT.items() for one in found):
         return config, None
+    fields = _only(found, first.path)
     listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
     return config.model_copy(update=fields), f"reading the columns {listed} of {first.path}"
 
@@ -106,28 +101,6 @@ _DEFAULT = {
     name: field for names, rows in USUAL.items() for name, field in zip(names, rows[0], strict=True)
 } | {"text_field": "text"}
 """The default columns."""
-
-
-def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) -> Fields:
-    """Return the columns of a table with classes before texts, as AG News is published:
-    few short values that repeat, before longer ones that hardly do; empty: another table."""
-    if not {"text_field", "label_field"} <= {*settings} or source.format(config) not in (
-        "csv",
-        "tsv",
-    ):
-        return {}
-    rows = [cells for cells, _ in islice(cells_of(source, config), SAMPLE)]
-    if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
-        return {}
-    first, second = ([row[at].strip() for row in rows[1:]] for at in (0, 1))
-    repeats = len({*first}) <= len(first) / 3 and len({*second}) >= 2 * len({*first})
-    shorter = sum(map(len, first)) < sum(map(len, second)) / 2
-    if not (repeats and shorter):
-        return {}
-    named = rows[0][0].strip() not in first  # a header
-    names = [cell.strip() for cell in rows[0]] if named else ["1", "2", "3"][: len(rows[0])]
-    pair = {"pair_field": names[2]} if len(rows[0]) == 3 and "pair_field" in settings else {}
-    return {"text_field": names[1], "label_field": names[0], **pair}
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:
@@ -150,7 +123,7 @@ def columns_of(source: Source, config: DataConfig) -> dict[str, tuple[str, ...]]
     match source.format(config):
         case "csv" | "tsv":
             first = next(iter(cells_of(source, config)), ([], 0))[0]
-            return {cell.strip(): () for cell in first}
+            return dict.fromkeys(named_columns(first), ())
         case "jsonl":
             row = next((value for value, _ in islice(objects(source, config), 1)), None)
             named = row.items() if isinstance(row, dict) else ()
@@ -192,7 +165,7 @@ def _tag_columns(source: Source, config: DataConfig) -> tuple[dict[str, str], st
     DataError: no column has the values of tags.
     """
     rows = (line for line in column_lines(source, config) if line.cells)
-    table = [[row.cell(i) for i in range(len(row.cells))] for row in islice(rows, ROWS)]
+    table = [row.cells for row in islice(rows, ROWS)]
     columns = [Counter(cells) for cells in zip(*table, strict=True)]
     last, named = len(columns) - 1, config.tag_field
     if last < 2:

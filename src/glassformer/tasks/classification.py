@@ -121,9 +121,6 @@ class Classification(LabelTask):
         counts = Counter(chain.from_iterable(map(labels_of, self.training.records)))
         common = ", ".join(f"{name} {n:,}" for name, n in counts.most_common(8))
         classes = f"{len(self.classes.names)} classes, the most frequent: {common}"
-        levels = max(getattr(one, "levels", 1) for one in self.training.records)
-        if levels > 1:
-            classes += f" (files lie in {levels} levels of folders; the first names the class)"
         return [*super().opening(), classes, *self.long_inputs()]
 
     def probabilities(

@@ -20,7 +20,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
-from glassformer.data.tables import InputTable
+from glassformer.data.tables import input_table
 from glassformer.data.usual_columns import columns_of, with_usual_columns
 from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.baselines import commonest
@@ -203,10 +203,8 @@ def examples_of(path: str | Path) -> list[Labelled]:
 def texts_of(path: str | Path) -> list[Asked]:
     """The texts of a table without labels, each with its second text if the table has one."""
     config = _config(path)
-    table = InputTable(
-        resolve(str(path))[0], config, COLUMNS[: 1 if config.pair_field is None else 2]
-    )
-    rows = [row.values for row in table.with_fields().rows()]
+    settings = COLUMNS[: 1 if config.pair_field is None else 2]
+    rows = [row.values for row in input_table(resolve(str(path))[0], config, settings).rows()]
     return [(str(text or ""), None if not pair else str(pair[0] or "")) for text, *pair in rows]
 
 

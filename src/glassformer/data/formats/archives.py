@@ -35,7 +35,7 @@ def members(archive: str) -> list[str]:
     for name in names:
         if ".." in name.split("/"):
             raise DataError(
-                f"{archive} has the member {name!r}, whose name leads out of it; pack it anew"
+                f"{archive} has the member {name!r}, whose name leads out of it; pack it again"
             )
     return names
 

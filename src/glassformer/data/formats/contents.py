@@ -3,11 +3,10 @@ gzip compression."""
 
 import gzip
 import io
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
 from glassformer.data.formats.parquet import cell_bytes
@@ -35,8 +34,7 @@ def opened(source: Source) -> Iterator[io.BufferedIOBase]:
         with reading(source.path), _raw(source) as raw:
             if zipped:
                 with gzip.open(raw, "rb") as file:
-                    bounded = _Bounded(file, source.path, os.stat(source.file).st_size)
-                    yield io.BufferedReader(bounded, 1 << 16)
+                    yield cast(io.BufferedIOBase, file)
             else:
                 yield raw
     except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
@@ -45,28 +43,6 @@ def opened(source: Source) -> Iterator[io.BufferedIOBase]:
         raise DataError(
             f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
         ) from problem
-
-
-class _Bounded(io.RawIOBase):
-    """A decompressed stream that ends with a DataError where it grows implausibly large."""
-
-    def __init__(self, file: gzip.GzipFile, name: str, size: int) -> None:
-        self._file, self._name, self._size = file, name, size
-        self._left = max(LARGEST_UNASKED, LARGEST_RATIO * size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._file.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise DataError(
-                f"{self._name} would grow from {self._size:,} to over "
-                f"{max(LARGEST_UNASKED, LARGEST_RATIO * self._size):,} bytes, an implausible "
-                f"ratio; unpack it yourself if you trust it"
-            )
-        return count
 
 
 def _raw(source: Source) -> io.BufferedIOBase:
@@ -78,14 +54,19 @@ def _raw(source: Source) -> io.BufferedIOBase:
 
 
 def content(source: Source) -> bytes:
-    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes."""
+    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes, or than a gzip file
+    plausibly holds."""
+    largest = LARGEST
     with opened(source) as file:
+        if source.path.endswith(".gz"):
+            largest = min(largest, max(LARGEST_UNASKED, LARGEST_RATIO * source.size))
         pieces, size = list[bytes](), 0
-        while size <= LARGEST and (piece := file.read(PIECE)):
+        while size <= largest and (piece := file.read(PIECE)):
             pieces.append(piece)
             size += len(piece)
-    if size > LARGEST:
+    if size > largest:
         raise DataError(
-            f"{source.path} has more than {LARGEST:,} bytes, the most of one file; make it smaller"
+            f"{source.path} has more than {largest:,} bytes, the most of such a file; unpack it "
+            "or divide it"
         )
     return b"".join(pieces)

@@ -53,20 +53,21 @@ def table(
     source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
 ) -> Iterator[tuple[dict[str, str], str]]:
     """Each row as an object, with fields by name if there is a header, and by number; see
-    `records`."""
-    places, needed = None, 0
+    `records`. DataError: a row that is longer than the first, or that ends before a wanted cell."""
+    places: dict[str, int] = {}
+    width = needed = 0
     for row, line in cells_of(source, config):
         where = f"{source.path}, line {line}"
-        if places is None:
-            places, headed = _places(row, config, wanted, columns, where)
+        if not places:
+            width, (places, headed) = len(row), _places(row, config, wanted, columns, where)
             needed = 1 + max((places[field] for field in wanted), default=-1)
             if headed:
-                needed = needed if columns else len(row)
                 continue
-        if len(row) < needed:
-            raise DataError(
-                f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
-            )
+        if not needed <= len(row) <= width:
+            rest = f"column {needed} is needed"
+            if len(row) > width:
+                rest = f"the first row has {width}"
+            raise DataError(f"{where} has {counted(len(row), 'column')}, and {rest}; mend it")
         yield {field: row[place] for field, place in places.items() if place < len(row)}, where
 
 
@@ -76,25 +77,20 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
     If a space follows every comma of the first row, it is dropped after the commas of all rows.
     """
     csv.field_size_limit(LONGEST_CELL)
-    delimiter = "\t" if source.format(config) == "tsv" else ","
-    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
-    # the rest
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     texts = (f"{line}\n" for line, _ in lines(source, config))
     head, begin = list(islice(texts, SAMPLE)), 1
-    if delimiter == "," and head and (found := EXCEL.fullmatch(head[0].strip())):
-        delimiter, head, begin = found[1], head[1:], 2
-    elif delimiter == ",":
+    if source.format(config) == "tsv":
+        # a quote is a character like any other; in CSV one that is never closed would swallow the
+        # rest
+        dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    elif head and (found := EXCEL.fullmatch(head[0].strip())):
+        dialect, head, begin = {"delimiter": found[1]}, head[1:], 2
+    else:
         delimiter = _delimiter(head)
-    cells = head[0].split(delimiter) if head else []
-    spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
-    table = csv.reader(
-        chain(head, texts),
-        delimiter=delimiter,
-        quoting=quoting,
-        strict=True,
-        skipinitialspace=spaced,
-    )
+        cells = head[0].split(delimiter)[1:] if head and delimiter == "," else []
+        spaced = bool(cells) and all(cell[:1] == " " for cell in cells)
+        dialect = {"delimiter": delimiter, "skipinitialspace": spaced}
+    table = csv.reader(chain(head, texts), strict=True, **dialect)
     skipped = begin - 1
     try:
         for row in table:
@@ -104,7 +100,7 @@ def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], in
     except csv.Error as problem:
         reason = next((own for part, own in PROBLEMS.items() if part in str(problem)), problem)
         raise DataError(
-            f"{source.path}, line {begin} is no {delimiter!r} table ({reason})"
+            f"{source.path}, line {begin} is no {dialect['delimiter']!r} table ({reason})"
         ) from None
 
 
@@ -147,21 +143,34 @@ def _places(
         _refuse_header(first, wanted, where)
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:
-        known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))
-        listed = [one.strip(" []") for one in missing[0].split(",")]
-        if wanted[missing[0]] == "label_field" and len(listed) > 1 and {*listed} <= {*first}:
-            known = f"set data.label_columns='[{', '.join(listed)}]' for columns of 0 and 1"
-        raise DataError(
-            f"{where.rpartition(', ')[0]} has no column {missing[0]!r} in its first row; {known} "
-            f"(set data.{wanted[missing[0]]} to a name, or to a number from 1 to {len(first)})"
-        )
-    for field in wanted.keys() - set(names):
-        column_place(field, len(first), where, wanted[field])
-    indices = range(len(first))
-    places = {str(place + 1): place for place in indices}
-    if names:  # the first of two of the same name
-        places |= dict(zip(first[::-1], indices[::-1], strict=True))
-    return places, bool(names)
+        raise _missing(missing[0], wanted[missing[0]], first, where)
+    numbers = {
+        field: column_place(field, len(first), where, wanted[field])
+        for field in wanted.keys() - set(names)
+    }
+    if not names:
+        return {str(place + 1): place for place in range(len(first))}, False
+    return {name: place for place, name in enumerate(named_columns(first))} | numbers, True
+
+
+def _missing(field: str, setting: str, first: Sequence[str], where: str) -> DataError:
+    """The error for a header without a column."""
+    known = suggest(field, (" ".join(cell.split())[:40] for cell in first))
+    listed = [one.strip(" []") for one in field.split(",")]
+    if setting == "label_field" and len(listed) > 1 and {*listed} <= {*first}:
+        known = f"set data.label_columns='[{', '.join(listed)}]' for columns of 0 and 1"
+    return DataError(
+        f"{where.rpartition(', ')[0]} has no column {field!r} in its first row; {known} "
+        f"(set data.{setting} to a name, or to a number from 1 to {len(first)})"
+    )
+
+
+def named_columns(first: Sequence[str]) -> list[str]:
+    """The names of columns by a header; a column without its own name has its number."""
+    names: list[str] = []
+    for number, cell in enumerate(map(str.strip, first), 1):
+        names.append(cell if cell and cell not in names else str(number))
+    return names
 
 
 def _refuse_header(first: list[str], wanted: Mapping[str, str], where: str) -> None:

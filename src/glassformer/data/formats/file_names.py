@@ -14,17 +14,14 @@ def fields_of(pattern: str, name: str) -> dict[str, str] | None:
     `{label}_{index}.jpg` finds the label `basset_hound` in `basset_hound_12.jpg`. ConfigError: see
     `template`.
     """
-    backwards, fields = template(pattern)
-    rest = "/".join(name.split("/")[-pattern.count("/") - 1 :])
-    found = backwards.fullmatch(rest[::-1])
-    return found and dict(zip(fields, (one[::-1] for one in found.groups()[::-1]), strict=True))
+    expression, fields = template(pattern)
+    found = expression.fullmatch("/".join(name.split("/")[-pattern.count("/") - 1 :]))
+    return found and dict(zip(fields, found.groups(), strict=True))
 
 
 @lru_cache
 def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """An expression for names that are read backwards, and the names of the fields.
-
-    Each literal is as far right as it goes, and never moved again: this takes linear time.
+    """An expression for the end of a path, and the names of its fields.
 
     ConfigError: no field, a repeated field, two fields without a literal between them, a stray
     brace.
@@ -40,9 +37,8 @@ def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     elif not all(literals[1:-1]):
         problem = "has two fields with nothing between them"
     else:
-        first, *between, last = (re.escape(literal[::-1]) for literal in literals)
-        steps = "".join(f"(?>(.+?){literal})" for literal in between[::-1])
-        return re.compile(f"{last}{steps}(.+){first}", re.DOTALL), fields
+        parts = ["([^/]+)" if i % 2 else re.escape(piece) for i, piece in enumerate(pieces)]
+        return re.compile("".join(parts)), fields
     raise ConfigError(
         f"data.label_pattern {pattern!r} {problem}; write it like "
         f"{{label}}_{{speaker}}_{{index}}.wav"

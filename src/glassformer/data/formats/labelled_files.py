@@ -1,7 +1,6 @@
 """Labelled files: in a folder for each class, listed in a table, or with the class in their
 names."""
 
-import glob
 import os
 import posixpath
 from collections.abc import Collection, Iterator
@@ -9,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.data.formats.archives import check_inside, members
+from glassformer.data.formats.archives import check_inside
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, classes_at, named_class, values
-from glassformer.data.sources import Source, listed, placed, resolve, slashed
+from glassformer.data.sources import Source, placed, resolve, slashed
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -37,13 +36,12 @@ Folders = tuple[str, ...]
 
 
 class Row(NamedTuple):
-    """A file, its classes, the folder around theirs, and how many folders deep it lies."""
+    """A file, its classes, their origin, and the folder around that of the classes."""
 
     source: Source
     labels: tuple[str, ...]
     where: str
     around: str
-    levels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,6 @@ class LabelledFile:
     source: Source
     labels: tuple[str, ...]
     split: SplitName
-    levels: int = 1
-    """Folders from that of its class to its own."""
 
     @property
     def where(self) -> str:
@@ -125,7 +121,7 @@ def _files(
         fields = _fields(row.source, config)
         classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
         own = _told_split(fields, config) if split == "train" else split
-        yield kind(row.source, tuple(classes), own, row.levels), row.around
+        yield kind(row.source, tuple(classes), own), row.around
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
@@ -138,7 +134,7 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
     names = [named] if isinstance(named, str) else named
     sources, files = dict[Source, None](), dict[Source, Folders]()
     for name in names:
-        found = dict.fromkeys(_everything(name, config.root))
+        found = dict.fromkeys(resolve(name, config.root, texts=False))
         sources |= found
         held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
         files = _below(held, slashed(placed(name, config.root))) | files
@@ -151,22 +147,6 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
         check_used(config, ["label_pattern"], used=False, path=named)
         for table in metadata or tables:
             yield from _table_rows(table, config)
-
-
-def _everything(name: str, root: str | None) -> list[Source]:
-    """The sources that a name means: every file of a folder or of an archive."""
-    path = placed(name, root)
-    if "\0" not in name:
-        if path.is_dir():
-            return [Source(file) for file in listed(path).files]
-        inside = source_at(str(path / "*"))
-        if inside.archive is not None:
-            folder, names = inside.member[:-1], members(inside.archive)
-            if not names:
-                return []
-            if any(name.startswith(folder) for name in names):
-                path = f"{inside.archive}/{glob.escape(folder)}**"
-    return resolve(str(path))
 
 
 def _below(files: list[Source], named: str) -> dict[Source, Folders]:
@@ -209,7 +189,7 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
                 f"class, or set data.label_pattern"
             )
         split = folders[around] if around < depth else ""
-        yield Row(source, (folders[depth],), source.path, split, len(folders) - depth)
+        yield Row(source, (folders[depth],), source.path, split)
 
 
 def _common_depth(files: dict[Source, Folders], depth: int) -> int:
@@ -277,7 +257,7 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
     config = config.model_copy(update={"format": kind})
     settings = ("file_field", "label_field")
-    rows = values(table, config, settings, "a file and its class", untyped=settings)
+    rows = values(table, config, settings, "a file and its class")
     for (name, label), where in rows:
         held = name if isinstance(name, Source) else _listed(table, name, config, where)
         yield Row(held, classes_at(label, config, where), where, _folder(held, 2) or "")

@@ -6,8 +6,7 @@ Errors name the file and the line or byte.
 import codecs
 import io
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -20,24 +19,13 @@ from glassformer.errors import DataError, suggest
 PART = 1 << 22
 LONGEST_LINE = 1 << 28
 """Bytes of one line, which is in memory as a whole."""
-_C1 = re.compile("[\x80\x82-\x84\x86-\x8c\x8e\x91-\x9c\x9e\x9f]")
-"""Control characters of latin-1 that are letters and signs in cp1252, but NEL, which is in use."""
-
-
-def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
-    """Decode bytes at `offset` of the named file, without a byte order mark at its start.
-
-    DataError: another encoding (with the offset of the byte), or binary (a NUL).
-    """
-    try:
-        text = raw.decode(encoding)
-    except UnicodeError as problem:
-        raise _misfit(raw, encoding, name, offset, problem) from None
-    return _checked(text, encoding, name, offset)
 
 
 def texts(source: Source, config: DataConfig) -> Iterator[str]:
-    """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
+    """The text of a source, decoded in parts of PART bytes.
+
+    DataError: another encoding (with the offset of the byte), or binary (a NUL).
+    """
     name, encoding, offset = source.path, config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
@@ -58,13 +46,13 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
 
 
 def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeError) -> DataError:
-    """The error for bytes of another encoding, with the likely one."""
+    """The error for bytes of another encoding, with a likely one."""
     wide = offset == 0 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if b"\0" in raw and not wide:
         return _binary(name, offset + raw.index(b"\0"))
     at = problem.start if isinstance(problem, UnicodeDecodeError) else 0
     unicode = codecs.lookup(encoding).name == "utf-8"
-    other = "utf-16" if wide else _western(raw) if unicode else "utf-8"
+    other = "utf-16" if wide else "cp1252" if unicode else "utf-8"
     return DataError(
         f"{name} is not {encoding}: byte 0x{raw[at]:02x} at offset {offset + at} does not fit; "
         f"set data.encoding={other} if that is its encoding"
@@ -72,32 +60,11 @@ def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeE
 
 
 def _checked(text: str, encoding: str, name: str, offset: int) -> str:
-    """The text without a mark at the start of the file; DataError: it is binary, or cp1252 that
-    was read as latin-1."""
-    kind = codecs.lookup(encoding).name
-    if offset == 0 and kind == "utf-8" and text.startswith("\ufeff"):
-        text, offset = text[1:], len(codecs.BOM_UTF8)
-    if kind == "iso8859-1" and (found := _C1.search(text)):
-        byte = ord(found[0])
-        raise DataError(
-            f"{name} is not latin-1: byte 0x{byte:02x} at offset {offset + found.start()} is a "
-            f"control character there and {bytes([byte]).decode('cp1252')!r} in cp1252; set "
-            f"data.encoding=cp1252"
-        )
+    """The text without a mark at the start of the file; DataError: it is binary."""
     if "\0" in text:
         before = text.partition("\0")[0].encode(encoding, errors="replace")
         raise _binary(name, offset + len(before))
-    return text
-
-
-def _western(raw: bytes) -> str:
-    """The likelier of two encodings of one byte a character: cp1252 has quotes where latin-1 has
-    control characters, and five bytes that are no characters."""
-    try:
-        raw.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
+    return text.removeprefix("\ufeff") if offset == 0 else text
 
 
 def _binary(name: str, at: int) -> DataError:
@@ -106,7 +73,7 @@ def _binary(name: str, at: int) -> DataError:
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
-    for line, where, _ in ended_lines(source, config):
+    for line, where in ended_lines(source, config):
         yield line.rstrip("\r\n"), where
 
 
@@ -123,95 +90,93 @@ def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tu
         yield one, other, where
 
 
-def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, bytes]]:
-    """Each line with its end, its origin, and its bytes (empty if a newline has several)."""
+def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
+    """Each line with its end, and its origin; only \\n ends a line."""
     name, encoding = source.path, config.encoding
+    if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
+        text = io.StringIO("".join(texts(source, config)), newline="\n")
+        for number, line in enumerate(text, 1):
+            yield line, f"{name}, line {number}"
+        return
     with opened(source) as file:
-        if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
-            text = io.StringIO(decoded(file.read(), encoding, name), newline="\n")
-            for number, line in enumerate(text, 1):
-                yield line, f"{name}, line {number}", b""
-            return
         offset = 0
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            where = f"{name}, line {number}"
             if len(raw) > LONGEST_LINE:
                 raise DataError(
-                    f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most "
-                    f"of one line; divide it"
+                    f"{where} has more than {LONGEST_LINE:,} bytes, the most of one line; divide it"
                 )
-            yield decoded(raw, encoding, name, offset), f"{name}, line {number}", raw
+            try:
+                text = raw.decode(encoding)
+            except UnicodeError as problem:
+                raise _misfit(raw, encoding, name, offset, problem) from None
+            yield _checked(text, encoding, name, offset), where
             if offset // PART < (offset + len(raw)) // PART:
                 headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
 
 
-def objects(
-    source: Source, config: DataConfig, made: Callable[[list[tuple[str, Any]]], Any] | None = None
-) -> Iterator[tuple[Any, str]]:
+def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
     """Yield the JSON value of each line that is not blank, or of each row of an array (also of
-    {"data": [...]}), and its origin; `made`: of an object's pairs.
+    {"data": [...]}), and its origin.
 
     DataError: invalid JSON.
     """
-    read = lines(source, config)
-    first = next(((line, where) for line, where in read if line.strip()), None)
-    rows = _array(first[0], source, config, made) if first else None
+    filled = ((line, where) for line, where in lines(source, config) if line.strip())
+    first = next(filled, None)
+    rows = _array(first[0], source, config) if first else None
     if rows is not None:
         yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
         return
-    for line, where in chain([first] if first else [], read):
-        if line.strip():
-            try:
-                value = json.loads(line, object_pairs_hook=made)
-            except (ValueError, RecursionError) as problem:
-                raise DataError(
-                    f"{where} is not JSON ({problem}); give one JSON object per line"
-                ) from None
-            yield value, where
+    for line, where in chain([first] if first else [], filled):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            raise DataError(
+                f"{where} is not JSON ({problem}); give one JSON object per line"
+            ) from None
+        yield value, where
 
 
-def _array(
-    first: str, source: Source, config: DataConfig, made: Callable[..., Any] | None
-) -> list[Any] | None:
+def _array(first: str, source: Source, config: DataConfig) -> list[Any] | None:
     """Return the rows of a file that is one array, by its first line; None: its lines are rows.
 
     DataError: a .json file that is neither.
     """
-    whole, begin = source.suffix == ".json", first.lstrip("\ufeff \t")
-    alone = _parse(first)
-    if not whole and (not begin.startswith(("[", "{")) or (alone and not _rows_in(alone))):
+    line, whole = _parse(first), source.suffix == ".json"
+    if not whole and (first.lstrip()[:1] not in "[{" or not (line is None or _rows_in(line))):
         return None
-    with opened(source) as file:
-        text = decoded(file.read(), config.encoding, source.path)
+    text = "".join(texts(source, config))
     try:
-        value = json.loads(text, object_pairs_hook=made)
+        value = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        if not whole or alone is not None:
+        if not whole or line is not None:
             return None
         raise DataError(
             f"{source.path} is not JSON ({problem}); set data.format=jsonl if each line is"
         ) from None
-    listed = value.get("data") if isinstance(value, dict) else None
-    rows: Any = listed if isinstance(listed, list) else value
-    if whole and not isinstance(rows, list):
+    if found := _rows_in(value):
+        return found
+    if whole and not isinstance(value, list):
         raise DataError(
             f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"
         )
-    return rows if whole else _rows_in(rows)
+    return value if whole else None
 
 
-def _parse(line: str) -> Any:
-    """Return the JSON value of a line; None: it is not JSON."""
+def _parse(text: str) -> Any:
+    """Return a JSON value; None: it is not JSON."""
     try:
-        return json.loads(line)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
 def _rows_in(value: Any) -> list[Any] | None:
-    """Return a list of objects; None: another value."""
-    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-        return value
+    """Return a list of objects, also in {"data": [...]}; None: another value."""
+    listed = value.get("data") if isinstance(value, dict) else value
+    if isinstance(listed, list) and listed and all(isinstance(row, dict) for row in listed):
+        return listed
     return None
 
 

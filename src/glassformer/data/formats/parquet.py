@@ -6,11 +6,9 @@
 """
 
 import json
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 from glassformer import headway
@@ -52,7 +50,7 @@ def decoding(name: str) -> Iterator[None]:
     except Exception as problem:
         reason = " ".join(str(problem).split())[:120] or type(problem).__name__
         raise DataError(
-            f"{name} is not a whole Parquet file ({reason}); copy or write it again"
+            f"{name} cannot be read as Parquet ({reason}); copy or write it again"
         ) from problem
 
 
@@ -80,20 +78,16 @@ def opened_table(source: Source) -> Iterator[Any]:
         yield file
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Raise DataError for two columns of one name."""
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"{where} has two columns {twice!r}; rename one of them")
-
-
 def _check(file: Any, source: Source, size: int) -> None:
-    check_names(file.schema_arrow.names, source.path)
-    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    names = file.schema_arrow.names
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{source.path} has two columns {twice!r}; rename one of them")
+    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
     largest = max((group.total_byte_size for group in groups), default=0)
     if largest > max(LARGEST_UNASKED, LARGEST_RATIO * size):
         raise DataError(
             f"{source.path} would grow from {size:,} to over {largest:,} bytes, an implausible "
-            f"ratio; write it anew if you trust it"
+            "ratio; write it again if you trust it"
         )
 
 
@@ -106,13 +100,6 @@ def table_columns(source: Source) -> dict[str, tuple[str, ...]]:
 def _fields(kind: Any) -> tuple[str, ...]:
     inside = (kind.field(i).name for i in range(kind.num_fields))
     return tuple(inside) if arrow().types.is_struct(kind) else ()
-
-
-def batches(file: Any, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[Any]:
-    """The rows of an open table, some at a time, one row group after another: an iterator over
-    all groups keeps the pages of those before."""
-    for group in range(file.metadata.num_row_groups):
-        yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
 def parquet_rows(
@@ -130,31 +117,22 @@ def parquet_rows(
             for top in tops - set(names):
                 raise DataError(f"{source.path} has no column {top!r}; {suggest(top, names)}")
             names = [name for name in names if name in tops]
-        classes = class_names(schema)
-        held = {name for name in names if holds_files(schema.field(name).type)}
-        number, total = 0, file.metadata.num_rows
-        for batch in batches(file, names):
-            columns = {
-                name: _references(batch.column(name), source, name, number)
-                if name in held
-                else named(_plain(batch.column(name), source, name), classes.get(name), source.path)
-                for name in names
-            }
-            for i in range(batch.num_rows):
-                number += 1
-                row = {name: values[i] for name, values in columns.items()}
-                yield row, f"{source.path}, row {number}"
-            headway.report(f"reading {source.path}: {number:,} of {total:,} rows")
-
-
-def _plain(column: Any, source: Source, name: str) -> list[Any]:
-    try:
-        return column.to_pylist()
-    except (ValueError, OverflowError) as problem:  # nanoseconds, years beyond 9999
-        raise DataError(
-            f"{source.path} has values in {name!r} that only Parquet can hold "
-            f"({str(problem)[:80]}); write .parquet, or cast the column"
-        ) from None
+        classes, number = class_names(schema), 0
+        for group in range(file.metadata.num_row_groups):
+            first = number  # an iterator over all groups would keep the pages of those before
+            for batch in file.iter_batches(BATCH, [group], names, use_threads=False):
+                columns = {
+                    name: _file_cells(column, source, name, number, group, first)
+                    if holds_files(column.type)
+                    else _name_classes(column.to_pylist(), classes.get(name), source.path)
+                    for name, column in zip(names, batch.columns, strict=True)
+                }
+                for i in range(batch.num_rows):
+                    number += 1
+                    row = {name: values[i] for name, values in columns.items()}
+                    yield row, f"{source.path}, row {number}"
+                total = file.metadata.num_rows
+                headway.report(f"reading {source.path}: {number:,} of {total:,} rows")
 
 
 def holds_files(kind: Any) -> bool:
@@ -165,49 +143,42 @@ def holds_files(kind: Any) -> bool:
     return types.is_binary(kind) or types.is_large_binary(kind)
 
 
-def _references(column: Any, source: Source, name: str, before: int) -> list[Source | None]:
-    """A source for each cell with bytes, None for a null."""
+def _file_cells(
+    column: Any, source: Source, name: str, number: int, group: int, first: int
+) -> list[Source | None]:
+    """A source for each cell with bytes, None for a null. `first`: the number of the first row of
+    the row group; `number`: that of the column."""
     found: list[Source | None] = []
     content = column.field(BYTES) if arrow().types.is_struct(column.type) else column
-    for i, (there, held) in enumerate(
-        zip(column.is_valid().to_pylist(), content.is_valid().to_pylist(), strict=True)
+    for at, (cell, held) in enumerate(
+        zip(column.is_valid(), content.is_valid(), strict=True), number
     ):
-        if there and not held:
+        if cell.as_py() and not held.as_py():
             raise DataError(
-                f"{source.path}, row {before + i + 1} has no bytes in {name!r}, only the name of a "
-                f"file; write the files into the table, or list them in a CSV file"
+                f"{source.path}, row {at + 1} has no bytes in {name!r}, only the name of a file; "
+                "write the files into the table, or list them in a CSV file"
             )
-        at = before + i
-        cell = Source(f"{source.path}/{name}/{at}", source.path, at)
-        found.append(cell if there else None)
+        place = Source(f"{source.path}/{name}/{at}", source.path, (group, at - first))
+        found.append(place if cell.as_py() else None)
     return found
 
 
 def cell_bytes(source: Source) -> bytes:
     """The content of a cell that `parquet_rows` refers to; DataError: the file changed since."""
-    name, at = source.member.rpartition("/")[0], source.row or 0
-    stamp = str(Source(source.file).stamp())
-    begins = _begins(source.file, stamp)
-    group = bisect_right(begins, at) - 1
-    if group < len(begins) - 1:
-        values = _group_cells(source.file, stamp, name, group)
-        if (value := values[at - begins[group]]) is not None:
-            return value
+    name, (group, at) = source.member.rpartition("/")[0], source.row or (0, 0)
+    values = _group_cells(source.file, str(Source(source.file).stamp()), name, group)
+    if at < len(values) and (value := values[at]) is not None:
+        return value
     raise DataError(f"{source.path} is not there any more; the file changed while it was read")
-
-
-@lru_cache(maxsize=64)
-def _begins(path: str, stamp: str) -> list[int]:
-    """The first row of each row group, and the number of rows."""
-    with opened_table(Source(path)) as file:
-        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        return [*accumulate((group.num_rows for group in groups), initial=0)]
 
 
 @lru_cache(maxsize=1)
 def _group_cells(path: str, stamp: str, name: str, group: int) -> list[bytes | None]:
-    """The bytes of a column in one row group: cells are asked for in their order."""
+    """The bytes of a column in one row group, none of one that is not there: cells are read in
+    their order."""
     with opened_table(Source(path)) as file:
+        if group >= file.metadata.num_row_groups:
+            return []
         column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
         values = column.to_pylist()
         return [value.get(BYTES) if isinstance(value, dict) else value for value in values]
@@ -236,16 +207,12 @@ def _names_in(feature: Any) -> list[str]:
     return _names_in(feature.get("feature"))
 
 
-def named(values: list[Any], names: tuple[str, ...] | None, file: str) -> list[Any]:
-    """Cells with names in place of the numbers of classes; -1, which means none, is null."""
+def _name_classes(value: Any, names: tuple[str, ...] | None, file: str) -> Any:
+    """A cell with names instead of the numbers of classes; -1, which means none, is null."""
     if names is None:
-        return values
-    return [_named(value, names, file) for value in values]
-
-
-def _named(value: Any, names: tuple[str, ...], file: str) -> Any:
+        return value
     if isinstance(value, list):
-        return [_named(one, names, file) for one in value]
+        return [_name_classes(one, names, file) for one in value]
     if isinstance(value, int) and not isinstance(value, bool):
         if value == -1:
             return None

@@ -7,7 +7,7 @@ A row of a table is an object, with fields by name if its first row names them, 
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
@@ -24,6 +24,8 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 """A whole number as tables with missing cells write it: 1.0 is the class 1."""
 MARKS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+UNTYPED = {"label_field", "group_field", "file_field"}
+"""Settings of columns with any values."""
 MISSING = ("", "nan", "null", "<na>")
 """Labels of texts without a class."""
 
@@ -39,13 +41,18 @@ def check_used(config: DataConfig, settings: Sequence[str], used: bool, path: ob
 
 
 def records(
-    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None = None
+    source: Source,
+    config: DataConfig,
+    wanted: Mapping[str, str],
+    columns: str | None = None,
+    whole: bool = True,
 ) -> Iterator[tuple[Any, str]]:
     """Every row as a JSON value, and its origin.
 
     `wanted`: the fields that are needed, each with the setting that names it; a table has a header
     if one of them is not a number. `columns` describes the first two columns in errors: if no
     setting was changed and the first row has none of their names, these are the first two fields.
+    Of Parquet only the wanted fields are read, unless rows are read `whole`.
     DataError: another format, invalid JSON, an open quote, a missing column, a short row.
     """
     match source.format(config):
@@ -54,7 +61,7 @@ def records(
         case "csv" | "tsv":
             return table(source, config, wanted, columns)
         case "parquet":
-            return parquet_rows(source, wanted if columns else None)
+            return parquet_rows(source, None if whole else wanted)
         case kind:
             raise DataError(
                 f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, "
@@ -67,23 +74,22 @@ def values(
     config: DataConfig,
     settings: Sequence[str],
     columns: str,
-    untyped: Collection[str] = ("label_field", "group_field"),
 ) -> Iterator[tuple[list[Any], str]]:
     """The value of each of `settings` (fields of DataConfig) in every row, None if it is not set,
     and the row's origin.
 
-    DataError: see `records`; a missing field, or a value that is not text and not `untyped`.
+    DataError: see `records`; a missing field, or a value that is not text and not one of UNTYPED.
     """
     fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
     marks = config.label_columns if "label_field" in fields else ()
     if marks:
         del fields["label_field"]
     wanted = {field: name for name, field in fields.items()} | dict.fromkeys(marks, "label_columns")
-    for row, where in records(source, config, wanted, columns):
+    for row, where in records(source, config, wanted, columns, whole=False):
         cells = {name: found(row, field, where, name) for name, field in fields.items()}
         if marks:
             cells["label_field"] = [one for one in marks if _is_marked(row, one, where)]
-        for name in fields.keys() - set(untyped):
+        for name in fields.keys() - UNTYPED:
             checked_text(cells[name], fields[name], where, f"set data.{name} to a text")
         yield [cells.get(name) for name in settings], where
 
