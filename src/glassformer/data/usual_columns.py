@@ -50,6 +50,8 @@ USUAL: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
 }
 """Settings that go together, and the columns that they usually name: the default ones first."""
+SAMPLE, FEW_ROWS = 1000, 6
+"""Rows that are compared, and the fewest of them."""
 RUNNING = ("text", "sentence")
 """Columns of running text, which is cut at spaces where words are read."""
 TRANSLATION = "translation"
@@ -90,9 +92,10 @@ def with_usual_columns(
     own = config.model_copy(update={"format": "auto"}) if "file_field" in settings else config
     columns = columns_of(first, own)
     found = _fitting([*_known(columns)], columns, settings)
-    if not found or any(one.items() <= _DEFAULT.items() for one in found):
+    default = any(one.items() <= _DEFAULT.items() for one in found)
+    fields = {} if default else _only(found, first.path) or _class_first(first, own, settings)
+    if not fields:
         return config, None
-    fields = _only(found, first.path)
     listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
     return config.model_copy(update=fields), f"reading the columns {listed} of {first.path}"
 
@@ -101,6 +104,28 @@ _DEFAULT = {
     name: field for names, rows in USUAL.items() for name, field in zip(names, rows[0], strict=True)
 } | {"text_field": "text"}
 """The default columns."""
+
+
+def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) -> Fields:
+    """Return the columns of a table with classes before texts, as AG News is published:
+    few short values that repeat, before longer ones that hardly do; empty: another table."""
+    if not {"text_field", "label_field"} <= {*settings} or source.format(config) not in (
+        "csv",
+        "tsv",
+    ):
+        return {}
+    rows = [cells for cells, _ in islice(cells_of(source, config), SAMPLE)]
+    if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
+        return {}
+    first, second = ([row[at].strip() for row in rows[1:]] for at in (0, 1))
+    repeats = len({*first}) <= len(first) / 3 and len({*second}) >= 2 * len({*first})
+    shorter = sum(map(len, first)) < sum(map(len, second)) / 2
+    if not (repeats and shorter):
+        return {}
+    named = rows[0][0].strip() not in first  # a header
+    names = [cell.strip() for cell in rows[0]] if named else ["1", "2", "3"][: len(rows[0])]
+    pair = {"pair_field": names[2]} if len(rows[0]) == 3 and "pair_field" in settings else {}
+    return {"text_field": names[1], "label_field": names[0], **pair}
 
 
 def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Fields:
