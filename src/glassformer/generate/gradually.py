@@ -6,11 +6,7 @@ finish(steps)               all that are left, and the result
 """
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import TypeVar
-
-import torch
 
 Row = TypeVar("Row")
 Found = TypeVar("Found")
@@ -38,37 +34,4 @@ def by_length(
     for begin in range(0, len(order), batch_size):
         batch = order[begin : begin + batch_size]
         found.update(zip(batch, (yield from call([rows[i] for i in batch])), strict=True))
-    return [found[i] for i in range(len(rows))]
-
-
-def in_threads(
-    rows: Sequence[Row],
-    length: Callable[[Row], int],
-    threads: int,
-    call: Callable[[list[Row]], Steps[Sequence[Found]]],
-) -> list[Found]:
-    """Results for all rows in order, of shares with equal lengths in threads, each of which
-    computes alone."""
-    order = sorted(range(len(rows)), key=lambda i: -length(rows[i]))
-    shares = [order[at::threads] for at in range(min(threads, len(rows)))]
-    stopped = Event()
-
-    def finished(share: list[int]) -> Sequence[Found]:
-        torch.set_num_threads(1)  # of this thread, and of threads that begin
-        steps = call([rows[i] for i in share])
-        while not stopped.is_set():
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
-        return ()
-
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            parts = list(pool.map(finished, shares))
-        finally:
-            stopped.set()
-            torch.set_num_threads(threads)
-    pairs = (zip(*both, strict=True) for both in zip(shares, parts, strict=True))
-    found = {i: one for share in pairs for i, one in share}
     return [found[i] for i in range(len(rows))]

@@ -9,19 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import torch
-
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.beam import beam_steps, compiled
+from glassformer.generate.beam import beam_steps
 from glassformer.generate.beams import Hypothesis, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
-from glassformer.generate.gradually import Steps, by_length, finish, in_threads
+from glassformer.generate.gradually import Steps, by_length, finish
 from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.text import Finish
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 
 
@@ -59,8 +57,7 @@ def transduce(
     i-th best of each piece.
     Errors: also a model that is no encoder-decoder.
     """
-    threads = torch.get_num_threads()
-    return finish(transduce_steps(model, tokenizer, texts, config, batch_size, first, threads))
+    return finish(transduce_steps(model, tokenizer, texts, config, batch_size, first))
 
 
 def transduce_steps(
@@ -70,9 +67,8 @@ def transduce_steps(
     config: GenerateConfig,
     batch_size: int = 32,
     first: int = 1,
-    threads: int = 1,
 ) -> Steps[list[list[Transduction]]]:
-    """The same step by step; a search by a compiled step in several `threads` is one step."""
+    """The same step by step."""
     _check(model, batch_size)
     pieces = [
         list(_pieces(tokenizer, text, model.config.max_length, config, number))
@@ -81,12 +77,9 @@ def transduce_steps(
         for number, text in enumerate(texts, first)
     ]
     rows = [ids for own in pieces for ids in own]
-    call = partial(_hypotheses, model, tokenizer, config, -(-batch_size // threads))
+    call = partial(_hypotheses, model, tokenizer, config, batch_size)
     if not config.beams:
         whole = yield from by_length(rows, len, batch_size, call)
-    elif threads > 1 and compiled(model, config):
-        with evaluating(model):
-            whole = in_threads(rows, len, threads, call)
     else:  # sentences take the places of others, the longest first
         whole = yield from by_length(rows, lambda ids: -len(ids), len(rows) or 1, call)
     found = iter(whole)

@@ -78,7 +78,7 @@ class Step(ctypes.Structure):
         ("n_asked", c_int64),
         *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
-        *((name, c_int64) for name in ("part", "shared_size", "inputs_size", "k")),
+        ("k", c_int64),
         *((name, c_void_p) for name in ("ids", "log_probs", "team")),
     ]
 

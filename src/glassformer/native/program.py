@@ -32,8 +32,6 @@ from glassformer.models.transformer import Transformer
 from glassformer.native import library
 from glassformer.native.matrices import UNIT, VECTOR, WHOLE, holds, in_units
 
-PART = 64
-"""Rows of a search that a thread computes together."""
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
@@ -115,45 +113,28 @@ class Program:
         self, batch: Batch, cache: RaggedCache, asked: Sequence[int]
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
-        rows, n = np.array(asked, np.int64), batch.elements.shape[1]
-        logits = torch.empty(len(rows), self._decoder.head.rows)
-        most, threads = min(n, MOST), torch.get_num_threads()
-        shared, inputs, own = self._sizes(most, self._longest(cache))
-        memory = torch.empty(shared), torch.empty(inputs), torch.empty(threads * own)
-        self._compute(
-            batch,
-            cache,
-            most=most,
-            asked=rows.ctypes.data,
-            n_asked=len(rows),
-            logits=logits.data_ptr(),
-            own_size=own,
-            **dict(zip(("shared", "inputs", "own"), map(Tensor.data_ptr, memory), strict=True)),
-        )
+        logits = torch.empty(len(asked), self._decoder.head.rows)
+        self._compute(batch, cache, asked, logits)
         return logits
 
     def likeliest(self, batch: Batch, cache: RaggedCache, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `CompiledStep`."""
-        n, rows, threads = batch.elements.shape[1], self._decoder.head.rows, torch.get_num_threads()
-        k, sizes = min(k, rows), (PART * rows, *self._sizes(PART, self._longest(cache)))
-        kept = self._kept_memory([threads * size for size in sizes])
-        log_probs, chosen = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
-        names = "logits", "shared", "inputs", "own"
-        self._compute(
-            batch,
-            cache,
-            part=PART,
-            shared_size=sizes[1],
-            inputs_size=sizes[2],
-            own_size=sizes[3],
-            k=k,
-            ids=chosen.ctypes.data,
-            log_probs=log_probs.ctypes.data,
-            **dict(zip(names, map(Tensor.data_ptr, kept), strict=True)),
-        )
-        return log_probs, chosen
+        n, rows = batch.elements.shape[1], self._decoder.head.rows
+        log_probs = np.empty((n, min(k, rows)), np.float32)
+        ids = np.empty(log_probs.shape, np.int64)
+        logits = self._kept_memory(min(n, MOST) * rows)
+        chosen = {"k": ids.shape[1], "ids": ids.ctypes.data, "log_probs": log_probs.ctypes.data}
+        self._compute(batch, cache, range(n), logits, **chosen)
+        return log_probs, ids
 
-    def _compute(self, batch: Batch, cache: RaggedCache, **fields: int | None) -> None:
+    def _compute(
+        self,
+        batch: Batch,
+        cache: RaggedCache,
+        asked: Sequence[int],
+        logits: Tensor,
+        **fields: int,
+    ) -> None:
         """Run a step on new elements; `fields`: the others of `library.Step`."""
         assert cache.pool is not None
         assert batch.positions is not None
@@ -165,14 +146,14 @@ class Program:
             tables = np.concatenate([tables, of_sources])
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        bias, index = self._biases(ends)
-        places = np.zeros((2, len(x)), np.int64)  # of each element's bias, and how wide it is
-        if bias is not None:
-            size = bias[0].numel() * bias.element_size()
-            places[:] = (bias.data_ptr() + size * index, np.full(len(x), bias.shape[2]))
+        bias, places = self._biases(ends)
+        rows, threads, most = np.array(asked, np.int64), torch.get_num_threads(), min(len(x), MOST)
+        shared, inputs, own = self._sizes(most, self._longest(cache))
+        memory = torch.empty(shared), torch.empty(inputs), torch.empty(threads * own)
         step = library.Step(
             n=len(x),
-            threads=torch.get_num_threads(),
+            most=most,
+            threads=threads,
             slots=numbers.shape[3],
             halves=numbers.dtype == torch.float16,
             x=x.data_ptr(),
@@ -186,6 +167,13 @@ class Program:
             source_ends=source_ends.ctypes.data,
             bias=None if bias is None else places[0].ctypes.data,
             bias_width=places[1].ctypes.data,
+            asked=rows.ctypes.data,
+            n_asked=len(rows),
+            logits=logits.data_ptr(),
+            shared=memory[0].data_ptr(),
+            inputs=memory[1].data_ptr(),
+            own=memory[2].data_ptr(),
+            own_size=own,
             **fields,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
@@ -194,12 +182,12 @@ class Program:
         """Most keys that an element reads."""
         return max(one.longest for one in (*cache.texts, *cache.sources))
 
-    def _kept_memory(self, sizes: list[int]) -> tuple[Tensor, ...]:
-        """Memory of the calling thread, kept from step to step."""
+    def _kept_memory(self, size: int) -> Tensor:
+        """Return memory of the calling thread, kept from step to step."""
         kept = getattr(self._scratch, "numbers", torch.empty(0))
-        if len(kept) < sum(sizes):
-            kept = self._scratch.numbers = torch.empty(sum(sizes))
-        return kept[: sum(sizes)].split(sizes)
+        if len(kept) < size:
+            kept = self._scratch.numbers = torch.empty(size)
+        return kept
 
     def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
         """How many numbers these are, of one thread."""
@@ -213,14 +201,17 @@ class Program:
         return shared, inputs, own
 
     def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
-        """Return the bias of the scores of elements that read so many keys, if the model has one,
-        [U, H, S] for U different numbers of keys, and which of these each element has."""
+        """Return the bias of the scores of elements that read so many keys, [U, H, S] for U
+        different numbers of keys, and the address and the S of that of each element; None and
+        zeros: the model has none."""
         different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
-            return None, index
+            return None, np.zeros((2, len(ends)), np.int64)
         query = Positions(torch.from_numpy(different)[None] - 1)
         table = bias(query, Positions.arange(int(different[-1])))[0] * self._stack.bias_factor
-        return table.float().transpose(0, 1).contiguous(), index
+        table = table.float().transpose(0, 1).contiguous()
+        addresses = table.data_ptr() + table[0].nbytes * index
+        return table, np.stack([addresses, np.full_like(addresses, table.shape[2])])
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross

@@ -55,10 +55,8 @@ typedef struct {
   float *inputs;            /* of a product of many rows */
   float *own;               /* of each thread: own_size numbers */
   int64_t own_size;
-  int64_t part;             /* rows that one thread computes by itself; 0: all threads share each */
-  int64_t shared_size, inputs_size; /* those of each thread, which has logits of a part too */
-  int64_t k, *ids;          /* n x k: the likeliest elements after each row, if they are wanted */
-  float *log_probs;         /* n x k */
+  int64_t k, *ids;          /* n_asked x k: the likeliest elements after each row, or k = 0; with */
+  float *log_probs;         /* them, logits has room for `most` rows */
   Team *team;               /* NULL; set here */
 } Step;
 
@@ -362,7 +360,7 @@ static void blocks(const Decoder *d, const Step *s) {
   }
 }
 
-/* Logits of the rows that are asked for. */
+/* Logits of the rows that are asked for, or the likeliest elements after each. */
 static void head(const Decoder *d, const Step *s) {
   int64_t width = d->d_model, rows = d->head.rows, i, end;
   float *own = s->own + omp_get_thread_num() * s->own_size;
@@ -373,8 +371,15 @@ static void head(const Decoder *d, const Step *s) {
     for (; i < end; i++)
       memcpy(s->shared + i * width, s->x + s->asked[at + i] * width, width * sizeof(float));
     meet(s->team);
-    multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, s->logits + at * rows,
-             rows, 0, own);
+    float *logits = s->logits + (s->k ? 0 : at * rows);
+    multiply(&d->head, &d->norm, d->head_factor, &part, s->shared, width, logits, rows, 0, own);
+    meet(s->team);
+    if (!s->k) continue;
+    share(part.n, 1, &i, &end);
+    for (; i < end; i++) {
+      int64_t to = (at + i) * s->k;
+      likeliest(logits + i * rows, rows, s->k, s->ids + to, s->log_probs + to);
+    }
     meet(s->team);
   }
 }
@@ -392,16 +397,10 @@ static void run(const Decoder *d, const Step *s) {
   head(d, s);
 }
 
-#include "search.h"
-
 void decoder_step(const Decoder *d, const Step *step) {
   Team team = {0};
   Step s = *step;
   s.team = &team;
-  if (s.part) {
-    search(d, &s);
-    return;
-  }
 #pragma omp parallel num_threads(s.threads)
   run(d, &s);
 }

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch, finish
@@ -278,9 +277,7 @@ class Run:
         self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
     ) -> list[list[Transduction]]:
         """The `n_best` targets of each source; errors count sources from `first`."""
-        threads = torch.get_num_threads()
-        steps = self.task.translate_steps(self.model, texts, config, batch_size, first, threads)
-        return finish(steps)
+        return finish(self.task.translate_steps(self.model, texts, config, batch_size, first))
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]], first: int = 1) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""

@@ -229,10 +229,9 @@ class PairsToText(TextToText):
         how: GenerateConfig,
         batch_size: int = 32,
         first: int = 1,
-        threads: int = 1,
     ) -> Steps[list[list[Transduction]]]:
         """The best targets of each source text; errors count texts from `first`."""
-        return transduce_steps(model, self.pair, texts, how, batch_size, first, threads)
+        return transduce_steps(model, self.pair, texts, how, batch_size, first)
 
     def score_pairs(
         self, model: Transformer, pairs: Sequence[tuple[str, str]], first: int = 1
