@@ -36,13 +36,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from glassformer.training.memory import keep_freed_memory
 from tokenizers.models import WordLevel
 
 from glassformer.data.example import Example
 from glassformer.recipe.recipe import read_recipe
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.token_classification import TokenClassification
+from glassformer.training.cpu import keep_freed_memory
 from side_by_side import (
     OurTraining,
     PeerTraining,

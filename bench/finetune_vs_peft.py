@@ -33,7 +33,7 @@ from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training.memory import keep_freed_memory
+from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.step import TrainingStep
 

@@ -35,7 +35,7 @@ from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
 from glassformer.tasks.text_to_text import TextToText
-from glassformer.training.memory import keep_freed_memory
+from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.run_folder import prepare
 from glassformer.training.schedule import rate_at
 from side_by_side import OurTraining, say

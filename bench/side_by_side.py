@@ -24,8 +24,8 @@ from glassformer.data.collate import Share
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
+from glassformer.training.cpu import micro_batch_threads
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.run_folder import prepare
 from glassformer.training.step import StepResult, TrainingStep
 

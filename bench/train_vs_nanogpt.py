@@ -261,8 +261,8 @@ def glassformer_step(copy: Path, shape: dict):
     from glassformer.data.tokens import TokenSplit, training_order
     from glassformer.models import Transformer, presets
     from glassformer.recipe.train import TrainConfig
+    from glassformer.training.cpu import keep_freed_memory
     from glassformer.training.machine import choose_machine
-    from glassformer.training.memory import keep_freed_memory
     from glassformer.training.optimizer import Optimizer
     from glassformer.training.step import TrainingStep
 

@@ -43,7 +43,7 @@ from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.evaluate import EVERYTHING
-from glassformer.training.memory import keep_freed_memory
+from glassformer.training.cpu import keep_freed_memory
 from side_by_side import (
     OurTraining,
     PeerTraining,

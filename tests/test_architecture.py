@@ -175,7 +175,7 @@ PLATFORM = {
     "fcntl": {"files"},
     "msvcrt": {"files"},
     "signal": {"signals", "workers"},
-    "ctypes": {"training.memory", "native.library", "native.program"},
+    "ctypes": {"training.cpu", "native.library", "native.program"},
     "resource": {"workers"},
     "subprocess": {"workers", "native.library"},
     "multiprocessing": {"workers"},

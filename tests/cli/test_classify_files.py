@@ -164,7 +164,7 @@ def test_a_plan_is_of_patches(cli, tmp_path):
     (tmp_path / "r.yaml").write_text(made.yaml())
     said = cli("plan", tmp_path / "r.yaml")
     assert said.code == 0
-    assert "MFLOP a patch forward" in said.out
+    assert "MFLOP per patch forward" in said.out
     assert "a step of 6 images, 24 patches (" in said.out
     assert "patches/s" in said.out
     assert "tokens" not in said.out

@@ -121,7 +121,7 @@ def test_scores_stand_in_front(cli, run, opened):
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
 def test_a_compiled_step_translates_the_same(cli, run, monkeypatch):
     plain, rows, likeliest = cli("translate", run, stdin=TEXT).out, [], Program.likeliest
-    noted = lambda program, ids, *rest: rows.append(len(ids)) or likeliest(program, ids, *rest)
+    noted = lambda *arguments: rows.append(1) or likeliest(*arguments)
     monkeypatch.setattr(Program, "likeliest", noted)
     assert cli("translate", run, "--compile", stdin=TEXT).out == plain
     assert rows
@@ -434,8 +434,8 @@ def test_the_vocabulary_of_another_run(refused, own):
             said = refused(*command, code=1, keep=own, stdin=TEXT)
             assert "tokenizer.json" in said
             assert f"`glassformer verify {own} --accept-changed`" in said
-        sentence = refused("verify", own, "--accept-changed", code=1, keep=own)
-        assert "not the tokenizer" in sentence or "different runs" in sentence
+    sentence = refused("verify", own, "--accept-changed", code=1, keep=own)
+    assert "different runs" in sentence
     (own / "tokenizer.json").unlink()
     assert "tokenizer" in refused("translate", own, code=1, keep=own, stdin=TEXT)
 
@@ -452,16 +452,10 @@ def test_the_source_vocabulary_of_another_run(cli, refused, pairs, pair_recipe, 
     assert cli("verify", run).code == 0
     assert cli("translate", run, stdin=b"aa\n").code == 0
     source, target = run / "source_tokenizer.json", run / "tokenizer.json"
-    own = source.read_bytes()
-    for content in (own.replace(b'"a"', b'"k"'), target.read_bytes()):
-        source.write_bytes(content)
-        sentence = refused("verify", run, "--accept-changed", code=1, keep=run)
-        assert (
-            "different runs" in sentence or "source_tokenizer.json is not the tokenizer" in sentence
-        )
+    source.write_bytes(target.read_bytes())
+    assert "different runs" in refused("verify", run, "--accept-changed", code=1, keep=run)
     source.unlink()
-    sentence = refused("verify", run, "--accept-changed", code=1, keep=run)
-    assert "different runs" in sentence or "tokenizer.json is not the tokenizer" in sentence
+    assert "different runs" in refused("verify", run, "--accept-changed", code=1, keep=run)
 
 
 # The other commands on such a run

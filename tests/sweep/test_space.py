@@ -4,7 +4,8 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.sweep.space import as_text, read_space
-from glassformer.sweep.sweep import _grid, _name
+from glassformer.sweep.study import _name
+from glassformer.sweep.sweep import _grid
 
 distributions = pytest.importorskip("optuna").distributions
 

@@ -9,7 +9,7 @@ at              1      3    4               the last piece of each word, where i
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import groupby
 
 import numpy as np
@@ -52,15 +52,19 @@ class WordTokenizer:
                 f"data.overlap={self.overlap} leaves no room in a model of {longest} elements; "
                 "make it smaller, or model.max_length larger."
             )
-        self.pieces = lru_cache(MOST_KNOWN)(self._pieces)
-        """The ids of a word, at least one; beyond half a window, its beginning and its end."""
+        self._known: dict[str, np.ndarray] = {}
 
-    def _pieces(self, word: str) -> np.ndarray:
+    def pieces(self, word: str) -> np.ndarray:
+        """Return the ids of a word, at least one; beyond half a window, its beginning and end."""
+        if (found := self._known.get(word)) is not None:
+            return found
         found = self.text.encode_word(word)
         if not len(found):
             found = placeholder(self.text)
         if len(found) > (most := self.longest_word):
             found = np.concatenate([found[: most // 2], found[len(found) - (most - most // 2) :]])
+        if len(self._known) < MOST_KNOWN:
+            self._known[word] = found
         return found
 
     def windows(self, words: Sequence[str]) -> Iterator[Window]:

@@ -1,20 +1,18 @@
 """The trials of a sweep as a table, as JSON and as a page with the curve of each."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from glassformer.files import write_text
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import line_chart
 from glassformer.pages.kit import Html, document, escape, paragraph, table
-
-if TYPE_CHECKING:
-    from glassformer.sweep.sweep import Sweep
+from glassformer.sweep.study import Sweep
 
 PAGE = "sweep.html"
 
 
-def write_report(sweep: "Sweep") -> None:
+def write_report(sweep: Sweep) -> None:
     """Write FOLDER/sweep.html."""
     score, best = SCORES[sweep.metric].text, sweep.best
     curves = {trial.run.name: trial.curve for trial in sweep.trials}
@@ -32,7 +30,7 @@ def write_report(sweep: "Sweep") -> None:
     write_text(sweep.folder / PAGE, page)
 
 
-def as_text(sweep: "Sweep") -> str:
+def as_text(sweep: Sweep) -> str:
     """Return the table of trials, the best first."""
     rows = _table(sweep)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -40,7 +38,7 @@ def as_text(sweep: "Sweep") -> str:
     return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
-def as_json(sweep: "Sweep") -> dict[str, Any]:
+def as_json(sweep: Sweep) -> dict[str, Any]:
     """Return the table as JSON values."""
     best, trials = sweep.best, []
     for one in sweep.trials:
@@ -55,7 +53,7 @@ def as_json(sweep: "Sweep") -> dict[str, Any]:
     }
 
 
-def _table(sweep: "Sweep") -> list[list[str]]:
+def _table(sweep: Sweep) -> list[list[str]]:
     """Return the head and a row for each trial, the best first."""
     trials, best, form = sweep.trials, sweep.best, SCORES[sweep.metric].table
     fields = list(trials[0].changes) if trials else []

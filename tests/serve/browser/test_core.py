@@ -9,7 +9,6 @@ import pytest
 from safetensors.numpy import save
 
 from glassformer.serve.explorer.schema import PAGES
-from serve.test_notebook import POSITIONS
 
 
 def run(page, script, *given):
@@ -123,7 +122,28 @@ def test_the_selection_as_python_compiles(modules):
     assert 'look.pattern(layer=3, head=5, side="encoder")' in text
 
 
-def test_pages_choose_the_position_that_python_chooses(modules):
+def looked_at(kind, labels):
+    """The header of a look at tokens; special ones stand in angle brackets."""
+    elements = [
+        {"label": label, "kind": "special" if label[0] == "<" else "token"} for label in labels
+    ]
+    rows = [{"position": i, "top": [{"id": 10 + i}]} for i in range(len(labels))]
+    return {"elements": elements, "source_elements": [], "outcome": {"kind": kind, "rows": rows}}
+
+
+FILLED, TAGGED = ["a", "<mask>", "fgh", "<eos>"], ["the", "cat", "no", ".", "<eos>"]
+POSITIONS = [
+    (looked_at("tokens", FILLED), -1, 1),
+    (looked_at("tokens", FILLED), -2, 2),
+    (looked_at("tokens", FILLED), 0, 0),
+    (looked_at("tokens", TAGGED), -1, 4),
+    (looked_at("tags", TAGGED), -1, 1),
+    (looked_at("tags", [".", "<eos>"]), -1, 1),
+]
+"""Looks, selected positions, and the positions that pages explain."""
+
+
+def test_pages_explain_the_selected_position_or_the_last_with_an_outcome(modules):
     script = """async (cases) => {
       const {aimOf} = await import("./pages/aimed.js");
       return cases.map(([looked, position]) =>

@@ -104,14 +104,12 @@ def listening(host: str, *ports: int) -> socket.socket:
     """A socket that listens at the first of these ports that is free; ConfigError: none is, or the
     address is not this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    said = ""
-    for port in ports:
+    said = "ports are 0 to 65535"
+    for port in (one for one in ports if 0 <= one < 1 << 16):
         try:
             made = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
             said = (error.strerror or str(error)).partition(" (while")[0]  # the address again
-        except OverflowError as error:
-            said = str(error)
         else:
             # connections inherit them; asyncio sets the first only for sockets that it made
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -25,6 +25,7 @@ def model(context: OpContext) -> Reply:
     """The model card: capabilities, sizes, attentions, checkpoints and example inputs."""
     run, has = context.run, context.capabilities
     config, processor = run.model.config, run.processor
+    tokenizer = getattr(processor, "tokenizer", None)
     stack = "decoder" if "decoder" in config.architecture else "encoder"
     places = [("", "self", stack)]
     if config.architecture == "encoder_decoder":
@@ -50,7 +51,7 @@ def model(context: OpContext) -> Reply:
             {"side": side, "site": site, "stack": stack, **sizes, "layers": config.depth(stack)}
             for side, site, stack in places
         ],
-        "specials": getattr(processor, "specials", {}),
+        "specials": tokenizer.specials if tokenizer else {},
         "checkpoints": Checkpoints(run.folder).steps(),
         "examples": context.looks.inputs.examples(),
     }
