@@ -56,8 +56,11 @@ class BeamRows:
         n_slots = 1 + SLOTS * min(len(prompts), at_once)
         dtype = weight.dtype if step is None else step.keys
         self.pool = Pool(*shape, n_slots, dtype, weight.device)
-        self.sources: dict[int, np.ndarray] = {}
-        """Slots of the source of each sentence that has rows."""
+        self.source_ends = np.zeros(len(prompts), np.int64)
+        """Number of elements of the source of each sentence that has rows; 0: of no other."""
+        longest = 0 if source is None else source.elements.shape[1] + config.n_prefix
+        self.sources = np.zeros((len(prompts), longest), np.int32)
+        """Their slots; after the end of a source anything."""
         self.begun = 0
         self.sentence, self.tokens, self.ends = np.zeros((3, 0), np.int64)
         self.table = np.zeros((0, COLUMNS), np.int32)
@@ -95,13 +98,16 @@ class BeamRows:
         layers = self.model.decoder.source_keys_values(memory.hidden)
         real = _real(layers, memory.positions.valid)
         # at equal distances, so that a view has all of them
-        slots = self._take(real.size).reshape(real.shape)
-        sizes = real.sum(1)
+        slots, sizes = self._take(real.size).reshape(real.shape), real.sum(1)
         kept = np.arange(real.shape[1]) < sizes[:, None]
         self._write(layers, real, slots[kept])
         self.pool.give(slots[~kept])
-        for sentence, own, size in zip(new, slots, sizes.tolist(), strict=True):
-            self.sources[sentence] = own[:size]
+        at = slice(new.start, new.stop)
+        self.sources[at, : real.shape[1]], self.source_ends[at] = slots, sizes
+
+    def _source(self, sentence: int) -> np.ndarray:
+        """Slots of the source of a sentence."""
+        return self.sources[sentence, : self.source_ends[sentence]]
 
     def _read_prompts(self, prompts: Sequence[Example], number: int) -> None:
         """Run the prompts of the newest rows through the model, but for the last element."""
@@ -113,7 +119,7 @@ class BeamRows:
         texts = [Sequences.single(self.table[row, :length], length) for row, length in rows]
         of = self.sentence.tolist()
         sources = [
-            Sequences.single(self.sources[of[row]], length)
+            Sequences.single(self._source(of[row]), length)
             for row, length in rows
             if self.source is not None
         ]
@@ -159,11 +165,8 @@ class BeamRows:
         bounds = [0, *(np.flatnonzero(np.diff(counts)) + 1).tolist(), len(counts)]
         found: list[Sequences] = []
         for begin, end in pairwise(bounds):
-            own = [self.sources[i] for i in sentences[begin:end].tolist()]
-            ends = np.array([len(one) for one in own])
-            table = np.zeros((len(own), ends.max()), np.int32)
-            for row, one in zip(table, own, strict=True):
-                row[:] = np.pad(one, (0, len(row) - len(one)), mode="edge")
+            ends = self.source_ends[sentences[begin:end]]
+            table = self.sources[sentences[begin:end], : ends.max()]
             found.append(Sequences(table, ends, int(counts[begin])))
         return found
 
@@ -176,8 +179,9 @@ class BeamRows:
         after = np.zeros(self.pool.n_slots, bool)
         after[self._listed(self.ends - 1)] = True
         self.pool.give(np.unique(before[~after[before]]))
-        for sentence in set(self.sources).difference(self.sentence.tolist()):
-            self.pool.give(self.sources.pop(sentence))
+        for sentence in np.setdiff1d(np.flatnonzero(self.source_ends), self.sentence):
+            self.pool.give(self._source(sentence))
+            self.source_ends[sentence] = 0
         self._widen(int(self.ends.max(initial=0)))
 
     def _listed(self, ends: np.ndarray) -> np.ndarray:

@@ -79,7 +79,9 @@ class Step(ctypes.Structure):
         *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
         ("own_size", c_int64),
         ("k", c_int64),
-        *((name, c_void_p) for name in ("ids", "log_probs", "team")),
+        *((name, c_void_p) for name in ("ids", "log_probs")),
+        *((name, c_int64) for name in ("part", "shared_size", "inputs_size")),
+        ("team", c_void_p),
     ]
 
 

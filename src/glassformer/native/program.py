@@ -32,6 +32,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.native import library
 from glassformer.native.matrices import UNIT, VECTOR, WHOLE, holds, in_units
 
+SEARCH, PART = 16, 64
+"""Rows of a search for each thread from which on it computes its own, and the most of a part."""
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
@@ -122,9 +124,10 @@ class Program:
         n, rows = batch.elements.shape[1], self._decoder.head.rows
         log_probs = np.empty((n, min(k, rows)), np.float32)
         ids = np.empty(log_probs.shape, np.int64)
-        logits = self._kept_memory(min(n, MOST) * rows)
+        part, threads = self._part(n), torch.get_num_threads()
+        logits = self._kept_memory(max(min(n, MOST), threads * part) * rows)
         chosen = {"k": ids.shape[1], "ids": ids.ctypes.data, "log_probs": log_probs.ctypes.data}
-        self._compute(batch, cache, range(n), logits, **chosen)
+        self._compute(batch, cache, range(n), logits, part, **chosen)
         return log_probs, ids
 
     def _compute(
@@ -133,9 +136,11 @@ class Program:
         cache: RaggedCache,
         asked: Sequence[int],
         logits: Tensor,
+        part: int = 0,
         **fields: int,
     ) -> None:
-        """Run a step on new elements; `fields`: the others of `library.Step`."""
+        """Run a step on new elements; `part`: rows that a thread computes by itself, `fields`: the
+        others of `library.Step`."""
         assert cache.pool is not None
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
@@ -148,8 +153,9 @@ class Program:
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
         bias, places = self._biases(ends)
         rows, threads, most = np.array(asked, np.int64), torch.get_num_threads(), min(len(x), MOST)
-        shared, inputs, own = self._sizes(most, self._longest(cache))
-        memory = torch.empty(shared), torch.empty(inputs), torch.empty(threads * own)
+        shared, inputs, own = self._sizes(part or most, self._longest(cache))
+        each = threads if part else 1
+        memory = torch.empty(each * shared), torch.empty(each * inputs), torch.empty(threads * own)
         step = library.Step(
             n=len(x),
             most=most,
@@ -174,9 +180,19 @@ class Program:
             inputs=memory[1].data_ptr(),
             own=memory[2].data_ptr(),
             own_size=own,
+            part=part,
+            shared_size=shared,
+            inputs_size=inputs,
             **fields,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
+
+    def _part(self, n: int) -> int:
+        """Return how many of n rows of a search a thread computes by itself: equal parts, few
+        enough to stay in its cache; 0: so few that all threads share each product."""
+        threads = torch.get_num_threads()
+        parts = -(-n // (PART * threads)) * threads
+        return -(-n // parts) if n >= SEARCH * threads else 0
 
     def _longest(self, cache: RaggedCache) -> int:
         """Most keys that an element reads."""

@@ -57,6 +57,8 @@ typedef struct {
   int64_t own_size;
   int64_t k, *ids;          /* n_asked x k: the likeliest elements after each row, or k = 0; with */
   float *log_probs;         /* them, logits has room for `most` rows */
+  int64_t part;             /* rows that one thread computes by itself, with memory of its own; 0: */
+  int64_t shared_size, inputs_size; /* all threads share each product */
   Team *team;               /* NULL; set here */
 } Step;
 
@@ -397,10 +399,16 @@ static void run(const Decoder *d, const Step *s) {
   head(d, s);
 }
 
+#include "search.h"
+
 void decoder_step(const Decoder *d, const Step *step) {
   Team team = {0};
   Step s = *step;
   s.team = &team;
+  if (s.part) {
+    search(d, &s);
+    return;
+  }
 #pragma omp parallel num_threads(s.threads)
   run(d, &s);
 }
