@@ -153,7 +153,7 @@ class Running:
         return Sequences.single(self.table[: start + length], length)
 
     def _sources(self, texts: Sequence[Sequences]) -> list[Sequences]:
-        """Its source for each of these."""
+        """Return its source, for the new elements of each of these."""
         sources = (Sequences.single(self.sources, one.length) for one in texts)
         return [*sources] if len(self.sources) else []
 

@@ -68,7 +68,7 @@ def transduce_steps(
     batch_size: int = 32,
     first: int = 1,
 ) -> Steps[list[list[Transduction]]]:
-    """The same step by step."""
+    """Transduce texts step by step; see `transduce`."""
     _check(model, batch_size)
     pieces = [
         list(_pieces(tokenizer, text, model.config.max_length, config, number))

@@ -17,7 +17,7 @@ BINS = 15
 
 
 class Counts(NamedTuple):
-    """How often a class was predicted rightly, was predicted, and was gold."""
+    """Counts of a class: predicted rightly, predicted, and gold."""
 
     right: int
     predicted: int

@@ -152,14 +152,10 @@ class Program:
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
         bias, places = self._biases(ends)
-        rows, threads, most = np.array(asked, np.int64), torch.get_num_threads(), min(len(x), MOST)
-        shared, inputs, own = self._sizes(part or most, self._longest(cache))
-        each = threads if part else 1
-        memory = torch.empty(each * shared), torch.empty(each * inputs), torch.empty(threads * own)
+        rows, longest = np.array(asked, np.int64), max(int(ends.max()), int(source_ends.max()))
+        _memory, fields_of_memory = self._memory(len(x), part, longest)  # until the step is over
         step = library.Step(
             n=len(x),
-            most=most,
-            threads=threads,
             slots=numbers.shape[3],
             halves=numbers.dtype == torch.float16,
             x=x.data_ptr(),
@@ -176,13 +172,7 @@ class Program:
             asked=rows.ctypes.data,
             n_asked=len(rows),
             logits=logits.data_ptr(),
-            shared=memory[0].data_ptr(),
-            inputs=memory[1].data_ptr(),
-            own=memory[2].data_ptr(),
-            own_size=own,
-            part=part,
-            shared_size=shared,
-            inputs_size=inputs,
+            **fields_of_memory,
             **fields,
         )
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
@@ -194,9 +184,17 @@ class Program:
         parts = -(-n // (PART * threads)) * threads
         return -(-n // parts) if n >= SEARCH * threads else 0
 
-    def _longest(self, cache: RaggedCache) -> int:
-        """Most keys that an element reads."""
-        return max(one.longest for one in (*cache.texts, *cache.sources))
+    def _memory(self, n: int, part: int, longest: int) -> tuple[list[Tensor], dict[str, int]]:
+        """Return memory for a step of n rows, of which the longest reads so many keys, and its
+        fields in `library.Step`."""
+        threads = torch.get_num_threads()
+        shared, inputs, own = self._sizes(part or min(n, MOST), longest)
+        each = threads if part else 1
+        sizes = {"shared": each * shared, "inputs": each * inputs, "own": threads * own}
+        memory = [torch.empty(size) for size in sizes.values()]
+        fields = dict(zip(sizes, map(Tensor.data_ptr, memory), strict=True))
+        fields |= {"own_size": own, "shared_size": shared, "inputs_size": inputs}
+        return memory, fields | {"most": min(n, MOST), "threads": threads, "part": part}
 
     def _kept_memory(self, size: int) -> Tensor:
         """Return memory of the calling thread, kept from step to step."""

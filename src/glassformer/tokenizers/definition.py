@@ -138,7 +138,7 @@ def _is_regular(vocab: Any, added: list[dict[str, Any]]) -> bool:
 
 
 def _shape(definition: dict[str, Any]) -> list[Any]:
-    """What tells kinds apart: cutting, model and decoder, without options that are off."""
+    """Return cutting, model and decoder without options that are off: kinds differ in these."""
     steps = [definition.get("pre_tokenizer") or {}, definition["model"]]
     on = [{k: v for k, v in ({"use_regex": True} | one).items() if v} for one in steps]
     plain = [{k: v for k, v in one.items() if k not in _CONTENT} for one in on]
