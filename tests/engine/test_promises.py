@@ -133,7 +133,7 @@ def test_nothing_is_read_of_others(table):
                 found[numbers[event.request]].append(event)
             for running in [one for one in engine.running if one.number in dropped]:
                 engine.abort(running.number)
-                own = running.table[engine.pool.users[running.table] == 0]
+                own = running.slots[engine.pool.users[running.slots] == 0]
                 assert not engine.pool.numbers[:, :, :, own].any()
                 engine.pool.numbers[:, :, :, own] = torch.nan
         kept = {i for number, i in numbers.items() if number not in dropped}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from glassformer.layers.ragged import Pool, Sequences, merged
+from glassformer.layers.ragged import Pool, Sequences, merge
 
 N_SLOTS = 24
 
@@ -72,9 +72,10 @@ def test_keys_are_those_of_the_table_by_a_view_or_a_copy(data):
         np.arange(apart * row, apart * row + 5) if apart else np.array(data.draw(slots))
         for row in range(len(ends))
     ]
-    texts = [Sequences.single(own[:end], 1) for own, end in zip(tables, ends, strict=True)]
-    groups = merged(texts)
-    assert len(groups) == (1 if apart else len(groups))
+    texts = [Sequences.single(own, 1, end) for own, end in zip(tables, ends, strict=True)]
+    groups = merge(texts)
+    if apart:
+        assert [group.rows for group in groups] == [len(ends)]
     rows = [(group, row) for group in groups for row in range(group.rows)]
     for (group, row), own, end in zip(rows, tables, ends, strict=True):
         assert group.ends[row] == end
@@ -91,3 +92,16 @@ def test_a_larger_pool_keeps_what_it_has():
     assert slots.tolist() == [1, 2]
     assert pool.take(4).tolist() == [3, 4, 5, 6]
     assert pool.take(1) is None
+
+
+def test_a_view_never_reads_slots_of_others():
+    """Of sequences of different lengths, one without reserved slots is gathered."""
+    pool = Pool(1, 1, 2, 12)
+    pool.numbers.fill_(torch.nan)
+    tables = [np.arange(1, 4), np.arange(4, 6)]
+    pool.numbers[..., 1:6, :] = 1
+    assert len(merge([Sequences.single(own, 1) for own in tables])) == 2
+    both = Sequences(np.array([[1, 2, 3], [4, 5, 0]]), np.array([3, 2]), 1)
+    assert pool.read(0, both)[0].isfinite().all()
+    reserved = Sequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([3, 2]), 1)
+    assert pool.read(0, reserved)[0].data_ptr() == pool.numbers[0, 0, 0, 1].data_ptr()

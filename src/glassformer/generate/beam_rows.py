@@ -1,10 +1,10 @@
 """Live hypotheses of many searches as rows of a model's step, their keys in one pool.
 
     slots    x x x x | x x x | a b c d e ...     sources, and elements of hypotheses
-    table    the slots of a hypothesis' elements, whoever else lists them too
+    table    the slots of the elements of a hypothesis, which others may list too
 
-No key is copied where a hypothesis continues in several ways, and a slot in no table is free. So
-sentences may come and go at any step.
+No key is copied where a hypothesis continues in several ways, and a slot in no table is free.
+Sentences begin and end at any step.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from glassformer.models.transformer import Transformer
 
 Change = Callable[[Float[Tensor, "R V"]], Float[Tensor, "R V"]]
 SLOTS = 32
-"""Slots for each sentence at first; there are twice as many once they are used up."""
+"""Slots for each sentence at first; the pool is doubled when it is full."""
 COLUMNS = 32
 """Elements for which tables get room at a time."""
 HEAD_ROWS = 128
@@ -56,11 +56,11 @@ class BeamRows:
         n_slots = 1 + SLOTS * min(len(prompts), at_once)
         dtype = weight.dtype if step is None else step.keys
         self.pool = Pool(*shape, n_slots, dtype, weight.device)
-        self.source_ends = np.zeros(len(prompts), np.int64)
-        """Number of elements of the source of each sentence that has rows; 0: of no other."""
         longest = 0 if source is None else source.elements.shape[1] + config.n_prefix
         self.sources = np.zeros((len(prompts), longest), np.int32)
-        """Their slots; after the end of a source anything."""
+        """Slots of the source of each sentence, and after its end of padding."""
+        self.source_ends, self.source_widths = np.zeros((2, len(prompts)), np.int64)
+        """Number of elements of each, and of its slots; 0 of a sentence without rows."""
         self.begun = 0
         self.sentence, self.tokens, self.ends = np.zeros((3, 0), np.int64)
         self.table = np.zeros((0, COLUMNS), np.int32)
@@ -97,13 +97,13 @@ class BeamRows:
         memory = self.model.encode(rows.to(self.pool.numbers.device))
         layers = self.model.decoder.source_keys_values(memory.hidden)
         real = _real(layers, memory.positions.valid)
-        # at equal distances, so that a view has all of them
-        slots, sizes = self._take(real.size).reshape(real.shape), real.sum(1)
-        kept = np.arange(real.shape[1]) < sizes[:, None]
+        # at equal distances, so that a view has all of them, and zeros where it reads padding
+        slots, sizes, width = self._take(real.size).reshape(real.shape), real.sum(1), real.shape[1]
+        kept = np.arange(width) < sizes[:, None]
         self._write(layers, real, slots[kept])
-        self.pool.give(slots[~kept])
+        self.pool.erase(slots[~kept])
         at = slice(new.start, new.stop)
-        self.sources[at, : real.shape[1]], self.source_ends[at] = slots, sizes
+        self.sources[at, :width], self.source_ends[at], self.source_widths[at] = slots, sizes, width
 
     def _source(self, sentence: int) -> np.ndarray:
         """Slots of the source of a sentence."""
@@ -166,26 +166,26 @@ class BeamRows:
         found: list[Sequences] = []
         for begin, end in pairwise(bounds):
             ends = self.source_ends[sentences[begin:end]]
-            table = self.sources[sentences[begin:end], : ends.max()]
+            table = self.sources[sentences[begin:end]]
             found.append(Sequences(table, ends, int(counts[begin])))
         return found
 
     def grow(self, parents: np.ndarray, tokens: np.ndarray) -> None:
         """Continue these rows, each with one more token; slots and sources that no row has any
         more are free."""
-        before = self._listed(self.ends)
+        before = self._slots(self.ends)
         self.sentence, self.table = self.sentence[parents], self.table[parents]
         self.ends, self.tokens = self.ends[parents] + 1, tokens
         after = np.zeros(self.pool.n_slots, bool)
-        after[self._listed(self.ends - 1)] = True
+        after[self._slots(self.ends - 1)] = True
         self.pool.give(np.unique(before[~after[before]]))
-        for sentence in np.setdiff1d(np.flatnonzero(self.source_ends), self.sentence):
-            self.pool.give(self._source(sentence))
-            self.source_ends[sentence] = 0
+        for sentence in np.setdiff1d(np.flatnonzero(self.source_widths), self.sentence):
+            self.pool.give(self.sources[sentence, : self.source_widths[sentence]])
+            self.source_widths[sentence] = 0
         self._widen(int(self.ends.max(initial=0)))
 
-    def _listed(self, ends: np.ndarray) -> np.ndarray:
-        """Slots of so many elements of each row."""
+    def _slots(self, ends: np.ndarray) -> np.ndarray:
+        """Return the slots of the first `ends` elements of each row."""
         return self.table[np.arange(self.table.shape[1]) < ends[:, None]]
 
     def _widen(self, columns: int) -> None:

@@ -112,7 +112,8 @@ class Engine:
             watch=watch,
         )
         for one in texts:
-            one.longest = own  # at equal distances one kernel call attends for all of them
+            # at equal distances one kernel call attends for all of them
+            one.longest, one.n_slots = own, own + sources
             engine._queue(one)
         return engine
 
@@ -142,7 +143,7 @@ class Engine:
         return self._count
 
     def abort(self, number: int) -> None:
-        """Drop a request, if it waits or runs; its slots are free at once."""
+        """Drop a request, if it waits or runs; its slots are free after that."""
         self.waiting = deque(one for one in self.waiting if one.number != number)
         for one in self.running:
             if one.number == number:
@@ -184,20 +185,22 @@ class Engine:
 
     def _reserve(self, one: Running) -> bool:
         """Take slots for a text, those of a known beginning first; False: there is no room."""
-        known: list[np.ndarray] = []
-        if self.shares_prefixes and one.has_plain_prompt:
+        if self.shares_prefixes and one.has_plain_prompt and not one.blocks:
             one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
-            # the last element gives the logits
-            known = self.prefixes.take(one.blocks[: (one.left - 1) // BLOCK])
-        while (own := self.pool.take(one.n_slots - BLOCK * len(known))) is None:
+        # the last element gives the logits
+        known = self.prefixes.take(one.blocks[: (one.left - 1) // BLOCK])
+        while (own := self.pool.take(one.n_slots - len(known))) is None:
             if not self.prefixes.shrink():
-                self.pool.give(np.concatenate([np.zeros(0, np.int32), *known]))
+                self._free(known)
                 return False
-        one.cached = BLOCK * len(known)
-        own, one.sources = np.split(own, [len(own) - one.request.n_source])
-        one.table = np.concatenate([*known, own])
-        self.pool.write(one.sources, one.request.source)
+        one.cached, one.slots = len(known), np.concatenate([known, own])
+        self.prefixes.hits += len(known) // BLOCK
+        self.pool.write(one.source_slots, one.request.source)
         return True
+
+    def _free(self, slots: np.ndarray) -> None:
+        """Count one user less of slots, and erase those that have none: no text reads others'."""
+        self.pool.erase(self.pool.give(slots))
 
     def _chosen(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
@@ -275,7 +278,7 @@ class Engine:
         """Note what was computed; the events, one for each new token."""
         end = one.cached + one.chunk
         for block in range(one.cached // BLOCK, min(end // BLOCK, len(one.blocks))):
-            self.prefixes.keep(one.blocks[block], one.table[block * BLOCK : (block + 1) * BLOCK])
+            self.prefixes.keep(one.blocks[block], one.slots[block * BLOCK : (block + 1) * BLOCK])
         right = max(0, len(found.tokens) - 1)
         if one.request.draft is not None and one.proposed:
             one.request.draft.told(len(one.proposed), right)
@@ -296,7 +299,7 @@ class Engine:
     def _leave(self, one: Running) -> None:
         """End a running request and give its slots back."""
         self.running.remove(one)
-        self.pool.erase(self.pool.give(np.concatenate([one.table, one.sources])))
+        self._free(one.slots)
 
 
 def checked(model: Transformer, request: Request) -> Running:

@@ -36,18 +36,18 @@ class Prefixes:
         self.pool = pool
         self.blocks: OrderedDict[bytes, np.ndarray] = OrderedDict()
         self.hits = 0
+        """Blocks of prompts that were known when their text began."""
 
-    def take(self, wanted: Sequence[bytes]) -> list[np.ndarray]:
+    def take(self, wanted: Sequence[bytes]) -> np.ndarray:
         """Return the slots of the known blocks from the first on, for one more table."""
-        found: list[np.ndarray] = []
+        found = [np.zeros(0, np.int32)]
         for key in wanted:
             if key not in self.blocks:
                 break
             self.blocks.move_to_end(key)
             found.append(self.blocks[key])
             self.pool.share(found[-1])
-        self.hits += len(found)
-        return found
+        return np.concatenate(found)
 
     def keep(self, key: bytes, slots: np.ndarray) -> None:
         """Keep a block."""

@@ -24,7 +24,7 @@ from glassformer.models.transformer import Transformer
 @dataclass(frozen=True)
 class Piece:
     """Elements of a text for a step: their ids, slots in the pool, patches, and the number of
-    positions at the end whose logits are asked for."""
+    positions at the end whose logits are wanted."""
 
     ids: list[int]
     texts: list[Sequences]
@@ -48,17 +48,17 @@ class Running:
     context: int
     begin: int
     longest: int
-    """Most elements that may ever be in the context at a time."""
+    """Largest number of elements that may be in the context at the same time."""
+    n_slots: int
+    """Slots that it takes: for these elements, then for its source."""
     ids: list[int]
     n_prompt: int
     before: list[int]
     settings: str
     """How its tokens are chosen, but for the seed."""
     parts: tuple[Part, ...] = ()
-    table: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
-    """Slots of the elements of the context."""
-    sources: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
-    """Slots of its source."""
+    slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Those in the pool."""
     cached: int = 0
     blocks: list[bytes] = field(default_factory=list)
     """Keys of the prompt's whole blocks."""
@@ -94,6 +94,7 @@ class Running:
             context=context,
             begin=first,
             longest=longest,
+            n_slots=longest + request.n_source,
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
@@ -150,12 +151,14 @@ class Running:
 
     def _elements(self, start: int, length: int) -> Sequences:
         """Elements from number `start` of the context on, which are new."""
-        return Sequences.single(self.table[: start + length], length)
+        return Sequences.single(self.slots[: self.longest], length, start + length)
 
     def _sources(self, texts: Sequence[Sequences]) -> list[Sequences]:
         """Return its source, for the new elements of each of these."""
-        sources = (Sequences.single(self.sources, one.length) for one in texts)
-        return [*sources] if len(self.sources) else []
+        if not self.request.n_source:
+            return []
+        slots, end = self.slots[self.longest :], self.request.n_source
+        return [Sequences.single(slots, one.length, end) for one in texts]
 
     @property
     def reads_scores(self) -> bool:
@@ -188,9 +191,9 @@ class Running:
         return whole and most <= self.context
 
     @property
-    def n_slots(self) -> int:
-        """Slots for all elements that may ever be in the context, and for the source."""
-        return self.longest + self.request.n_source
+    def source_slots(self) -> np.ndarray:
+        """Slots of its source."""
+        return self.slots[self.longest : self.longest + self.request.n_source]
 
     def propose(self, vocab_size: int) -> None:
         """Ask the draft, if the next step gives a token; no more than fit the context, or are still

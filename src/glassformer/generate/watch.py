@@ -182,8 +182,8 @@ class Watcher:
         own, of_sources = cache.tables
         found: list[AttentionRows] = []
         for at, first in zip((newest.cumsum() - 1).tolist(), firsts, strict=True):
-            weights = self._weights("attention", cache, _listed(own, at), at)
-            crossed = _listed(of_sources, at) if cache.sources else None
+            weights = self._weights("attention", cache, _slots_of(own, at), at)
+            crossed = _slots_of(of_sources, at) if cache.sources else None
             cross = [] if crossed is None else self._weights("cross", cache, crossed, at)
             found.append(AttentionRows(self.layers, self.heads, first, weights, cross))
         return found
@@ -208,7 +208,7 @@ class Watcher:
         return torch.stack(found).tolist()
 
 
-def _listed(tables: Tables, at: int) -> np.ndarray:
+def _slots_of(tables: Tables, at: int) -> np.ndarray:
     """Return the slots that new element `at` reads."""
     slots, first, ends = tables
     return slots[first[at] : first[at] + ends[at]]

@@ -30,8 +30,9 @@ them, and how many of its slots the element reads, int64."""
 class Sequences:
     """Sequences with equally many new elements.
 
-    `table`: slot of each element of a sequence, [R, S]. `ends`: number of elements of each, the new
-    ones included, at most S. `length`: number of new elements of each.
+    `table`: slot of each element of a sequence, [R, S]; after its end perhaps slots that are
+    reserved for it. `ends`: number of elements of each, the new ones included, at most S. `length`:
+    number of new elements of each.
     """
 
     table: Int[np.ndarray, "R S"]
@@ -39,9 +40,12 @@ class Sequences:
     length: int
 
     @classmethod
-    def single(cls, slots: Int[np.ndarray, "S"], length: int) -> "Sequences":
-        """Return one sequence that has these slots, of which the last `length` are new."""
-        return cls(slots[None], np.array([len(slots)]), length)
+    def single(
+        cls, slots: Int[np.ndarray, "S"], length: int, end: int | None = None
+    ) -> "Sequences":
+        """Return one sequence that has these slots up to `end` (None: all), of which the last
+        `length` are new; the others are reserved for it."""
+        return cls(slots[None], np.array([len(slots) if end is None else end]), length)
 
     @property
     def rows(self) -> int:
@@ -90,10 +94,9 @@ class Sequences:
 
     @cached_property
     def stride(self) -> int | None:
-        """Distance of the first slots of neighbours, if slots follow each other in each sequence
-        and no longest one would reach the next; None: the keys must be gathered."""
-        real = np.arange(self.table.shape[1] - 1) < self.ends[:, None] - 1
-        if not ((np.diff(self.table, axis=1) == 1) | ~real).all():
+        """Distance of the first slots of neighbours, if a view of equally long rows reads only
+        slots that are in their own tables; None: the keys must be gathered."""
+        if not (np.diff(self.table[:, : self.longest], axis=1) == 1).all():
             return None
         distances = np.diff(self.table[:, 0])
         stride = int(distances[0]) if len(distances) else self.longest
@@ -105,8 +108,8 @@ class Sequences:
         at = np.minimum(np.arange(self.longest), self.ends[:, None] - 1)
         return torch.from_numpy(np.take_along_axis(self.table, at, 1).astype(np.int64))
 
-    def followed(self, other: "Sequences") -> "Sequences | None":
-        """Return both as one if one strided view has the keys of all of them."""
+    def join(self, other: "Sequences") -> "Sequences | None":
+        """Return both as one; None: no strided view has the keys of all of them."""
         if self.length != other.length or self.stride is None or other.stride is None:
             return None
         ends = np.concatenate([self.ends, other.ends])
@@ -119,12 +122,12 @@ class Sequences:
         return None if both.stride is None else both
 
 
-def merged(groups: Sequence[Sequences]) -> tuple[Sequences, ...]:
+def merge(groups: Sequence[Sequences]) -> tuple[Sequences, ...]:
     """Merge neighbours whose keys one strided view has, so that one kernel call attends for all of
     them; the last bits of each then depend on the others (which thread computes it)."""
     found: list[Sequences] = []
     for one in groups:
-        both = found[-1].followed(one) if found else None
+        both = found[-1].join(one) if found else None
         found[-1 if both else len(found) :] = [both or one]
     return tuple(found)
 
@@ -132,7 +135,8 @@ def merged(groups: Sequence[Sequences]) -> tuple[Sequences, ...]:
 class Pool:
     """Keys and values of all layers in slots, each with the number of tables that list it.
 
-    Slot 0 belongs to nobody. `users` counts; a slot without users is free and may hold anything.
+    `users`: that number, [S]; a slot without users is free and may hold anything. Slot 0 is never
+    free: it is for elements that only make products wide enough.
     """
 
     def __init__(
@@ -200,8 +204,8 @@ class Pool:
         return slots[self.users[slots] == 0]
 
     def erase(self, slots: Int[np.ndarray, "N"]) -> None:
-        """Fill slots with zeros: a view over several sequences reads some before they are written,
-        and a masked NaN would still make the weighted sum of values NaN."""
+        """Fill slots with zeros: a view of sequences of different lengths reads reserved slots, and
+        a masked NaN would still make the weighted sum of values NaN."""
         self.numbers[:, :, :, torch.from_numpy(slots).long()] = 0
 
     def write(self, slots: Int[np.ndarray, "S"], layers: Layers) -> None:
@@ -234,9 +238,8 @@ class RaggedCache(Cache):
     """The pool, seen by the sequences of one forward pass.
 
     `texts`: the sequences in the order of the row's elements. `sources`: for an encoder-decoder,
-    the sources, each with as many new elements as read it. `groups`, `crossed`: the same, perhaps
-    merged.
-    `padding`: elements of nobody after them, for which attention is not computed.
+    their sources; `length` is the number of new elements that read one. `groups`, `crossed`: the
+    same, perhaps merged. `padding`: elements after all sequences, without attention.
     """
 
     pool: Pool | None = None
@@ -256,7 +259,7 @@ class RaggedCache(Cache):
         merges: bool = False,
     ) -> "RaggedCache":
         """Return the cache of these sequences."""
-        combine = merged if merges else tuple
+        combine = merge if merges else tuple
         own, crossed = combine(texts), combine(sources)
         return cls(
             pool=pool,
@@ -285,8 +288,7 @@ class RaggedCache(Cache):
 
     @property
     def tables(self) -> tuple[Tables, Tables]:
-        """Block tables of the texts and of their sources, for a program; without sources, the
-        texts' twice."""
+        """Block tables of the texts, and of their sources (without any, the texts' again)."""
         own = _tables(self.texts, [one.places.ravel() + 1 for one in self.texts])
         whole = [one.ends.repeat(one.length) for one in self.sources]
         return own, _tables(self.sources, whole) if whole else own
