@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from glassformer.layers.attend import attend, attend_reference, attention_pattern, attention_scores
-from glassformer.layers.cpu_kernels import few_queries
 from glassformer.layers.mask import Allowed
 from tiny import EXACT
 
@@ -81,20 +80,6 @@ def test_the_reference_is_the_formula(call):
             torch.zeros(3, dtype=torch.float64),
         )
         assert_close(z[b, h, i], expected, **EXACT)
-
-
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize("added_heads", [None, 1, 4])
-def test_few_queries_are_attended_as_by_the_reference(kv_heads, added_heads):
-    q, k = torch.randn(3, 4, 2, 5).double(), torch.randn(3, kv_heads, 7, 5).double()
-    v, added, bias = torch.randn_like(k), None, None
-    if added_heads:
-        added = torch.randn(3, added_heads, 2, 7).double()
-        added[:, :, 0, 4:] = -torch.inf
-        bias = added.expand(-1, 4, -1, -1)
-    found = few_queries(q, k, v, added, 0.3)
-    expected = attend_reference(q, k, v, Allowed(), bias, 0.3)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_note_d_example_scores_102_and_99():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig, moved
+from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig, move
 
 RATE, N, T, FRAMES, MELS = 8_000, 6, 400, 30, 16
 EVERYTHING = {
@@ -214,7 +214,7 @@ def test_faster_is_the_same_sine_at_a_higher_pitch(speed):
     for frequency in (0.01, 0.05):  # of the rate
         slow = np.cos(2 * np.pi * frequency * times).astype(np.float32)
         fast = np.cos(2 * np.pi * frequency * speed * times)
-        found = moved(slow, 0, speed)
+        found = move(slow, 0, speed)
         assert found.dtype == np.float32
         inside = np.abs(times) < n / 2 / speed - 60
         # away from the edges; samples lie within a place of their time
@@ -226,7 +226,7 @@ def test_faster_is_the_same_sine_at_a_higher_pitch(speed):
 @given(st.integers(-30, 30), st.integers(3, 20))
 def test_moved_at_the_same_speed_is_a_shift(shift, n):
     line = np.arange(n, dtype=np.float32)
-    assert np.array_equal(moved(line, shift, 1.0), shifted(line, max(-n, min(n, shift))))
+    assert np.array_equal(move(line, shift, 1.0), shifted(line, max(-n, min(n, shift))))
 
 
 def test_all_of_it_together_stays_finite_and_small():

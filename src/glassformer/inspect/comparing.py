@@ -19,7 +19,7 @@ import torch
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, log_softmax
-from glassformer.inspect.target import placed
+from glassformer.inspect.target import index_in
 from glassformer.processors.elements import Element
 
 
@@ -91,7 +91,7 @@ class Comparison:
                 "be compared."
             )
         if a.dim() > 1:
-            pair = self.pairs[placed(number, len(self.pairs), "pair", "the aligned elements")]
+            pair = self.pairs[index_in(number, len(self.pairs), "pair", "the aligned elements")]
             a, b = a[pair.a], b[pair.b]
         first, second = (
             log_softmax(look.model, logits).cpu() for look, logits in ((self.a, a), (self.b, b))

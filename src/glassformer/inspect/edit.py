@@ -16,12 +16,12 @@ from pydantic import BeforeValidator, Field, create_model
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.points import AXES, Index, Named, index_of, kind_of, region, spelled
+from glassformer.inspect.points import AXES, Index, Named, as_text, index_of, kind_of, region
 from glassformer.record import Record
 
 
-def _nested(value: Any) -> Any:
-    """Numbers, arrays and tensors as nested lists of floats; ValueError: anything else."""
+def _floats(value: Any) -> Any:
+    """Return numbers, arrays or tensors as nested lists of floats; ValueError: anything else."""
     try:
         array = np.array(value.tolist() if isinstance(value, Tensor) else value)
         if array.dtype.kind in "iuf" and array.size and np.isfinite(array).all():
@@ -31,7 +31,7 @@ def _nested(value: Any) -> Any:
     raise ValueError(f"{value!r} is no finite number, nor rows of them")
 
 
-Numbers = Annotated[Any, BeforeValidator(_nested)]
+Numbers = Annotated[Any, BeforeValidator(_floats)]
 """A number, or numbers that are nested as a tensor's rows are."""
 EDITS: dict[str, type["Edit"]] = {}
 """Every kind of edit by its name."""
@@ -105,7 +105,7 @@ class Edit(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; see `edit_from_json`."""
-        own = {name: spelled(value) for name, value in self.given.items() if name != "source"}
+        own = {name: as_text(value) for name, value in self.given.items() if name != "source"}
         return {"edit": type(self).__name__, **own}
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.points import check_number
-from glassformer.inspect.target import placed
+from glassformer.inspect.target import index_in
 from glassformer.layers.heads import ClassifyHead
 from glassformer.models.transformer import evaluating
 
@@ -102,7 +102,7 @@ def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:
     length = look.positions().length
     if not isinstance(look.model.head, ClassifyHead):
         every = range(length) if positions is None else positions
-        return tuple(placed(position, length) for position in every)
+        return tuple(index_in(position, length) for position in every)
     if positions:
         raise ConfigError(
             "This head answers to the whole sequence, so the lens has no positions; leave them out."

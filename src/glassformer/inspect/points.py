@@ -96,7 +96,7 @@ def index_of(index: Any) -> Index:
         ) from None
 
 
-def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
+def indices_of(index: Index, size: int, axis: str, what: str) -> list[int]:
     """The positions 0 .. size - 1 that an index names, as in NumPy; ConfigError: a number outside,
     or no position."""
     try:
@@ -105,12 +105,12 @@ def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
         found = np.arange(0)
     if not len(found):
         raise ConfigError(
-            f"{what}: {axis}={spelled(index)} is not there; {axis} runs from 0 to {size - 1}."
+            f"{what}: {axis}={as_text(index)} is not there; {axis} runs from 0 to {size - 1}."
         )
     return found.tolist()
 
 
-def spelled(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """A value as JSON has it: a slice is `begin:end` or `begin:end:step`, a tuple a list."""
     if isinstance(value, slice):
         parts = [value.start, value.stop, value.step][: 2 if value.step is None else 3]
@@ -133,7 +133,7 @@ def region(
     for axis, index in at.items():
         dim = _axis(axis, axes, what)
         own = torch.zeros(shape[dim], dtype=torch.bool)
-        own[chosen(index, shape[dim], axis, what)] = True
+        own[indices_of(index, shape[dim], axis, what)] = True
         inside = inside & own.view([-1 if i == dim else 1 for i in range(len(shape))]).to(device)
     return inside
 
@@ -158,7 +158,7 @@ class Named:
         tensor, axes = self.tensor, self.axes
         for name, index in at.items():
             dim = _axis(name.removesuffix("_"), axes, "The tensor")
-            positions = chosen(index, tensor.shape[dim], axes[dim], "The tensor")
+            positions = indices_of(index, tensor.shape[dim], axes[dim], "The tensor")
             if isinstance(index, int):
                 tensor, axes = tensor.select(dim, positions[0]), axes[:dim] + axes[dim + 1 :]
             else:

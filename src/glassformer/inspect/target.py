@@ -43,7 +43,7 @@ class Target:
         for outcome in (index, *([] if against is None else [against])):
             check_number("outcome", outcome, look.logits.shape[-1])
         pooled = isinstance(look.model.head, ClassifyHead)
-        at = None if pooled else placed(position, look.positions().length)
+        at = None if pooled else index_in(position, look.positions().length)
         return cls(index, against, at, look.model.config.multi_label)
 
     def logits(self, look: Look) -> Float[Tensor, "1 V"]:
@@ -82,7 +82,9 @@ class Attribution:
     steps: int | None = None
 
 
-def placed(position: int, length: int, noun: str = "position", where: str = "this sequence") -> int:
+def index_in(
+    position: int, length: int, noun: str = "position", where: str = "this sequence"
+) -> int:
     """A position counted from the beginning; negative ones count from the end.
 
     ConfigError: no such position.

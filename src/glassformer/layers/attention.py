@@ -67,7 +67,7 @@ class AttentionContext:
 
 @dataclass(frozen=True)
 class RaggedContext(AttentionContext):
-    """Several sequences one after another in one row, each with keys of its own (`layers.ragged`).
+    """Sequences one after another in one row, each with its own keys (`layers.ragged`).
 
     `groups`: the context of each group of sequences. `shapes`: the number of sequences in each, and
     of new elements in each of these.

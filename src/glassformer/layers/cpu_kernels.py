@@ -118,29 +118,6 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     return x * kept.mul_(STEPS / (STEPS - dropped))
 
 
-def few_queries(
-    q: Float[Tensor, "N H W K"],
-    k: Float[Tensor, "N G S K"],
-    v: Float[Tensor, "N G S K"],
-    added: Float[Tensor, "_ _ W S"] | None,
-    scale: float,
-) -> Float[Tensor, "N H W K"]:
-    """softmax(q kᵀ · scale + added) v by two batched products, where W is small and N large.
-
-    torch's fused kernel takes two to three times as long with two threads (bench/LOG.md).
-    """
-    n, heads, _, _ = q.shape
-    grouped = lambda x: x.unflatten(1, (k.shape[1], -1)).flatten(2, 3).flatten(0, 1)
-    queries, keys = grouped(q), k.flatten(0, 1).mT
-    if added is None:
-        scores = torch.bmm(queries, keys).mul_(scale)
-    else:
-        first = grouped(added.to(q.dtype).expand(n, heads, -1, -1))
-        scores = torch.baddbmm(first, queries, keys, alpha=scale)
-    z = torch.bmm(scores.softmax(-1), v.flatten(0, 1))
-    return z.unflatten(0, (n, -1)).unflatten(2, (-1, q.shape[2])).flatten(1, 2)
-
-
 def rms_norm(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], epsilon: float
 ) -> Float[Tensor, "*rows D"]:

@@ -3,10 +3,10 @@
     elements   a a a a b c c              one row, no padding
     tables     [7 8 9 10] [3] [7 8 4 5]   slots of the keys and values of each sequence
 
-A block has one slot. Sequences share what they have in common by listing the same slots, so that
-nothing is copied where hypotheses part or prompts begin alike. Every product that acts on single
-elements reads the whole row; attention reads each sequence over exactly its own keys, so no number
-of a sequence depends on the others (beyond what the matrix product does with more rows).
+A block has one slot. Sequences share what they have in common by listing the same slots: nothing is
+copied where hypotheses part or prompts begin alike. Products of single elements read the whole row.
+Attention reads each sequence over its own keys only, so that its numbers do not depend on others
+(except through the rounding of products with more rows).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ from glassformer.batch import Positions
 from glassformer.layers.cache import Cache, KeysValues, Layers
 
 Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "N"], Int[np.ndarray, "N"]]
-"""Slots of block tables one after another, int32; where the table of each new element begins among
-them, and how many of its slots the element reads, int64."""
+"""Slots of all block tables in a row, int32; for each new element the index at which its table
+begins, and the number of slots that it reads, int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Sequences:
 
     @cached_property
     def shape(self) -> tuple[tuple[int, ...], int]:
-        """Positions depend on nothing else."""
+        """Numbers of elements and of new elements, which determine all positions."""
         return tuple(self.ends.tolist()), self.length
 
     @cached_property

@@ -92,7 +92,7 @@ class Stack(nn.Module):
     ) -> tuple[AttentionContext, AttentionContext | None]:
         """The contexts of self- and of cross-attention that all blocks share."""
         if isinstance(cache, RaggedCache):
-            return self.ragged(positions, cache, dtype)
+            return self.ragged_contexts(positions, cache, dtype)
         crossed = source_positions and source_context(positions, source_positions)
         if cache is None and positions.lengths is not None and not self.watched():
             return self.joined(positions.lengths, positions, dtype), crossed
@@ -120,16 +120,16 @@ class Stack(nn.Module):
             selected=selected,
         )
 
-    def ragged(
+    def ragged_contexts(
         self, positions: Positions, cache: RaggedCache, dtype: torch.dtype
     ) -> tuple[RaggedContext, RaggedContext | None]:
         """Return the contexts of self- and cross-attention of many sequences in one row."""
         assert cache.pool is not None
         numbers, rotation = cache.pool.positions, self._rotation(positions, dtype)
         scored = lambda one: AttentionContext(*self._scored(one.query(numbers), one.key(numbers)))
-        own = _ragged(cache.groups, scored, rotation)
+        own = _contexts(cache.groups, scored, rotation)
         read = lambda one: source_context(Positions(numbers[:, : one.length]), one.key(numbers))
-        return own, _ragged(cache.crossed, read) if cache.crossed else None
+        return own, _contexts(cache.crossed, read) if cache.crossed else None
 
     def source_keys_values(self, source: Float[Tensor, "B S D"]) -> Layers:
         """Keys and values of cross-attention at every layer for an encoder's output."""
@@ -184,7 +184,7 @@ def _keys(positions: Positions, cache: Cache | None) -> Positions:
     return positions if cache is None or cache.positions is None else cache.positions
 
 
-def _ragged(
+def _contexts(
     groups: Sequence[Sequences],
     scored: Callable[[Sequences], AttentionContext],
     rotation: Rotation | None = None,

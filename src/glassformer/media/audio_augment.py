@@ -84,7 +84,7 @@ class SoundAugmentation:
         if c.shift_ms or c.speed:
             shifts = np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000).astype(int)
             speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
-            clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
+            clips = np.stack([move(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
             gain = 10 ** (_signed(stream, "gain") * c.gain_db / 20)
             clips = clips * gain.astype(np.float32)[:, None]
@@ -113,7 +113,7 @@ class SoundAugmentation:
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
 
-def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
+def move(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle,
     padded with silence."""
     import soxr

@@ -33,7 +33,7 @@ from glassformer.native import library
 from glassformer.native.matrices import UNIT, VECTOR, WHOLE, holds, in_units
 
 SEARCH, PART = 16, 64
-"""Rows of a search for each thread from which on it computes its own, and the most of a part."""
+"""Rows of a search for each thread from which on it computes rows of its own, and most of them."""
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
@@ -139,8 +139,8 @@ class Program:
         part: int = 0,
         **fields: int,
     ) -> None:
-        """Run a step on new elements; `part`: rows that a thread computes by itself, `fields`: the
-        others of `library.Step`."""
+        """Run a step on new elements; `part`: number of rows for each thread (0: all threads share
+        each product), `fields`: other fields of `library.Step`."""
         assert cache.pool is not None
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
@@ -178,15 +178,15 @@ class Program:
         self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
 
     def _part(self, n: int) -> int:
-        """Return how many of n rows of a search a thread computes by itself: equal parts, few
-        enough to stay in its cache; 0: so few that all threads share each product."""
+        """Return the number of rows for each thread, of n rows of a search: equal parts that stay
+        in its cache; 0: all threads share each product."""
         threads = torch.get_num_threads()
         parts = -(-n // (PART * threads)) * threads
         return -(-n // parts) if n >= SEARCH * threads else 0
 
     def _memory(self, n: int, part: int, longest: int) -> tuple[list[Tensor], dict[str, int]]:
-        """Return memory for a step of n rows, of which the longest reads so many keys, and its
-        fields in `library.Step`."""
+        """Return memory for a step of n rows that read at most `longest` keys, and its fields in
+        `library.Step`."""
         threads = torch.get_num_threads()
         shared, inputs, own = self._sizes(part or min(n, MOST), longest)
         each = threads if part else 1
@@ -215,9 +215,8 @@ class Program:
         return shared, inputs, own
 
     def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
-        """Return the bias of the scores of elements that read so many keys, [U, H, S] for U
-        different numbers of keys, and the address and the S of that of each element; None and
-        zeros: the model has none."""
+        """Return the bias of scores for each different number of keys in `ends`, [U, H, S], and for
+        each element the address of its own and S; None and zeros: the model has none."""
         different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
             return None, np.zeros((2, len(ends)), np.int64)

@@ -89,7 +89,7 @@ def batch_html(title: str, about: Iterable[str], inputs: Sequence[EncodedInput])
     """A page of encoded inputs, after sentences about them."""
     most = {"most_patches": MOST_PATCHES, "most_numbers": MOST_NUMBERS}
     parts = {"png": png, "steps": steps, "waveform": _waveform, "sheet_of": _Sheet}
-    values = {"channels": _channels, "counted": _counted, "about": about, "inputs": inputs}
+    values = {"channels": _channels, "counted": _counts, "about": about, "inputs": inputs}
     return document(title, render("batch", **most, **parts, **values))
 
 
@@ -134,7 +134,7 @@ def _waveform(samples: np.ndarray) -> Html:
     return Scene([line]).svg(f"waveform, at most {top:.2f}", "wave")
 
 
-def _counted(one: EncodedSequence) -> str:
+def _counts(one: EncodedSequence) -> str:
     tokens = [element for element in one.elements if isinstance(element, Token)]
     patches = [math.prod(part.grid) for part in one.elements if isinstance(part, PatchGrid)]
     bearing = sum(token.target is not None for token in tokens)

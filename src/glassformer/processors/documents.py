@@ -29,6 +29,7 @@ from glassformer.processors.processor import (
 from glassformer.processors.tokenized import (
     STORE,
     PackedProcessor,
+    check_stored,
     kept_store,
 )
 
@@ -65,6 +66,7 @@ class DocumentsProcessor(PackedProcessor):
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
         processor = super().load(folder, data, model, facts)
+        check_stored(folder, processor.tokenizer, "fingerprint")
         processor.place = place_of(data, folder / STORE)
         return processor
 

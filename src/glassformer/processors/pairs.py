@@ -34,10 +34,12 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.text_reader import TextReader
 from glassformer.processors.tokenized import (
+    FILE,
     STORE,
     TokenProcessor,
     check_ids,
     check_known,
+    check_stored,
     check_vocabulary,
     described,
     dropout_of,
@@ -146,6 +148,8 @@ class PairsProcessor(TokenProcessor):
         source = Tokenizer.load(own) if own.is_file() else target
         size = model.source_vocab_size or model.vocab_size
         check_vocabulary(folder, source, size, "The source")
+        check_stored(folder, source, "source", SOURCE_FILE if own.is_file() else FILE)
+        check_stored(folder, target, "target")
         processor = cls(PairTokenizer(source, target, data.prefix), facts)
         processor.place = place_of(data, folder / STORE)
         return processor

@@ -93,11 +93,11 @@ class SequenceTokenizer:
 
         If both are longer than half the model, their windows are paired in order.
         """
-        ids = self._encoded(text)
+        ids = self._encode(text)
         if other is None:
             parts = parts_of(ids, self.longest - self.frame.size, self.overlap)
             return [Example(self.frame.one(part)) for part in parts]
-        others = self._encoded(other)
+        others = self._encode(other)
         room = self.longest - self.frame.pair_size
         if len(ids) + len(others) <= room:
             return [self._pair(ids, others)]
@@ -108,7 +108,7 @@ class SequenceTokenizer:
         n = max(len(left), len(right))
         return [self._pair(left[i * len(left) // n], right[i * len(right) // n]) for i in range(n)]
 
-    def _encoded(self, text: str) -> np.ndarray:
+    def _encode(self, text: str) -> np.ndarray:
         """The ids of a text; a sequence has at least one element."""
         ids = self.text.encode(text)
         return ids if len(ids) or self.frame.size else placeholder(self.text)

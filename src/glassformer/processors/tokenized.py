@@ -1,5 +1,6 @@
 """Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, filterfalse, islice
@@ -14,7 +15,7 @@ from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
-from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
@@ -273,3 +274,17 @@ def kept_store(
     place = place_of(data, folder / STORE)
     store = Store.open(place, kind) if (place / MANIFEST).is_file() else None
     return store if store is not None and store.request["tokenizer"] == tokenizer else None
+
+
+def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
+    """Raise CheckpointError if another tokenizer of the same size made the stored tokens."""
+    try:
+        about = json.loads((folder / STORE / ABOUT).read_bytes())
+        made_by = about["request"]["tokenizer"][key]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # a run without its tokens is still a model
+    if made_by != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
+            "backup."
+        )

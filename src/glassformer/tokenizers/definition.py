@@ -42,7 +42,7 @@ LOWERCASE = {"type": "Lowercase"}
 _EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
 _KINDS: dict[Kind, dict[str, Any]] = json.loads(_EMPTY)
 _CONTENT = ("vocab", "merges", "trim_offsets")
-"""Fields that do not tell a kind."""
+"""Fields in which tokenizers of one kind differ."""
 _PLAIN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
 
 

@@ -96,7 +96,7 @@ class Progress:
             self.message(what)
 
     def _draw(self, text: str) -> None:
-        """Write a line in place of the one that was drawn; one that wraps could not be redrawn."""
+        """Write a line over the one that was drawn; one that wraps could not be redrawn."""
         text = text[: self._columns() - 1]
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()

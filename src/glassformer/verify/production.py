@@ -74,8 +74,8 @@ class Production:
             self.batch = replace(batch, elements=x, at=None)
             norms = {path: one for path, one in self.model.named_modules() if path.endswith("norm")}
             found: dict[str, Tensor] = {}
-            keep = lambda path, _, given, result: found.update(
-                {path: result, f"{path}.input": given[0]}
+            keep = lambda path, _, inputs, result: found.update(
+                {path: result, f"{path}.input": inputs[0]}
             )
             hooks = [one.register_forward_hook(partial(keep, path)) for path, one in norms.items()]
             output, tape = run(self.model, self.batch, ["*"], gradients=True)
@@ -88,10 +88,10 @@ class Production:
         for side in self.sides:
             own = self.model.source_embed if side == "encoder" else None
             if (position := (own or self.model.embed).position) is not None:
-                vectors = position(self.model.positions(self.given(side)))
+                vectors = position(self.model.positions(self.batch_of(side)))
                 self.values[f"{side}.positions"] = vectors.expand(len(self.batch.elements), -1, -1)
 
-    def given(self, side: str) -> Batch:
+    def batch_of(self, side: str) -> Batch:
         """The part of the batch that goes into that side."""
         source = self.batch.source
         return self.batch if source is None or side == "decoder" else source

@@ -178,9 +178,9 @@ def gradient(seen: Production, side: str, layer: int) -> Gap:
         u = torch.zeros_like(after, requires_grad=True)
         (back,) = torch.autograd.grad(after, before, u, create_graph=True)
         (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
-    sample, source = reference.positions(sample_of(seen.given(side), 0)), None
+    sample, source = reference.positions(sample_of(seen.batch_of(side), 0)), None
     if seen.sides[0] != side:
-        encoded = reference.positions(sample_of(seen.given("encoder"), 0))
+        encoded = reference.positions(sample_of(seen.batch_of("encoder"), 0))
         source = array(seen.values["encoder.out"][0]), encoded
     half = lambda x: reference.attend_half(name, x, sample, source)
     expected = ref.derivative(half, array(before[0]), array(w[0]))

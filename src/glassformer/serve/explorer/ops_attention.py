@@ -20,7 +20,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look, fires
-from glassformer.inspect.points import chosen
+from glassformer.inspect.points import indices_of
 from glassformer.layers.attention import AttentionContext
 from glassformer.layers.block import Block
 from glassformer.layers.mask import Allowed
@@ -84,7 +84,7 @@ def head(context: OpContext, look: Look, layer: int, head: int, **where: Any) ->
 def row(context: OpContext, look: Look, layer: int, head: int, query: int, **where: Any) -> Reply:
     """One row of one head, exactly: scores, and weights that sum to 1; `masked` keys have none."""
     weights = look.pattern(layer, head, **where)
-    (query,) = chosen(query, len(weights), "query", "The pattern")
+    (query,) = indices_of(query, len(weights), "query", "The pattern")
     scores = look.scores(layer, head, **where)[query]
     masked = scores == -torch.inf
     header = {"query": query, "masked": masked.nonzero()[:, 0].tolist()}
@@ -126,7 +126,7 @@ def _query_input(
     """The residual stream before a query, the same after the norm, and the norm's name or ""."""
     name, norm = place.rpartition(".")[0], block.attention_norm
     x, pre = look[f"{name}.resid_pre"].tensor[query], block.pre_norm
-    if cross:  # the stream behind the self-attention of the block has no point
+    if cross:  # the stream after the self-attention of the block has no point
         assert block.cross_norm is not None
         branch = look[f"{name}.attention_out"].tensor[query]
         x = block.join(x[None, None], branch[None, None])[0, 0]

@@ -19,7 +19,7 @@ from glassformer.generate.constraints import Rows
 from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
-from glassformer.inspect.target import placed
+from glassformer.inspect.target import index_in
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
 from glassformer.serve.explorer.wire import Reply
@@ -36,7 +36,7 @@ def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Rep
         )
     logits = look.logits
     if logits.dim() == 2:
-        logits = logits[placed(position, len(logits))]
+        logits = logits[index_in(position, len(logits))]
     if (limits := context.run.task.next_tokens((), ())) is not None:  # the outcomes of a pixel
         logits = limited(logits[None], limits[0])[0]
     outcomes = len(logits) if limits is None else len(limits[0])

@@ -1,4 +1,4 @@
-"""The explorer at an address of its own, until a signal (see `listener`)."""
+"""Server of the explorer at one address, until a signal (see `listener`)."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Self
