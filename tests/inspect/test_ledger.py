@@ -25,6 +25,8 @@ VARIANTS = [
 ]
 SMALL = {"max_length": 8, "d_model": 24, "n_heads": 3, "n_layers": 2}
 HEADS = ("lm", "masked_lm", "tag", "classify", "pool", "none")
+GAP = 3e-6
+"""Rounding of float32 through two blocks, 1.2e-6 at most as seen here; 1e-5 is promised."""
 
 
 def looked(model: Transformer, **changes) -> Look:
@@ -78,7 +80,7 @@ def test_it_is_the_logit_of_every_preset_in_float32(name, size):
     for target, position, against in ((3, -1, None), (0, 2, 4)):
         found = ledger(seen, target, position=position, against=against)
         exactly(found, seen, target, position, against)
-        assert found.gap < 3e-6
+        assert found.gap < GAP
     layers, heads = config.n_layers, config.n_heads
     every = [(layer, head) for layer in range(layers) for head in range(heads)]
     assert places_of(found, "head") == every
@@ -294,6 +296,6 @@ def test_the_model_stays_as_it_was():
         Transformer(ModelConfig.parse({"vocab_size": 13, **SMALL, "dropout": 0.5}))
     ).train()
     seen = looked(model)
-    assert ledger(seen, 1).gap < 3e-6
+    assert ledger(seen, 1).gap < GAP
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
