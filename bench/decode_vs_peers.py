@@ -34,9 +34,9 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
 from glassformer.layers.linear import Linear
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 
 FILES = {
     "vocab.json": "vocab.json",

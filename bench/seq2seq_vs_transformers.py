@@ -30,10 +30,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glassformer.generate import GenerateConfig, transduce
 from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
+from glassformer.runtime import GenerateConfig
+from glassformer.tasks.predict.transduce import transduce
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.run_folder import prepare

@@ -37,9 +37,9 @@ import transformers
 
 import glassformer as gf
 from decode_vs_peers import THEIRS, bandwidth, flags, in_format, published, weight_bytes
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.engine import Engine
-from glassformer.generate.request import Request
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.engine import Engine
+from glassformer.runtime.request import Request
 from streams import Stream, served, streamed
 
 Prompts = Sequence[Sequence[int]]

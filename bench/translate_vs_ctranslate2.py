@@ -32,8 +32,9 @@ import torch
 
 import glassformer as gf
 from glassformer.files import read_json
-from glassformer.generate import GenerateConfig, transduce
 from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.runtime import GenerateConfig
+from glassformer.tasks.predict.transduce import transduce
 
 BEAMS, LONGEST = 5, 100
 OURS = {"float32": None, "int8": "int8"}

@@ -13,11 +13,6 @@ import tiny
 from glassformer import finetune
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate import GenerateConfig, decode
-from glassformer.generate.beam import beam_search
-from glassformer.generate.drafts import Drafts
-from glassformer.generate.engine import Engine
-from glassformer.generate.request import Request
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import look
@@ -27,6 +22,11 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights, save_weights
 from glassformer.native import Program, compiler
 from glassformer.recipe.train import OptimizerConfig
+from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime.beam_search import beam_search
+from glassformer.runtime.engine import Engine
+from glassformer.runtime.request import Request
+from glassformer.runtime.speculative import Drafts
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.schema import LookRequest
 from glassformer.training.optimizer import Optimizer

@@ -13,13 +13,13 @@ import glassformer as gf
 import published_families as families
 from glassformer.batch import Batch
 from glassformer.errors import CheckpointError, GlassformerError
-from glassformer.generate import GenerateConfig, beam_search, decode
-from glassformer.generate.config import CONSTRAINTS
-from glassformer.generate.constraints import STAGES, Rows, constrained
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled
 from glassformer.run.export import export_run
+from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.runtime.config import CONSTRAINTS
+from glassformer.runtime.constraints import STAGES, Rows, constrained
 
 ENDS = {"gpt2": [57], "llama": [16], "t5": [59], "bart": [61], "marian": [31]}
 """Symbols with which the text of each model ends by itself, before its 64th token."""

@@ -10,12 +10,12 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
 from glassformer.layers import packed
 from glassformer.layers.linear import Linear, pack_together, together
 from glassformer.layers.packed import PackedMatrix
 from glassformer.models.packing import FORMATS, pack
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 
 BRAIN = 2.0**-8
 """Relative error of rounding to bfloat16, at most half of it."""

@@ -9,13 +9,13 @@ import torch
 
 import tiny
 from glassformer.batch import Batch
-from glassformer.generate import GenerateConfig, decode
-from glassformer.generate.drafts import Drafts
-from glassformer.generate.watch import Watch
 from glassformer.layers.packed import PackedMatrix
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.packing import pack
 from glassformer.native import Program, compiler
+from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime.speculative import Drafts
+from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parents[1] / "engine"))
 from test_engine import CONTEXT, KINDS, alone, model_of, named, requests, together

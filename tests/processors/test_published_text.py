@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 import glassformer as gf
 import tiny
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.generate import GenerateConfig, generate
-from glassformer.generate.score import score
 from glassformer.models import Transformer
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.elements import words_of
@@ -27,6 +25,9 @@ from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
+from glassformer.runtime import GenerateConfig
+from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.text import generate
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from published_folders import FAMILIES, published_folder

@@ -14,12 +14,12 @@ import glassformer as gf
 from glassformer.batch import IGNORE
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.files import LOCK
-from glassformer.generate import GenerateConfig, draw
-from glassformer.generate.draw import brief
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime import GenerateConfig
+from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.text_to_image import in_characters
 from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import prepare

@@ -1,7 +1,7 @@
 """Numbers that the notes and papers print: production gives them to the last digit printed.
 
 Others are beside the layer that they are about: sizes in `tests/models/test_presets.py`, position
-vectors in `tests/layers/test_position.py`, limits of τ in `tests/generate/test_logits.py`.
+vectors in `tests/layers/test_position.py`, limits of τ in `tests/runtime/test_logits.py`.
 """
 
 import numpy as np

@@ -208,7 +208,7 @@ def _vectors(
     prompt: str | None,
     texts: Sequence[str],
 ) -> "np.ndarray":
-    from glassformer.generate.embed import embed as vectors_of
+    from glassformer.tasks.predict.embed import embed as vectors_of
 
     _ = run.tokenizer
     reader = run.task.text_reader(prompt)

@@ -20,8 +20,8 @@ from glassformer.errors import printable
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted
-    from glassformer.generate.fill import Filled, Word
     from glassformer.run import Run
+    from glassformer.tasks.predict.fill import Filled, Word
 
 TOGETHER = 256
 """Lines that are filled together, if they are there already."""
@@ -84,8 +84,8 @@ def _print(line: str, found: "Filled | None", as_json: bool) -> None:
 
 def _read(run: "Run", values: Sequence[Any], where: str) -> str:
     """The text of a row, in which a blank must be."""
-    from glassformer.generate.fill import parts_of
     from glassformer.processors.processor import cell_text
+    from glassformer.tasks.predict.fill import parts_of
 
     text = "" if values[0] is None else cell_text(values[0], where)
     if text.strip():

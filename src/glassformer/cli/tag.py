@@ -19,8 +19,8 @@ from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted
-    from glassformer.generate.tag import Tags
     from glassformer.run import Run
+    from glassformer.tasks.predict.tag import Tags
 
 TOGETHER = 1 << 10
 """Lines that are tagged together, if they are there already."""

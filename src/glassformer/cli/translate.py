@@ -32,8 +32,9 @@ from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from glassformer.generate import GenerateConfig, Transduction
     from glassformer.run import Run
+    from glassformer.runtime import GenerateConfig
+    from glassformer.tasks.predict.transduce import Transduction
 
 BATCHES = 8
 """Lines of so many batches are sorted by length together, if they are there already."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json
-from glassformer.generate.advance import check_settings
-from glassformer.generate.config import CONSTRAINTS, SAMPLING, GenerateConfig
-from glassformer.generate.constraints import is_set
 from glassformer.models.config import ModelConfig
+from glassformer.runtime.config import CONSTRAINTS, SAMPLING, GenerateConfig
+from glassformer.runtime.constraints import is_set
+from glassformer.runtime.prompts import check_settings
 
 FILE = "generation_config.json"
 TOP_K = 50

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 from glassformer.tasks.task import Task
 
 INPUTS = 8

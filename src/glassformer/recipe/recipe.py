@@ -15,7 +15,6 @@ import yaml
 
 from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, suggest
-from glassformer.generate.config import SAMPLING, GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
@@ -26,6 +25,7 @@ from glassformer.recipe.named import recipe_file
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.record import Record, uses
+from glassformer.runtime.config import SAMPLING, GenerateConfig
 
 ROUND = 16
 """max_length is rounded up to a multiple of it."""

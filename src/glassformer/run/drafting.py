@@ -3,8 +3,8 @@
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.generate.drafts import Drafts
-from glassformer.generate.request import AHEAD
+from glassformer.runtime.request import AHEAD
+from glassformer.runtime.speculative import Drafts
 from glassformer.tokenizers.text import Tokenizer
 
 NGRAM = "ngram"

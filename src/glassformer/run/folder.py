@@ -13,7 +13,6 @@ from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.files import scratch_folder
 from glassformer.finetune.adapters import fold
 from glassformer.finetune.peft_files import load_adapter
-from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
@@ -25,6 +24,7 @@ from glassformer.processors.processor import ids_of
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
+from glassformer.runtime.prompts import check_ids
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.given_data import with_files
 from glassformer.training.history import Listener

@@ -22,15 +22,6 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.generate import GenerateConfig, Generated, Transduction, Watch, finish
-from glassformer.generate.advance import check_ids, check_source
-from glassformer.generate.config import SAMPLING
-from glassformer.generate.drafts import Drafts
-from glassformer.generate.embed import embed
-from glassformer.generate.fill import Filled
-from glassformer.generate.likelihood import Likelihood
-from glassformer.generate.tag import Tags
-from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
@@ -43,8 +34,19 @@ from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import evaluate
+from glassformer.runtime import GenerateConfig, Watch
+from glassformer.runtime.config import SAMPLING
+from glassformer.runtime.prompts import check_ids, check_source
+from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
+from glassformer.tasks.predict.embed import embed
+from glassformer.tasks.predict.fill import Filled
+from glassformer.tasks.predict.gradually import finish
+from glassformer.tasks.predict.likelihood import Likelihood
+from glassformer.tasks.predict.tag import Tags
+from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predict.transduce import Transduction
 from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json
-from glassformer.generate.config import GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.processors.catalogue import PROCESSORS, processor_named
 from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.conversations import Conversations
 from glassformer.tasks.feature_extraction import FeatureExtraction

@@ -5,9 +5,11 @@ from typing import Any
 
 from glassformer.data.conversations import ASSISTANT, Messages, messages_of
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import generate
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import (
+from glassformer.models.transformer import Transformer
+from glassformer.processors.chat_template import ChatTemplate
+from glassformer.processors.processor import check_length
+from glassformer.runtime.config import GenerateConfig
+from glassformer.tasks.predict.likelihood import (
     Likelihood,
     beginning,
     cut,
@@ -15,10 +17,7 @@ from glassformer.generate.likelihood import (
     rolling,
     split_answer,
 )
-from glassformer.generate.text import Delta, Generated, continued, deltas
-from glassformer.models.transformer import Transformer
-from glassformer.processors.chat_template import ChatTemplate
-from glassformer.processors.processor import check_length
+from glassformer.tasks.predict.text import Delta, Generated, continued, deltas, generate
 from glassformer.tasks.task import Task
 
 LEAST = 4

@@ -14,8 +14,6 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.classify import answer_steps, average, classify
-from glassformer.generate.gradually import Steps
 from glassformer.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.baselines import Labels, Scores, class_baselines
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
@@ -26,6 +24,8 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
+from glassformer.tasks.predict.classify import answer_steps, average, classify
+from glassformer.tasks.predict.gradually import Steps
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import SHOWN, Sample
 

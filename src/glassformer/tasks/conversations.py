@@ -11,16 +11,16 @@ from glassformer.batch import IGNORE, Batch
 from glassformer.data.conversations import ASSISTANT, Conversation, Messages
 from glassformer.data.order import spread
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.generate import score
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.text import Delta, Generated
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.generative import GenerativeTask
+from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.text import Delta, Generated
 from glassformer.tasks.task import Card, Sample
 
 SHOWN = 3

@@ -10,11 +10,11 @@ import torch
 from glassformer.batch import Batch
 from glassformer.data.order import spread
 from glassformer.errors import ConfigError
-from glassformer.generate.config import GenerateConfig
 from glassformer.losses import cross_entropy
 from glassformer.metrics.writing import LanguageModelScore, exact_match, translation_scores
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processes import ALONE, Processes
+from glassformer.runtime.config import GenerateConfig
 
 T = TypeVar("T")
 TOGETHER = 128

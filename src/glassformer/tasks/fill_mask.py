@@ -15,12 +15,12 @@ from glassformer.data.collate import Share, evaluation_windows, micro_batches, w
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
-from glassformer.generate.fill import Filled, fill
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.predict.fill import Filled, fill
 from glassformer.tasks.task import Card, Sample
 from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer

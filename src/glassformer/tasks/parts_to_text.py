@@ -9,15 +9,15 @@ import numpy as np
 
 from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import Steps, answer_steps, finish
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.text import Delta, Generated, answer
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
+from glassformer.tasks.predict.gradually import Steps, finish
+from glassformer.tasks.predict.text import Delta, Generated, answer, answer_steps
 from glassformer.tasks.shown import shown
 from glassformer.tasks.text_to_text import TextToText
 

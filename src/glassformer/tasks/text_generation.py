@@ -14,15 +14,15 @@ from glassformer.data.collate import Share, evaluation_windows, micro_batches, w
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.generate import generate, score, stream
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.text import Delta, Generated
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.text import Delta, Generated, generate, stream
 from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20

@@ -20,8 +20,6 @@ from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
 from glassformer.errors import CheckpointError, ConfigError, DataError
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.draw import brief, draw
 from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements
@@ -32,8 +30,10 @@ from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, ids_of
 from glassformer.recipe.recipe import Recipe
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from glassformer.tasks.generative import GenerativeTask
+from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import Card, Sample
 

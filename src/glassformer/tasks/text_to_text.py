@@ -12,19 +12,24 @@ from glassformer.batch import Batch
 from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import Steps, Transduction, score_pairs
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import Likelihood, likelihoods
-from glassformer.generate.text import Generated
-from glassformer.generate.transduce import transduce, transduce_steps
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
+from glassformer.tasks.predict.gradually import Steps
+from glassformer.tasks.predict.likelihood import Likelihood, likelihoods
+from glassformer.tasks.predict.text import Generated
+from glassformer.tasks.predict.transduce import (
+    Transduction,
+    score_pairs,
+    transduce,
+    transduce_steps,
+)
 from glassformer.tasks.task import Sample
 
 SHOWN = 3

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.generate.tag import Tags, tag
 from glassformer.metrics.baselines import Scores, Tagged, tag_baselines
 from glassformer.metrics.classes import TagScore
 from glassformer.metrics.spans import SCHEMES, SpanScore, mark_spans, unknown_letters
@@ -19,6 +18,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
+from glassformer.tasks.predict.tag import Tags, tag
 from glassformer.tasks.task import Sample
 
 SHOWN, WORDS = 3, 24

@@ -13,14 +13,15 @@ from torch import Tensor
 from glassformer.batch import IGNORE, Batch, Part, Positions
 from glassformer.data import collate
 from glassformer.data.example import Example
-from glassformer.generate import GenerateConfig, logits
-from glassformer.generate.decode import decode
 from glassformer.layers import attend as attending
 from glassformer.layers import position as positions
 from glassformer.layers.mask import Allowed, Causal, allowed
 from glassformer.media.patches import patchify
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
+from glassformer.runtime import GenerateConfig
+from glassformer.runtime import sampling as logits
+from glassformer.runtime.decode import decode
 from glassformer.verify import reference as ref
 from glassformer.verify.production import array, pair, reference_logits
 from glassformer.verify.row import Gap, Row, claims, rows_of

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
-from glassformer.generate.likelihood import likelihoods, split_answer
 from glassformer.run.harness import Answers
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
+from glassformer.tasks.predict.likelihood import likelihoods, split_answer
 
 ASKED = {"temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
 PAIRS = {

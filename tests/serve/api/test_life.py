@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import pytest
 
-from glassformer.generate import Transduction
-from glassformer.generate import choosing as engine_module
-from glassformer.generate.engine import Engine
+from glassformer.runtime import sampler as engine_module
+from glassformer.runtime.engine import Engine
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log
+from glassformer.tasks.predict.transduce import Transduction
 from small_runs import go, recipe
 
 from .conftest import Api, Connection

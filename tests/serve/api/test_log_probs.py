@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.request import Event, Scored
-from glassformer.generate.text import RowText
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.request import Event, Scored
 from glassformer.serve.api.texts import (
     Choice,
     Prompt,
     chat_log_probs,
     completion_log_probs,
 )
+from glassformer.tasks.predict.text import RowText
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -5,10 +5,10 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from glassformer.generate import tag
-from glassformer.generate.classify import STEP, groups
-from glassformer.generate.embed import embed_steps
-from glassformer.generate.tag import examples, tag_steps
+from glassformer.tasks.predict import tag
+from glassformer.tasks.predict.classify import STEP, groups
+from glassformer.tasks.predict.embed import embed_steps
+from glassformer.tasks.predict.tag import examples, tag_steps
 
 LONG = "the cat sat on the mat " * 2000
 

@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 
 import torch
 
-from glassformer.generate import Steps
-from glassformer.generate.drafts import Drafts
-from glassformer.generate.engine import Engine, check_room
-from glassformer.generate.prefixes import BLOCK
-from glassformer.generate.request import Event, Request
 from glassformer.models.transformer import Transformer
+from glassformer.runtime.engine import Engine, check_room
+from glassformer.runtime.prefixes import BLOCK
+from glassformer.runtime.request import Event, Request
+from glassformer.runtime.speculative import Drafts
+from glassformer.tasks.predict.gradually import Steps
 
 Answer = TypeVar("Answer")
 SHORT, TURN = 0.003, 0.01

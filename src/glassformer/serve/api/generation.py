@@ -9,11 +9,9 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
-from glassformer.generate.config import GenerateConfig
-from glassformer.generate.likelihood import prompt_ids
-from glassformer.generate.request import Event, Request
-from glassformer.generate.text import RowText
 from glassformer.random_stream import seed_from
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.request import Event, Request
 from glassformer.serve.api import replies
 from glassformer.serve.api.admission import Admitted
 from glassformer.serve.api.engine_thread import Text
@@ -37,6 +35,8 @@ from glassformer.serve.api.texts import (
     chat_log_probs,
     completion_log_probs,
 )
+from glassformer.tasks.predict.likelihood import prompt_ids
+from glassformer.tasks.predict.text import RowText
 
 NEW_TOKENS = 16
 """New tokens of a completion whose request does not say how many, as in OpenAI's API."""

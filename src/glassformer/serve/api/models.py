@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.drafts import Drafts
 from glassformer.native import compiler, fits
 from glassformer.run import Run, load
 from glassformer.run.drafting import NGRAM, drafts_in
+from glassformer.runtime.speculative import Drafts
 from glassformer.serve.api.problems import ApiError
 
 COMPLETIONS, CHAT, EMBEDDINGS = "completions", "chat/completions", "embeddings"

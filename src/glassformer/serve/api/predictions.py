@@ -13,9 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.generate import Steps
-from glassformer.generate.embed import embed_steps
-from glassformer.generate.tag import examples, tag_steps
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api import replies, requests
@@ -25,6 +22,9 @@ from glassformer.serve.api.envelope import Facts
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.service import Service
+from glassformer.tasks.predict.embed import embed_steps
+from glassformer.tasks.predict.gradually import Steps
+from glassformer.tasks.predict.tag import examples, tag_steps
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
 """How OpenAI's API calls the end of a text."""

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.generate.request import Event, Scored
-from glassformer.generate.text import RowText
+from glassformer.runtime.request import Event, Scored
+from glassformer.tasks.predict.text import RowText
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 

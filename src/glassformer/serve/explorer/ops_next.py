@@ -13,13 +13,13 @@ import torch
 from glassformer.batch import Batch
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
-from glassformer.generate import Choice, GenerateConfig, Watch, beam_steps, decode, stages
-from glassformer.generate.advance import Prompt, tokens_of
-from glassformer.generate.constraints import Rows
-from glassformer.generate.logits import limited, next_tokens, remaining
-from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
+from glassformer.runtime import Choice, GenerateConfig, Watch, beam_steps, decode, stages
+from glassformer.runtime.constraints import Rows
+from glassformer.runtime.prompts import Prompt, tokens_of
+from glassformer.runtime.sampling import limited, next_tokens, remaining
+from glassformer.runtime.trace import choices
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
 from glassformer.serve.explorer.wire import Reply

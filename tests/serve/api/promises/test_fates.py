@@ -71,7 +71,7 @@ async def leaving(server, how: str, moment: int, fields, progress: Progress) -> 
 
 def test_calls_that_are_dropped_leave_nothing(serve, table):
     """E1; quick: test_life.py, test_a_client_that_leaves_frees_the_thread_and_nobody_else_notices,
-    and tests/engine/test_engine.py, test_aborted_requests_give_their_pages_back_at_once."""
+    and tests/runtime/test_engine.py, test_aborted_requests_give_their_pages_back_at_once."""
     draw, progress = random.Random(0), Progress()
 
     async def all_of(server):
@@ -117,7 +117,7 @@ def test_calls_that_are_dropped_leave_nothing(serve, table):
 @pytest.mark.parametrize("fault", [1, 2, 3], ids=["ValueError", "MemoryError", "BaseException"])
 def test_a_request_that_fails_ends_alone(serve, table, fault):
     """E5; quick: test_life.py, test_an_error_in_the_middle_of_a_stream_is_an_event_and_no_end, and
-    tests/engine/test_engine.py, test_a_failing_request_ends_alone."""
+    tests/runtime/test_engine.py, test_a_failing_request_ends_alone."""
     progress = Progress()
 
     async def all_of(server):

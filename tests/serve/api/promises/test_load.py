@@ -230,7 +230,7 @@ def largest(replies):
 
 
 def test_nobody_waits_for_the_long_ones(serve, table, run_folder):
-    """E14; quick: tests/engine/test_engine.py, test_a_long_prompt_is_read_between_the_tokens_of_others
+    """E14; quick: tests/runtime/test_engine.py, test_a_long_prompt_is_read_between_the_tokens_of_others
     counts elements instead of seconds. What else the machine does only adds to a gap, so that the
     calmest of several rounds is what the prompts do."""
     from glassformer import load

@@ -1,0 +1,182 @@
+"""Model side of decoding: prompts into a cache, then one more token for each row.
+
+features = prefill(model, rows, memory, cache)
+features = advance(model, features, tokens)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
+from glassformer.data.example import Example
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.models.transformer import Memory, Transformer
+from glassformer.runtime.config import GenerateConfig
+
+Prompt = Sequence[int] | Example
+"""Beginning of a row: ids, or ids with patches among them, which are never cut."""
+Prompts = Sequence[Prompt]
+"""Prompts of a batch, all of one kind."""
+
+
+def examples_of(prompts: Prompts, more: Sequence[int] = ()) -> list[Example]:
+    """Prompts as examples with `more` ids appended, without their answers."""
+    examples = [p if isinstance(p, Example) else Example(np.array(p, np.int32)) for p in prompts]
+    return [
+        replace(one, ids=np.array([*one.ids, *more], np.int32), answer=None, targets=None)
+        for one in examples
+    ]
+
+
+def tokens_of(prompt: Prompt) -> list[int]:
+    """Ids of a prompt without the placeholders of patches."""
+    if not isinstance(prompt, Example):
+        return list(prompt)
+    token = np.ones(len(prompt.ids), bool)
+    for patches in prompt.patches:
+        token[patches.begin : patches.begin + len(patches.values)] = False
+    return prompt.ids[token].tolist()
+
+
+def rooms(
+    prompts: Prompts,
+    model: Transformer,
+    config: GenerateConfig,
+    limits: Sequence[int] | None = None,
+) -> list[int]:
+    """Maximum number of new tokens of each row, at most its own of `limits`.
+
+    Rows with patches, never cut, must fit the context.
+    """
+    longest, most = model.config.max_length + 1, config.max_new_tokens
+    return [
+        min(most, limit, longest - prompt.length if isinstance(prompt, Example) else most)
+        for prompt, limit in zip(prompts, limits or [most] * len(prompts), strict=True)
+    ]
+
+
+def half(context: int) -> int:
+    """Number of elements kept of a row that has outgrown the context."""
+    return max(1, context // 2)
+
+
+def begin(length: int, more: int, context: int) -> int:
+    """Index of the context's first element, for a prompt of `length` tokens after `more` steps."""
+    first = 0 if length <= context else length - half(context)
+    for size in range(length + 1, length + more + 1):
+        first = size - half(context) if size - first > context else first
+    return first
+
+
+def check_language_model(model: Transformer) -> None:
+    """Raise ConfigError unless the model predicts the next token from those before it."""
+    config = model.config
+    if not config.predicts_next:
+        raise ConfigError(
+            "Only a decoder or encoder-decoder with a language model head predicts next tokens; "
+            f"this model has architecture={config.architecture!r} and head={config.head!r}."
+        )
+
+
+def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
+    """Raise ConfigError for an id outside the model's vocabulary."""
+    size = model.config.vocab_size
+    if wrong := [token for token in ids if not 0 <= token < size]:
+        raise ConfigError(
+            f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}."
+        )
+
+
+def check_settings(config: GenerateConfig, vocab_size: int) -> None:
+    """Raise ConfigError for a setting that names an id outside the vocabulary."""
+    for name, ids in config.named_ids.items():
+        if wrong := [token for token in ids if token >= vocab_size]:
+            raise ConfigError(
+                f"generate.{name} holds token id {wrong[0]}; this model's ids run from 0 to "
+                f"{vocab_size - 1}."
+            )
+
+
+def check_request(
+    model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
+) -> None:
+    """Raise ConfigError for a model that predicts no next token, a source that is missing or not
+    expected, an empty prompt, an id outside the vocabulary (a setting's too), or a prompt longer
+    than the context that may not be cut."""
+    check_source(source, len(prompts), model)
+    check_prompts(model, prompts, config)
+
+
+def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) -> None:
+    """The same, but for the source."""
+    check_language_model(model)
+    check_settings(config, model.config.vocab_size)
+    context = model.config.max_length
+    for prompt in prompts:
+        check_ids(tokens_of(prompt), model, "The prompt")
+        if isinstance(prompt, Example):
+            if len(prompt.ids) > context:
+                patches = sum(len(own.values) for own in prompt.patches)
+                raise ConfigError(
+                    f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) and "
+                    f"the context {context}; shorten its text, or train with a larger "
+                    "model.max_length."
+                )
+        elif not prompt:
+            raise ConfigError(
+                "The prompt is empty; give at least one token, for instance a newline."
+            )
+        elif len(prompt) > context and config.overflow == "refuse":
+            raise ConfigError(
+                f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or "
+                "go on from its last part with --window (overflow='window' in Python)."
+            )
+
+
+def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
+    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
+    config = model.config
+    if source is None:
+        if config.architecture == "encoder_decoder":
+            raise ConfigError(
+                "An encoder-decoder reads a source, for which it writes a target; give "
+                f"source=Batch(...) for {rows} rows."
+            )
+        return
+    if config.architecture != "encoder_decoder":
+        raise ConfigError(
+            f"A source was given, and a model of architecture={config.architecture!r} reads none; "
+            "leave it out."
+        )
+    if len(source.elements) != rows:
+        raise ConfigError(
+            f"{len(source.elements)} sources were given for {rows} targets; each needs one of its "
+            "own."
+        )
+    if not source.elements.shape[1]:
+        raise ConfigError(
+            "The source is empty; give at least one token, for instance the one that ends it."
+        )
+    size, last = config.source_vocab_size or config.vocab_size, source.elements.amax()
+    wrong = last if last >= size else source.elements.amin()
+    if not 0 <= wrong < size:
+        raise ConfigError(
+            f"The source holds token id {int(wrong)}; this model's sources run from 0 to "
+            f"{size - 1}."
+        )
+
+
+def encoded(source: Batch | None, model: Transformer) -> Memory | None:
+    """Encoder output of a source, on the model's device; None without a source."""
+    return None if source is None else model.encode(source.to(next(model.parameters()).device))
+
+
+def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:
+    """Raise GlassformerError for a log-probability that is NaN."""
+    if bool(log_probs.isnan().any()):
+        raise GlassformerError(
+            "The model's output is not a number; its weights are damaged or training failed."
+        )

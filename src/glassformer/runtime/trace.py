@@ -1,0 +1,227 @@
+"""Record of each choice of a decoding loop: the token among its alternatives, and the attention of
+the element that it was read from.
+
+    for step in decode(model, prompts, config, watch=Watch(top=20, attention=True)):
+        step.choices[0].alternatives
+
+Attention rows are computed beside the forward pass, which uses the fused kernel as always:
+
+    q of the newest elements (from a tape)  ·  k of all elements (from the cache)
+        ->   softmax(q kᵀ · scale + ...)
+
+So watching changes no number and holds no whole pattern; without a `Watch` nothing is computed. All
+results are plain numbers and lists of them, ready for JSON by `dataclasses.asdict`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.errors import ConfigError
+from glassformer.layers.attend import attention_pattern
+from glassformer.layers.attention import Attention
+from glassformer.layers.ragged import RaggedCache, Sequences, Tables
+from glassformer.layers.stack import source_context
+from glassformer.layers.tap import Tape, recorded, recording
+from glassformer.models.transformer import Transformer, evaluating
+from glassformer.runtime.sampling import likeliest
+
+Weights = list[list[list[float]]]
+"""Attention weights [layer][head][element]."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is kept of each choice: the `top` likeliest tokens, and with `attention` the attention
+    rows of its element at these layers and heads (None: all)."""
+
+    top: int = 10
+    attention: bool = False
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AttentionRows:
+    """Attention weights of one element when the next token was read from it.
+
+    `own` runs over the elements `first` .. itself, patches included (those before `first` have left
+    the context), `cross` over the source's (empty without an encoder). `layers` and `heads` are the
+    numbers of the first two axes.
+    """
+
+    layers: list[int]
+    heads: list[int]
+    first: int
+    own: Weights
+    cross: Weights
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that might have been chosen: its probability under the model, and after all
+    transforms."""
+
+    id: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One chosen token: its probability under the model and after all transforms, and its rank.
+
+    `rank` counts the tokens that are likelier under the model (of equals, those of lower ids);
+    `entropy` is that of the model's own distribution, -Σ p log₂ p in bits; `alternatives` are its
+    likeliest tokens, the chosen one among them if its rank is below their number. `rows` belong to
+    the element that the token was read from: the one before it.
+    """
+
+    id: int
+    before: float
+    after: float
+    rank: int
+    entropy: float
+    alternatives: list[Alternative]
+    rows: AttentionRows | None = None
+
+
+def choices(
+    logits: Float[Tensor, "N V"],
+    left: Float[Tensor, "N V"],
+    ids: Int[Tensor, "N"],
+    top: int,
+    rows: Sequence[AttentionRows | None],
+) -> tuple[Choice, ...]:
+    """Records of N choices from the model's logits, those `left` by the transforms, and the chosen
+    ids."""
+    logits, left, ids = logits.detach().cpu(), left.detach().cpu(), ids.cpu()[:, None]
+    before, after = logits.double().softmax(-1), left.double().softmax(-1)
+    best, own = likeliest(logits, top), logits.gather(-1, ids)
+    lower = torch.arange(logits.shape[-1]) < ids
+    rank = ((logits > own) | ((logits == own) & lower)).sum(-1, keepdim=True)
+    entropy = torch.special.entr(before).sum(-1, keepdim=True) / math.log(2)
+    columns = (ids, before.gather(-1, ids), after.gather(-1, ids), rank, entropy)
+    tables = (best, before.gather(-1, best), after.gather(-1, best))
+    return tuple(
+        Choice(*numbers, alternatives=list(map(Alternative, *table)), rows=row)
+        for numbers, table, row in zip(
+            zip(*(column[:, 0].tolist() for column in columns), strict=True),
+            zip(*(table.tolist() for table in tables), strict=True),
+            rows,
+            strict=True,
+        )
+    )
+
+
+class Watcher:
+    """Records the choices of a decoding loop, or nothing without a `watch`.
+
+    ConfigError: a layer or head that the model does not have, `top` below 1.
+    """
+
+    def __init__(self, model: Transformer, watch: Watch | None):
+        self.model, self.watch = model, watch
+        self.queries: dict[str, Tensor] = {}
+        """Queries of the last computation, by point."""
+        self.layers: list[int] = []
+        self.heads: list[int] = []
+        if watch is None:
+            return
+        if watch.top < 1:
+            raise ConfigError(
+                f"At least 1 alternative is kept of each choice, and top={watch.top}; raise it."
+            )
+        if watch.attention:
+            self.layers = _numbers(watch.layers, model.config.n_layers, "layer")
+            self.heads = _numbers(watch.heads, model.config.n_heads, "head")
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Evaluate the model in the body, which must run its decoder; see `kept`."""
+        with evaluating(self.model), self.kept():
+            yield
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the queries of the decoder that the body runs.
+
+        ConfigError: another tape is active, which would record nothing under this one.
+        """
+        tape = Tape(self.model, keep=self._points()) if self.layers else None
+        if tape is not None and recorded():
+            raise ConfigError(
+                "Rows of attention are kept by a tape of their own and another is active; leave it "
+                "first."
+            )
+        with nullcontext() if tape is None else recording(tape):
+            yield
+        self.queries = {} if tape is None else tape.kept
+
+    def _points(self) -> tuple[str, ...]:
+        crossed = self.model.config.architecture == "encoder_decoder"
+        sites = ("attention", "cross") if crossed else ("attention",)
+        return tuple(_point(layer, site) for layer in self.layers for site in sites)
+
+    def rows(
+        self, cache: RaggedCache | None, firsts: Sequence[int]
+    ) -> Sequence[AttentionRows | None]:
+        """Return the attention rows of the newest element of each sequence of a step, None without
+        a watch.
+
+        `firsts`: number of elements of each that have left the context and the cache.
+        """
+        if not self.layers or cache is None:
+            return [None] * len(firsts)
+        newest = np.concatenate([one.length * np.ones(one.rows, int) for one in cache.texts])
+        own, of_sources = cache.tables
+        found: list[AttentionRows] = []
+        for at, first in zip((newest.cumsum() - 1).tolist(), firsts, strict=True):
+            weights = self._weights("attention", cache, _slots_of(own, at), at)
+            crossed = _slots_of(of_sources, at) if cache.sources else None
+            cross = [] if crossed is None else self._weights("cross", cache, crossed, at)
+            found.append(AttentionRows(self.layers, self.heads, first, weights, cross))
+        return found
+
+    def _weights(self, site: str, cache: RaggedCache, slots: np.ndarray, at: int) -> Weights:
+        """Return the weights of new element `at` on the keys in these slots."""
+        assert cache.pool is not None
+        assert self.model.decoder is not None
+        one, numbers = Sequences.single(slots, 1), cache.pool.positions
+        query, key = one.query(numbers), one.key(numbers)
+        if site == "cross":
+            context = source_context(query, key)
+        else:
+            context = self.model.decoder.context(query, key)
+        found: list[Tensor] = []
+        for layer in self.layers:
+            module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
+            assert isinstance(module, Attention)
+            queries = self.queries[_point(layer, site)][:, :, at][:, :, None]
+            scores = module.scores(queries, cache.pool.read(layer, one)[0], context)
+            found.append(attention_pattern(scores)[0, self.heads, -1].cpu())
+        return torch.stack(found).tolist()
+
+
+def _slots_of(tables: Tables, at: int) -> np.ndarray:
+    """Return the slots that new element `at` reads."""
+    slots, first, ends = tables
+    return slots[first[at] : first[at] + ends[at]]
+
+
+def _point(layer: int, site: str) -> str:
+    return f"decoder.blocks.{layer}.{site}.q"
+
+
+def _numbers(wanted: Sequence[int] | None, n: int, what: str) -> list[int]:
+    chosen = list(range(n) if wanted is None else wanted)
+    if wrong := [number for number in chosen if not 0 <= number < n]:
+        raise ConfigError(
+            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
+        )
+    return chosen
