@@ -46,8 +46,8 @@ class Tables(RuleBasedStateMachine):
     @rule(at=st.integers(0))
     def give(self, at):
         slots, _ = self.held.pop(at % len(self.held))
-        freed = self.pool.give(slots)
-        self.pool.numbers[..., freed, :] = torch.nan
+        self.pool.give(slots)
+        self.pool.numbers[..., self.pool.users == 0, :] = torch.nan
 
     @invariant()
     def users_are_counted(self):

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.runtime import GenerateConfig, beam_rows, beam_search, decode
+from glassformer.layers.ragged import Pool
+from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.hypotheses import Beams
 from glassformer.tasks.predict.score import forced, score
 
@@ -143,7 +145,7 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
         table = lambda live, at=at: [
             dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live
         ]
-        assert_same(search.best()[at], defined(table, config, ends, limit))
+        assert_same(search.best(at), defined(table, config, ends, limit))
 
 
 @named
@@ -206,27 +208,6 @@ def test_a_batch_equals_its_sentences_alone_whatever_the_padding(
         assert_same(together[at], search(model, [prompt], [sources[at]], config, sorted(ends))[0])
 
 
-@given(st.permutations(range(7)), st.integers(1, 3))
-@settings(max_examples=10)
-def test_the_slots_of_a_source_may_stand_in_any_order(order, beams):
-    model, config, index = (
-        tiny.model(**BOTH, position="buckets"),
-        how(beams, n_best=beams),
-        torch.tensor(order),
-    )
-    straight = padded([row(4, 1), row(7, 2), row(2, 3)])
-    positions = Positions(
-        straight.positions.position[:, index], valid=straight.positions.valid[:, index]
-    )
-    shuffled = Batch(straight.elements[:, index], positions)
-    for one, other in zip(
-        beam_search(model, [[1]] * 3, config, (4,), straight),
-        beam_search(model, [[1]] * 3, config, (4,), shuffled),
-        strict=True,
-    ):
-        assert_same(one, other)
-
-
 @named
 def test_forced_decoding_of_a_hypothesis_gives_its_log_probabilities_and_score(changes):
     model = tiny.model(**changes)
@@ -271,9 +252,9 @@ def test_of_equals_the_earlier_in_the_beam_and_the_lower_token_comes_first(ends)
 
 def counted(monkeypatch) -> list[int]:
     """How many rows each step of the search reads."""
-    found, offers = [], beam_rows.BeamRows.offers
-    noted = lambda rows, *rest: found.append(len(rows.ends)) or offers(rows, *rest)
-    monkeypatch.setattr(beam_rows.BeamRows, "offers", noted)
+    found, piece = [], BeamSearch.piece
+    noted = lambda search: found.append(len(search.owners)) or piece(search)
+    monkeypatch.setattr(BeamSearch, "piece", noted)
     return found
 
 
@@ -308,15 +289,14 @@ def test_slots_that_no_table_lists_are_used_again_and_nothing_changes(changes, m
     model, config = tiny.model(**changes), how(4, n_best=4, max_new_tokens=20)
     prompts, sources = [row(2, 1), row(4, 2), row(1, 3)], [row(3, 4), row(6, 5), row(1, 6)]
     expected = search(model, prompts, sources, config, (3, 5))
-    monkeypatch.setattr(beam_rows, "SLOTS", 1)
-    taken, take = [], beam_rows.BeamRows._take
+    taken, take = [], Pool.take
 
-    def noted(rows, number):
-        found = take(rows, number)
+    def noted(pool, number):
+        found = take(pool, number)
         taken.append(found.tolist())
         return found
 
-    monkeypatch.setattr(beam_rows.BeamRows, "_take", noted)
+    monkeypatch.setattr(Pool, "take", noted)
     for ones, others in zip(search(model, prompts, sources, config, (3, 5)), expected, strict=True):
         assert_same(ones, others)
     assert len({slot for own in taken for slot in own}) < sum(map(len, taken))

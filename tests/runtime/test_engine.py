@@ -12,7 +12,7 @@ from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler
-from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime import GenerateConfig, advance, decode
 from glassformer.runtime import engine as module
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK
@@ -51,17 +51,29 @@ def requests(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
             seed=i,
         )
         ids = SHARED + own if i % 3 == 0 else own
-        found.append(Request(ids, how, ends=(7,), top=2, scores_prompt=len(ids) == 100))
+        found.append(
+            Request(ids, how, ends=(7,), top=2, scores="prompt" if len(ids) == 100 else None)
+        )
+    return found
+
+
+def mixed(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
+    """Such requests, of which each fourth is a search."""
+    found = requests(n, new)
+    for at in range(3, n, 4):
+        how = {"beams": 3, "n_best": 3, "max_new_tokens": 1 + at % 9, "overflow": "window"}
+        config = GenerateConfig(**how, repetition_penalty=(1, 1.3)[at % 8 == 3])
+        found[at] = replace(found[at], config=config, scores=None)
     return found
 
 
 def news(events):
     """What a client sees of a request: every number."""
-    return [(e.token, e.finish, e.prompt, repr(e.error)) for e in events]
+    return [(e.token, e.finish, e.scored, repr(e.error), e.hypotheses) for e in events]
 
 
 def alone(model, request, **options):
-    return together(model, [request], max_rows=1, shares_prefixes=False, **options)[0]
+    return together(model, [request], max_rows=3, shares_prefixes=False, **options)[0]
 
 
 def together(model, wanted, seed=0, free=0.0, **options):
@@ -88,7 +100,7 @@ def together(model, wanted, seed=0, free=0.0, **options):
 def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
     """Tokens, log-probabilities, alternatives: equal bits; free slots may hold anything."""
     torch.set_num_threads(threads)
-    model, wanted = model_of(changes), requests(16)
+    model, wanted = model_of(changes), mixed(16)
     expected = [alone(model, one) for one in wanted]
     room = module.Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
@@ -124,7 +136,7 @@ def test_it_is_the_same_with_packed_matrices(bits):
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
 def test_without_the_rules_bits_depend_on_the_company(monkeypatch):
     model, wanted = model_of(KINDS[0]), requests(12)
-    monkeypatch.setattr(module, "MIN_ROWS", 1)
+    monkeypatch.setattr(advance, "MIN_ROWS", 1)
     assert together(model, wanted) != [alone(model, one) for one in wanted]
 
 
@@ -143,7 +155,7 @@ def test_it_decodes_what_the_loop_decodes(changes):
 def test_a_scored_prompt_has_the_log_probability_of_each_token():
     model, request = model_of(KINDS[0]), requests(12)[11]
     assert BLOCK < len(request.prompt) <= CONTEXT
-    (_, _, prompt, _), *_ = alone(model, request)
+    (_, _, prompt, *_), *_ = alone(model, request)
     with torch.inference_mode():
         logits = model(torch.tensor([request.prompt])).logits[0].log_softmax(-1)
     assert tuple(scored.id for scored in prompt) == request.prompt
@@ -158,15 +170,16 @@ class Panic(BaseException):
     """As libraries in other languages raise it."""
 
 
+@pytest.mark.parametrize("beams", [0, 2])
 @pytest.mark.parametrize("fault", [MemoryError("poison"), Panic("poison")], ids=repr)
-def test_a_failing_request_ends_alone(monkeypatch, fault):
-    model, wanted = model_of(KINDS[0]), requests(12)
+def test_a_failing_request_ends_alone(monkeypatch, fault, beams):
+    model, wanted = model_of(KINDS[0]), mixed(12)
     expected = [alone(model, one) for one in wanted]
-    poison = Request((299, 299, 299), GenerateConfig(max_new_tokens=5))
+    poison = Request((299, 299, 299), GenerateConfig(max_new_tokens=5, beams=beams))
     inside = model.embed.forward
 
     def forward(ids, *others):
-        if bool((ids == 299).all(0).any()) and bool((ids == 299).sum() >= 3):
+        if bool((ids == 299).sum() >= 2):
             raise fault
         return inside(ids, *others)
 
@@ -174,14 +187,14 @@ def test_a_failing_request_ends_alone(monkeypatch, fault):
     *others, last = together(model, [*wanted, poison])
     assert others == expected
     known = fault if isinstance(fault, Exception) else RuntimeError("Panic")
-    assert last == [(None, None, (), repr(known))]
+    assert last == [(None, None, (), repr(known), ())]
 
 
 def test_aborted_requests_give_their_slots_back_at_once():
     model, draw = model_of(KINDS[0]), random.Random(0)
-    engine = Engine(model, max_rows=4, shares_prefixes=False)
+    engine = Engine(model, max_rows=6, shares_prefixes=False)
     empty, live = engine.pool.n_free, set()
-    for request in requests(40):
+    for request in mixed(40):
         live.add(engine.add(request))
         gone = {event.request for event in engine.step() if event.finish}
         live -= gone
@@ -189,14 +202,14 @@ def test_aborted_requests_give_their_slots_back_at_once():
             engine.abort(number := draw.choice(sorted(live)))
             live.remove(number)
             assert all(one.number != number for one in (*engine.waiting, *engine.running))
-        held = sum(one.n_slots for one in engine.running)
-        assert engine.pool.n_free == empty - held
+        held = sum(one.n_own for one in engine.running)
+        listed = [one.rows.slots for one in engine.searches.values()]
+        assert engine.pool.n_free == empty - held - sum(len(set(own.tolist())) for own in listed)
     for number in live:
         engine.abort(number)
     engine.abort(1_000_000)
     assert engine.idle
     assert engine.pool.n_free == empty
-    assert not engine.pool.numbers[:, :, :, 1:].any()
 
 
 def test_prefixes_are_shared_within_a_salt_alone():
@@ -253,8 +266,8 @@ def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
         (Request((), WINDOW), "empty"),
         (Request((300,), WINDOW), "300"),
         (Request((1,) * 151, GenerateConfig()), "151 tokens"),
-        (Request((1,) * 151, WINDOW, scores_prompt=True), "not all of them"),
-        (Request((1,), GenerateConfig(beams=2)), "beams=2"),
+        (Request((1,) * 151, WINDOW, scores="prompt"), "not all of them"),
+        (Request((1,), GenerateConfig(beams=17, max_new_tokens=1)), "beams=17"),
         (Request((1,) * 100, GenerateConfig(max_new_tokens=1)), "make the cache larger"),
     ],
     ids=["empty", "id", "long", "scored", "beams", "cache"],
@@ -277,11 +290,11 @@ def test_a_cache_without_room_is_refused():
 @pytest.mark.serving
 @pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
 def test_a_thousand_requests_in_twenty_schedules(table, compiled):
-    """D1: 1 to 64 texts at once, with and without shared prefixes, small pools. Torch's bits are
+    """D1: 3 to 64 texts and searches at the same time, with and without shared prefixes, small pools. Torch's bits are
     those of a number of threads: a product with two of them sums in another order."""
     if not (compiler() if compiled else ONE_DNN):
         pytest.skip("no C compiler, or no oneDNN, whose promise it is")
-    model, wanted = model_of(KINDS[0]).eval(), requests(1000, new=(1, 4, 9))
+    model, wanted = model_of(KINDS[0]).eval(), mixed(1000, new=(1, 4, 9))
     if compiled:
         pack(model, "int8")
         model.compiled_step = Program(model)
@@ -292,7 +305,7 @@ def test_a_thousand_requests_in_twenty_schedules(table, compiled):
             expected = [alone(model, one) for one in wanted]
         for schedule in range(10):
             draw = random.Random(10 * threads + schedule)
-            rows, blocks = draw.choice([1, 2, 5, 16, 64]), draw.choice([5, 9, 40, 300])
+            rows, blocks = draw.choice([3, 5, 16, 64]), draw.choice([5, 9, 40, 300])
             options = {"max_rows": rows, "cache_bytes": blocks * block, "seed": schedule}
             found = together(model, wanted, shares_prefixes=bool(schedule % 2), **options)
             differing += sum(a != b for a, b in zip(found, expected, strict=True))

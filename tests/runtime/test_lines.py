@@ -4,6 +4,7 @@ at the same time."""
 import copy
 import sys
 from contextlib import nullcontext
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.errors import GlassformerError
+from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler
-from glassformer.runtime import beam_rows, beam_search, beam_steps
-from glassformer.runtime.beam_rows import BeamRows
+from glassformer.runtime import beam_search, beam_steps
 from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parent))
@@ -105,16 +106,14 @@ def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, ch
     alone = zip(prompts, sources, strict=True)
     expected = [search(model, [a], [b], config, sorted(ends))[0] for a, b in alone]
     with pytest.MonkeyPatch.context() as patch:
-        take = BeamRows._take
+        take = Pool.take
 
-        def spoilt(rows, number):
-            taken = take(rows, number)
-            free = rows.pool.users == 0
-            rows.pool.numbers[:, :, :, torch.from_numpy(free)] = torch.nan
+        def spoilt(pool, number):
+            taken = take(pool, number)
+            pool.numbers[:, :, :, torch.from_numpy(pool.users == 0)] = torch.nan
             return taken
 
-        patch.setattr(BeamRows, "_take", spoilt)
-        patch.setattr(beam_rows, "SLOTS", 2)
+        patch.setattr(Pool, "take", spoilt)
         source = source_of(model, sources)
         found = beam_search(model, prompts, config, sorted(ends), source, at_once=at_once)
     for ones, others in zip(found, expected, strict=True):  # prompts are read by the model's pass
@@ -164,8 +163,13 @@ def test_what_a_compiled_step_cannot_do_is_the_models(changed):
     if changed == "constraint":
         config = how(3, no_repeat_ngram_size=1)
     with recording(Tape(model, keep=("*.z",))) if changed == "tape" else nullcontext():
-        *_, last = beam_steps(model, [[1]] * 2, config, (4,), source, watch=watch)
-    assert_close(last.best, beam_search(exact, [[1]] * 2, config, (4,), source))
+        steps = [*beam_steps(model, [[1]] * 2, config, (4,), source, watch=watch)]
+    ended = sorted(
+        (event for step in steps for event in step if event.finish), key=attrgetter("request")
+    )
+    assert_close(
+        [[*one.hypotheses] for one in ended], beam_search(exact, [[1]] * 2, config, (4,), source)
+    )
     assert not model.compiled_step.rows
 
 

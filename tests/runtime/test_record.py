@@ -276,7 +276,9 @@ def test_stages_not_asked_for_change_nothing_and_a_misspelt_one_is_named():
 
 
 def search(model, config, ends=(2, 9)):
-    return list(beam_steps(model, PROMPTS, config, ends, sources(model), watch=ALL))
+    """The events of a watched search."""
+    steps = beam_steps(model, PROMPTS, config, ends, sources(model), watch=ALL)
+    return [event for events in steps for event in events]
 
 
 @named
@@ -284,9 +286,10 @@ def test_a_watched_search_is_the_search_and_its_candidates_grow_into_its_hypothe
     model, config = tiny.model(**changes), how(beams=3, n_best=3, length_penalty=0.7)
     told = search(model, config)
     best = beam_search(model, PROMPTS, config, (2, 9), sources(model))
-    assert told[-1].best == best
+    ended = {event.request: [*event.hypotheses] for event in told if event.finish}
+    assert [ended[number] for number in range(len(PROMPTS))] == best
     for sentence, hypotheses in enumerate(best):
-        steps = [step for one in told for step in one.steps if step.sentence == sentence]
+        steps = [one.candidates for one in told if one.request == sentence]
         assert [step.step for step in steps] == list(range(len(steps)))
         lines = [[]]
         for step in steps:
@@ -307,7 +310,7 @@ def test_a_watched_search_is_the_search_and_its_candidates_grow_into_its_hypothe
 @named
 def test_the_beam_keeps_the_likeliest_candidates_and_only_what_lives_goes_on(changes):
     model, config = tiny.model(**changes), how(beams=4, n_best=4)
-    steps = [step for one in search(model, config) for step in one.steps if step.sentence == 2]
+    steps = [one.candidates for one in search(model, config) if one.request == 2]
     room = 4
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         kept = [one.total for one in step.candidates if one.kept]
@@ -332,7 +335,7 @@ def test_the_rows_of_a_candidate_are_those_of_a_whole_forward_pass(changes):
     told = search(model, config, ())
     for sentence, prompt in enumerate(PROMPTS):
         lines = [prompt]
-        for step in (step for one in told for step in one.steps if step.sentence == sentence):
+        for step in (one.candidates for one in told if one.request == sentence):
             texts = [lines[one.parent or 0] for one in step.candidates]
             passes = {}
             for one, text in zip(step.candidates, texts, strict=True):
@@ -427,7 +430,7 @@ def test_all_that_is_told_goes_over_the_wire():
     model = tiny.model(**BOTH)
     told = watched(model, PROMPTS, how(temperature=0.01, top_k=2), (), sources(model))[0][0]
     steps = beam_steps(model, PROMPTS, how(beams=2), (), sources(model), watch=ALL)
-    for one in (told, *next(iter(steps)).steps):
+    for one in (told, *(event.candidates for event in next(iter(steps)))):
         assert json.loads(json.dumps(asdict(one), allow_nan=False)) == asdict(one)
 
 

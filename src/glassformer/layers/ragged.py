@@ -136,7 +136,8 @@ class Pool:
     """Keys and values of all layers in slots, each with the number of tables that list it.
 
     `users`: that number, [S]; a slot without users is free and may hold anything. Slot 0 is never
-    free: it is for elements that only make products wide enough.
+    free: it is for elements that only make products wide enough. A pool that `grows` is doubled
+    where it has too few slots.
     """
 
     def __init__(
@@ -147,7 +148,9 @@ class Pool:
         n_slots: int,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        grows: bool = False,
     ):
+        self.grows = grows
         self.users = np.zeros(0, np.int32)
         with torch.inference_mode(False):  # or it could be changed only in that mode
             self.numbers = torch.zeros(
@@ -186,7 +189,10 @@ class Pool:
         enough, else the first ones; None: there are too few."""
         free = np.flatnonzero(self.users == 0).astype(np.int32)
         if len(free) < number:
-            return None
+            if not self.grows:
+                return None
+            self.grow(max(number, self.n_slots))
+            return self.take(number)
         begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
         sizes = np.diff(begins, append=len(free))
         begin = begins[np.where(sizes >= number, sizes, len(free) + 1).argmin()]
@@ -198,22 +204,21 @@ class Pool:
         """Count one more user of each of these slots."""
         np.add.at(self.users, slots, 1)
 
-    def give(self, slots: Int[np.ndarray, "N"]) -> Int[np.ndarray, "M"]:
-        """Count one user less of each of these slots; return those that are free now."""
+    def give(self, slots: Int[np.ndarray, "N"]) -> None:
+        """Count one user less of each of these slots."""
         np.subtract.at(self.users, slots, 1)
-        return slots[self.users[slots] == 0]
 
     def erase(self, slots: Int[np.ndarray, "N"]) -> None:
         """Fill slots with zeros: a view of sequences of different lengths reads reserved slots, and
         a masked NaN would still make the weighted sum of values NaN."""
         self.numbers[:, :, :, torch.from_numpy(slots).long()] = 0
 
-    def write(self, slots: Int[np.ndarray, "S"], layers: Layers) -> None:
-        """Write keys and values of one sequence, [1, G, S, K] at each layer, to its slots."""
+    def write(self, slots: Int[np.ndarray, "S"], layers: Layers, row: int = 0) -> None:
+        """Write the first keys and values of a row, [B, G, _, K] at each layer, to slots."""
         index = torch.from_numpy(slots).long().to(self.numbers.device)
         for layer, both in layers.items():
             for own, numbers in zip(self.layers[layer], both, strict=True):
-                own.index_copy_(1, index, numbers[0].to(own.dtype))
+                own.index_copy_(1, index, numbers[row, :, : len(slots)].to(own.dtype))
 
     def read(self, layer: int, group: Sequences) -> KeysValues:
         """Return keys and values of sequences up to the longest, [R, G, S, K]: a view if they are

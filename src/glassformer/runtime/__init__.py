@@ -1,10 +1,10 @@
 """Everything that is computed without gradients: one pool of keys and values, one engine, and the
 ways to choose tokens."""
 
-from glassformer.runtime.beam_search import beam_search as beam_search
-from glassformer.runtime.beam_search import beam_steps as beam_steps
 from glassformer.runtime.config import GenerateConfig as GenerateConfig
 from glassformer.runtime.decode import Step as Step
+from glassformer.runtime.decode import beam_search as beam_search
+from glassformer.runtime.decode import beam_steps as beam_steps
 from glassformer.runtime.decode import decode as decode
 from glassformer.runtime.hypotheses import Hypothesis as Hypothesis
 from glassformer.runtime.stages import stages as stages

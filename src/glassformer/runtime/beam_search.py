@@ -3,259 +3,184 @@
 
     live hypotheses   the k likeliest continuations   those that end
     of a sentence     over all of them                leave the beam
-      <bos>             <bos> the      <bos> a          k - 1 go on
+      <bos>             <bos> the      <bos> a          k - 1 continue
       ...
 
-All sentences of a batch are searched together, and a row of the model's batch is one live
-hypothesis: as beams narrow and sentences end, the batch shrinks.
+A search selects for all sentences with equal settings together; a row of the step is one live
+hypothesis. As beams narrow and sentences end, there are fewer rows.
 """
 
 import math
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
-from glassformer.data.example import Example
-from glassformer.errors import ConfigError
-from glassformer.layers.ragged import RaggedCache
-from glassformer.layers.tap import recorded
-from glassformer.models.compiled_step import CompiledStep
-from glassformer.models.transformer import Transformer, evaluating
-from glassformer.runtime.beam_rows import BeamRows, Change
+from glassformer.batch import Part
+from glassformer.layers.ragged import Pool
+from glassformer.runtime.advance import Offers, Scores
 from glassformer.runtime.config import CONSTRAINTS, GenerateConfig
 from glassformer.runtime.constraints import constrained, is_set
-from glassformer.runtime.hypotheses import Beams, Chosen, Hypothesis, beams_of, normalized
-from glassformer.runtime.prompts import (
-    Prompt,
-    Prompts,
-    begin,
-    check_numbers,
-    check_request,
-    examples_of,
-    rooms,
-    tokens_of,
-)
+from glassformer.runtime.hypotheses import Chosen, beams_of, normalized
+from glassformer.runtime.prompts import check_numbers
+from glassformer.runtime.request import Event
+from glassformer.runtime.rows import Rows
 from glassformer.runtime.sampling import likeliest
-from glassformer.runtime.trace import AttentionRows, Watch, Watcher
-
-AT_ONCE = 128
-"""Sentences that are searched at the same time, about."""
+from glassformer.runtime.sequence import Piece, Running
+from glassformer.runtime.trace import AttentionRows, BeamStep, Candidate
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A continuation that was weighed: its token and log p (nats), Σ log p of the whole, and Σ log
-    p / lengthᵅ.
-
-    `parent` is the number of the candidate that it extends among those of the step before, None at
-    the first step. `kept`: it was among the likeliest that the beam has room for; `finished`: it
-    ended by an end token; `live`: the search goes on from it. One kept that is neither is cut off,
-    or can no longer win. `rows` (of what was kept) belong to the element that its token was read
-    from.
-    """
-
-    id: int
-    log_prob: float
-    total: float
-    score: float
-    parent: int | None
-    kept: bool = False
-    finished: bool = False
-    live: bool = False
-    rows: AttentionRows | None = None
-
-
-@dataclass(frozen=True)
-class BeamStep:
-    """The candidates of one sentence at one step (from 0): of each live hypothesis in turn, its
-    likeliest first."""
-
-    sentence: int
-    step: int
-    candidates: list[Candidate]
-
-
-@dataclass(frozen=True)
-class Search:
-    """Progress of a beam search: the candidates of its last step if it is watched, and its
-    hypotheses."""
-
-    steps: tuple[BeamStep, ...]
-    beams: Beams
-
-    @property
-    def best(self) -> list[list[Hypothesis]]:
-        """The best of each sentence by now, best first."""
-        return self.beams.best()
-
-
-def beam_search(
-    model: Transformer,
-    prompts: Prompts,
-    config: GenerateConfig,
-    ends: Sequence[int] = (),
-    source: Batch | None = None,
-    limits: Sequence[int] | None = None,
-    at_once: int = AT_ONCE,
-) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses for each prompt, best first, as found with beams of `beams`
-    hypotheses.
+class BeamSearch:
+    """The likeliest continuations of requests with the same settings and ends.
 
     At each step the k likeliest continuations (by Σ log p) of a sentence's live hypotheses are
-    kept. One that produced a token of `ends` leaves the beam, which is narrower from then on: with
-    k = 1 this is greedy decoding. A sentence is done when nothing live can still beat its n_best-th
-    finished hypothesis, so stopping early changes nothing. One that reached `max_new_tokens`, its
-    own of `limits`, or the end of the context without an end token is unfinished and stands after
-    all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token
-    id. The log p of a token is after the constraints of `config`: 0 of a forced one.
-
-    With `early_stopping` (and k > 1) this is the search of transformers; see `beams.WideBeams`.
-    Errors: those of `decode`, and `config.beams` 0.
-    """
-    steps = beam_steps(model, prompts, config, ends, source, limits, at_once=at_once)
-    last = deque(steps, maxlen=1)
-    return last[0].best if last else []
-
-
-def beam_steps(
-    model: Transformer,
-    prompts: Prompts,
-    config: GenerateConfig,
-    ends: Sequence[int] = (),
-    source: Batch | None = None,
-    limits: Sequence[int] | None = None,
-    watch: Watch | None = None,
-    at_once: int = AT_ONCE,
-) -> Iterator[Search]:
-    """The same search step by step; the last `best` is the result of `beam_search`.
-
-    Prompts begin in order, about `at_once` at the same time; all together if they are watched.
-
-    Errors: those of `beam_search` and of `Watcher`.
-    """
-    check_request(model, prompts, config, source)
-    if not config.beams:
-        raise ConfigError(
-            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
-            "decode."
-        )
-    if not prompts:
-        return
-    firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
-    examples = zip(examples_of(prompts), firsts, strict=True)
-    examples = [replace(one, ids=one.ids[first:]) for one, first in examples]
-    watcher = BeamWatcher(model, watch, config, firsts)
-    step = None if watch is not None else compiled(model, config)
-    at_once = at_once if watch is None else len(prompts)
-    rows = BeamRows(model, step, examples, source, at_once)
-    beams = beams_of(config, ends, rooms(examples, model, config, limits), 0)
-    change = _constraints(beams, [tokens_of(prompt) for prompt in prompts])
-    while True:
-        # Modes are entered for each computation, since a generator would leak them.
-        with evaluating(model):
-            _begin(rows, beams, at_once)
-            with watcher.kept():
-                log_probs, tokens, left = rows.offers(beams.widest, change, watch is not None)
-        check_numbers(torch.from_numpy(log_probs))
-        before, totals = beams.sentence, beams.totals
-        chosen = beams.extend(log_probs, tokens)
-        yield Search(watcher.step(rows.cache, left, before, totals, chosen), beams)
-        if not (len(chosen.live) or beams.waiting):
-            return
-        rows.grow(chosen.parents[chosen.live], beams.last)
-
-
-def _begin(rows: BeamRows, beams: Beams, at_once: int) -> None:
-    """Begin sentences in groups while there is room."""
-    width = beams.config.beams
-    group = at_once if at_once == len(rows.prompts) else max(1, at_once // 4)
-    while beams.waiting and beams.room + group * width <= at_once * width:
-        number = min(group, beams.waiting)
-        rows.begin(number)
-        beams.begin(number)
-
-
-def _constraints(beams: Beams, prompts: Sequence[Sequence[int]]) -> Change | None:
-    """Return what constraints do to log p of all tokens of the live hypotheses; None: nothing."""
-    if not _is_constrained(beams.config):
-        return None
-    return lambda log_probs: constrained(log_probs, beams.rows(prompts), beams.config)
-
-
-def _is_constrained(config: GenerateConfig) -> bool:
-    return any(is_set(config, name) for name in CONSTRAINTS)
-
-
-def compiled(model: Transformer, config: GenerateConfig) -> CompiledStep | None:
-    """The compiled step, if a search with these settings can use it: it shows no activations, and
-    constraints read all log-probabilities."""
-    step = model.compiled_step
-    usable = step is not None and step.current and not recorded()
-    return step if usable and not _is_constrained(config) else None
-
-
-def _first(prompt: Prompt, context: int) -> int:
-    """Index of the context's first element; prompts with patches are never cut."""
-    return 0 if isinstance(prompt, Example) else begin(len(prompt), 0, context)
-
-
-class BeamWatcher(Watcher):
-    """Records the candidates of a search, or nothing without a `watch`.
-
-    `firsts`: number of elements that each prompt lost because it was longer than the context.
+    kept. One with a token of `ends` leaves the beam, which is narrower from then on: with k = 1
+    this is greedy decoding. A sentence is done when nothing live can still beat its n_best-th
+    finished hypothesis, so stopping early changes nothing. One that reached its limit without an
+    end token is unfinished and stands after all finished ones. Of equals the earlier one in the
+    beam stays first, and in it the lower token id. With `early_stopping` (and k > 1) this is the
+    search of transformers; see `hypotheses.WideBeams`.
     """
 
-    def __init__(
-        self,
-        model: Transformer,
-        watch: Watch | None,
-        config: GenerateConfig,
-        firsts: Sequence[int],
-    ):
-        super().__init__(model, watch)
-        self.config, self.firsts, self.length = config, firsts, 0
-        self.numbers: list[int | None] = [None] * len(firsts)
+    def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
+        self.config, self.rows, self.hypotheses = config, Rows(pool), beams_of(config, ends)
+        self.requests: list[Running] = []
+        """The requests that have begun; the number of one here is its sentence."""
+        self.parts: list[Part] = []
+        """Patches among the newest elements, the last ones of prompts."""
+        self.numbers: list[int | None] = []
         """Number of the candidate that each live hypothesis was."""
 
-    def step(
+    @property
+    def room(self) -> int:
+        """Largest number of rows in the next steps."""
+        return self.hypotheses.room
+
+    @property
+    def k(self) -> int:
+        """Number of tokens that each hypothesis offers."""
+        return self.hypotheses.widest
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no constraint changes what the model offers."""
+        return not any(is_set(self.config, name) for name in CONSTRAINTS)
+
+    @property
+    def going(self) -> list[Running]:
+        """Requests that have live hypotheses."""
+        return [self.requests[i] for i in self.hypotheses.going.tolist()]
+
+    @property
+    def owners(self) -> list[Running]:
+        """The request of each row."""
+        return [self.requests[i] for i in self.rows.owner.tolist()]
+
+    @property
+    def promised(self) -> int:
+        """Slots that its rows may still take."""
+        return sum(one.n_branches for one in self.going) - len(np.unique(self.rows.slots))
+
+    def request(self, number: int) -> Running:
+        """Return the request with this number."""
+        return next(one for one in self.requests if one.number == number)
+
+    def begin(self, one: Running) -> None:
+        """Begin a request whose prompt has keys and values, but for the last element; its slots
+        except those of its source are the search's from now on."""
+        length, row = len(one.ids) - one.begin, len(self.rows.ends)
+        last = one.parts_at(range(length - 1, length))
+        self.parts += (replace(part, at=part.at + row) for part in last)
+        own, source = one.slots[: one.longest], one.source_slots
+        self.rows.add(own[: length - 1], one.ids[-1], source, one.n_source)
+        self.rows.pool.give(own[length - 1 :])
+        one.slots, one.longest = source, 0
+        self.hypotheses.begin([one.limit])
+        self.requests.append(one)
+        self.numbers.append(None)
+
+    def piece(self) -> Piece:
+        """Return the newest element of each hypothesis, which has a slot then."""
+        group, sources = self.rows.extend(), self.rows.source_groups()
+        tokens = self.rows.tokens.tolist()
+        return Piece(tokens, [group], sources, len(tokens), tuple(self.parts))
+
+    def offers(self, scores: Scores, keeps_all: bool) -> Offers:
+        """Return what the hypotheses offer after the constraints."""
+        rows = slice(0, len(self.rows.ends))
+        return scores.offers(rows, self.k, None if self.is_plain else self._constrain, keeps_all)
+
+    def _constrain(self, log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+        rows = self.hypotheses.rows([one.seen for one in self.requests])
+        return constrained(log_probs, rows, self.config)
+
+    def select(
+        self, offers: Offers, top: int = 0, told: Sequence[AttentionRows | None] = ()
+    ) -> list[Event]:
+        """Continue the best of what the hypotheses offer; return the events of what ended, and with
+        a `top` of each sentence its candidates.
+
+        GlassformerError: log p that is no number.
+        """
+        check_numbers(torch.from_numpy(offers.log_probs))
+        beams = self.hypotheses
+        before, totals, going = beams.sentence, beams.totals, beams.going
+        chosen = beams.extend(offers.log_probs, offers.ids)
+        self.parts.clear()
+        found = self._candidates(offers, before, totals, chosen, top, told) if top else {}
+        self.rows.fork(chosen.parents[chosen.live], beams.last)
+        live = set(beams.going.tolist())
+        events: list[Event] = []
+        for sentence in going.tolist():
+            number, step = self.requests[sentence].number, found.get(sentence)
+            if sentence in live:
+                events += [] if step is None else [Event(number, candidates=step)]
+                continue
+            best = tuple(beams.best(sentence))
+            finish = "end" if best and best[0].finished else "length"
+            events.append(Event(number, finish=finish, hypotheses=best, candidates=step))
+        return events
+
+    def drop(self, one: Running) -> None:
+        """End a request without an event."""
+        keep = np.flatnonzero(self.rows.owner != self.requests.index(one))
+        self.hypotheses.keep(keep)
+        self.rows.keep(keep)
+
+    def _candidates(
         self,
-        cache: RaggedCache,
-        left: Float[Tensor, "B V"],
+        offers: Offers,
         sentence: np.ndarray,
         totals: np.ndarray,
         chosen: Chosen,
-    ) -> tuple[BeamStep, ...]:
-        """The candidates of every sentence: the likeliest of each of its hypotheses, at least as
-        many as are kept."""
-        if self.watch is None:
-            return ()
-        table = likeliest(left, max(self.watch.top, self.config.beams, 1 + chosen.offers.max()))
-        log_probs = left.gather(-1, table).tolist()
-        ids, sentences = table.tolist(), sentence.tolist()
-        rows = self.rows(cache, [self.firsts[i] for i in sentences])
+        top: int,
+        told: Sequence[AttentionRows | None],
+    ) -> dict[int, BeamStep]:
+        """Return the candidates of every sentence: the likeliest of each of its hypotheses, at
+        least as many as are kept."""
+        table = likeliest(offers.whole, max(top, self.config.beams, 1 + chosen.offers.max()))
+        log_probs, ids = offers.whole.gather(-1, table).tolist(), table.tolist()
         offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
         fates = {offer: at for at, offer in enumerate(offered)}
         ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
-        self.length += 1
-        found: dict[int, list[Candidate]] = {number: [] for number in sentences}
+        found: dict[int, list[Candidate]] = {number: [] for number in sentence.tolist()}
         numbers: dict[int, int] = {}
-        for row, (number, total) in enumerate(zip(sentences, totals.tolist(), strict=True)):
+        lengths = self.hypotheses.lengths.tolist()
+        rows = zip(sentence.tolist(), totals.tolist(), strict=True)
+        for row, (number, total) in enumerate(rows):
             for offer, (token, log_prob) in enumerate(zip(ids[row], log_probs[row], strict=True)):
                 if log_prob == -math.inf:  # excluded, as all that follow
                     break
                 whole = total + log_prob
-                score = normalized(whole, self.length, self.config.length_penalty)
+                score = normalized(whole, lengths[number], self.config.length_penalty)
                 fate: tuple[Any, ...] = ()
                 if (at := fates.get((row, offer))) is not None:
                     numbers[at] = len(found[number])
-                    fate = (True, ended[at], at in live, rows[row])
+                    fate = (True, ended[at], at in live, told[row])
                 one = Candidate(token, log_prob, whole, score, self.numbers[row], *fate)
                 found[number].append(one)
         self.numbers = [numbers[at] for at in chosen.live.tolist()]
-        return tuple(BeamStep(number, self.length - 1, own) for number, own in found.items())
+        return {number: BeamStep(number, lengths[number] - 1, own) for number, own in found.items()}

@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.layers.cache import Layers
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
-from glassformer.runtime.prompts import Prompts, check_request
+from glassformer.runtime.hypotheses import Hypothesis
+from glassformer.runtime.prompts import Prompts, check_sources, sources_of
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
+
+AT_ONCE = 128
+"""Sentences that are searched at the same time, about."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +65,87 @@ def decode(
     (see `beam_search`), more tokens `given` than `max_new_tokens`, an unknown layer or head in
     `watch`. GlassformerError: logits that are not numbers.
     """
-    check_request(model, prompts, config, source)
     if config.beams:
         raise ConfigError(
             f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0."
         )
-    if not prompts:
-        return
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
-    most = limits or [config.max_new_tokens] * len(prompts)
-    rows = zip(prompts, most, _sources(model, source, len(prompts)), strict=True)
-    own = [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]
+    own = _requests(model, how, prompts, source, limits)
     requests = own if drafts is None else [drafts.drafted(one) for one in own]
-    yield from _steps(Engine.of(model, requests, watch), len(prompts), finished)
+    if requests:
+        yield from _steps(Engine.of(model, requests, watch), len(prompts), finished)
+
+
+def beam_search(
+    model: Transformer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    ends: Sequence[int] = (),
+    source: Batch | None = None,
+    limits: Sequence[int] | None = None,
+    at_once: int = AT_ONCE,
+) -> list[list[Hypothesis]]:
+    """Return the `n_best` best hypotheses for each prompt, best first, as found with beams of
+    `beams` hypotheses; see `runtime.beam_search`.
+
+    A sentence ends at `max_new_tokens`, its own of `limits`, or the end of the context. The log p
+    of a token is after the constraints of `config`: 0 of a forced one.
+    Errors: those of `decode`, and `config.beams` 0.
+    """
+    found: dict[int, list[Hypothesis]] = {}
+    for events in beam_steps(model, prompts, config, ends, source, limits, at_once=at_once):
+        found |= {event.request: [*event.hypotheses] for event in events if event.finish}
+    return [found[number] for number in range(len(prompts))]
+
+
+def beam_steps(
+    model: Transformer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    ends: Sequence[int] = (),
+    source: Batch | None = None,
+    limits: Sequence[int] | None = None,
+    watch: Watch | None = None,
+    at_once: int = AT_ONCE,
+) -> Iterator[list[Event]]:
+    """Yield the events of each step of the same search: the hypotheses of prompts that end, with
+    their numbers from 0, and with a `watch` the candidates of all.
+
+    Prompts begin in order, about `at_once` at the same time; all together if they are watched.
+
+    Errors: those of `beam_search` and of a watch.
+    """
+    if not config.beams:
+        raise ConfigError(
+            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
+            "decode."
+        )
+    requests = _requests(model, Request((), config, tuple(ends)), prompts, source, limits)
+    if not requests:
+        return
+    rows = len(requests) if watch is not None else min(at_once, len(requests))
+    engine = Engine.of(model, requests, watch, rows * config.beams)
+    while not engine.idle:
+        events = [replace(event, request=event.request - 1) for event in engine.step()]
+        for event in events:
+            if event.error is not None:
+                raise event.error
+        yield events
+
+
+def _requests(
+    model: Transformer,
+    how: Request,
+    prompts: Prompts,
+    source: Batch | None,
+    limits: Sequence[int] | None,
+) -> list[Request]:
+    """Return a request for each prompt."""
+    sources = None if source is None else sources_of(source)
+    check_sources(sources, len(prompts), model)
+    most = limits or [how.config.max_new_tokens] * len(prompts)
+    rows = zip(prompts, most, sources or [None] * len(prompts), strict=True)
+    return [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]
 
 
 def _steps(engine: Engine, n: int, finished: Collection[int]) -> Iterator[Step]:
@@ -93,24 +164,6 @@ def _steps(engine: Engine, n: int, finished: Collection[int]) -> Iterator[Step]:
         for row in going.intersection(finished):
             engine.abort(row + 1)
             going.remove(row)
-
-
-def _sources(model: Transformer, source: Batch | None, n: int) -> list[Layers]:
-    """Keys and values of the source of each of n rows at every layer, without padding."""
-    if source is None or model.decoder is None:
-        return [{}] * n
-    with evaluating(model):
-        memory = model.encode(source.to(next(model.parameters()).device))
-        layers = model.decoder.source_keys_values(memory.hidden)
-        valid = memory.positions.valid
-        real = [slice(None)] * n if valid is None else valid.expand(n, -1).unbind()
-        return [
-            {
-                layer: (keys[row : row + 1, :, own], values[row : row + 1, :, own])
-                for layer, (keys, values) in layers.items()
-            }
-            for row, own in enumerate(real)
-        ]
 
 
 def _step(events: Sequence[Event]) -> Step:

@@ -15,28 +15,28 @@ bit for bit. Without `invariant` a prompt is read at once, by the products that 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from functools import partial
 from itertools import chain, zip_longest
 
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Part
+from glassformer.data.collate import padded
 from glassformer.errors import ConfigError
-from glassformer.layers.cpu_kernels import MIN_ROWS, batch_invariant
-from glassformer.layers.ragged import Pool, RaggedCache
+from glassformer.layers.cpu_kernels import batch_invariant
+from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import recorded
-from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.runtime.advance import Scores, advance
+from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
-from glassformer.runtime.prompts import check_ids, check_prompts, check_source
+from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampler import Read, read
+from glassformer.runtime.sampler import Read, Told, read
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -79,62 +79,78 @@ class Engine:
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
         self.program = _program(model, watch)
         dtype, device = _dtype(model, self.program), next(model.parameters()).device
-        n_slots = n_slots or _n_slots(model, dtype, max_rows, cache_bytes)
-        self.pool = Pool(*_shape(model.config), n_slots, dtype, device)
+        slots = n_slots or _n_slots(model, dtype, max_rows, cache_bytes)
+        self.pool = Pool(*_shape(model.config), slots, dtype, device, grows=n_slots is not None)
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
         self.invariant = invariant
         self.watcher = Watcher(model, watch)
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
+        self.searches: dict[tuple[object, ...], BeamSearch] = {}
         self._count = 0
 
     @classmethod
     def of(
-        cls, model: Transformer, requests: Sequence[Request], watch: Watch | None = None
+        cls,
+        model: Transformer,
+        requests: Sequence[Request],
+        watch: Watch | None = None,
+        max_rows: int | None = None,
     ) -> "Engine":
-        """An engine for these requests alone, numbered from 1: all together, or invariant if there
-        is a draft, since a guess must not change a bit.
+        """Return an engine for these requests only, numbered from 1: all together, or invariant if
+        there is a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
         texts = [checked(model, one) for one in requests]
-        own = max(one.longest for one in texts)
-        sources = max(one.request.n_source for one in texts)
+        own, source = max(one.longest for one in texts), max(one.n_source for one in texts)
         drafted = any(one.draft is not None for one in requests)
+        searched = any(one.config.beams for one in requests)
         engine = cls(
             model,
-            max_rows=len(requests),
-            n_slots=1 + (own + sources) * len(texts),
+            max_rows=max_rows or sum(one.width for one in texts),
+            n_slots=1 if searched else 1 + (own + source) * len(texts),
             shares_prefixes=False,
-            together=not drafted,
+            together=not (drafted or searched),
             invariant=drafted,
             watch=watch,
         )
         for one in texts:
             # at equal distances one kernel call attends for all of them
-            one.longest, one.n_slots = own, own + sources
+            one.reserve(one.longest if searched else own, source)
             engine._queue(one)
         return engine
 
     @property
     def idle(self) -> bool:
-        """Nothing waits or runs."""
-        return not (self.waiting or self.running)
+        """True if nothing waits or runs."""
+        return not (self.waiting or self.running or self.searches)
+
+    @property
+    def rows(self) -> int:
+        """Largest number of rows in the next steps."""
+        rows = sum(one.width for one in self.running)
+        return rows + sum(one.room for one in self.searches.values())
 
     def add(self, request: Request) -> int:
         """Queue a request; returns its number.
 
-        ConfigError: those of `decode`, beams, or a text that can never fit the pool.
+        ConfigError: those of `decode`, or a text that can never fit.
         """
         return self._queue(checked(self.model, request))
 
     def _queue(self, one: Running) -> int:
-        if one.n_slots > self.pool.n_slots - 1:
+        if one.n_slots > self.pool.n_slots - 1 and not self.pool.grows:
             raise ConfigError(
                 f"The text may have {one.n_slots} elements and the cache has room for "
                 f"{self.pool.n_slots - 1}; shorten it, lower max_new_tokens, or make the cache "
                 "larger."
+            )
+        if one.width > self.max_rows:
+            raise ConfigError(
+                f"A search with beams={one.width} needs as many rows and there are "
+                f"{self.max_rows}; lower it."
             )
         self._count += 1
         one.number = self._count
@@ -145,62 +161,95 @@ class Engine:
     def abort(self, number: int) -> None:
         """Drop a request, if it waits or runs; its slots are free after that."""
         self.waiting = deque(one for one in self.waiting if one.number != number)
-        for one in self.running:
-            if one.number == number:
-                self._leave(one)
-                return
+        for one in (one for one in self.running if one.number == number):
+            self._leave(one)
+            return
+        for search in [*self.searches.values()]:
+            for one in (one for one in search.going if one.number == number):
+                search.drop(one)
+                self._end(search, one)
 
     def step(self) -> list[Event]:
-        """Compute the next token of every text, and a part of new prompts.
+        """Compute the next token of every text and hypothesis, and a part of new prompts.
 
         A request for which that fails ends with its error, and no other is changed by it.
         """
-        self._admit()
+        events = self._admit()
+        self._start_searches()
         chosen = self._chosen()
-        if not chosen:
-            return []
         try:
-            return self._advance(chosen)
+            events += self._advance(chosen) if chosen else []
         except STOPS:
             raise
         except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
-            return [event for one in chosen for event in self._advance_alone(one)]
+            for one in chosen:
+                events += self._guard([one], partial(self._advance, [one]))
+        for search in [*self.searches.values()]:
+            events += self._guard(search.going, partial(self._search, search))
+        return events
 
-    def _advance_alone(self, one: Running) -> list[Event]:
+    def _guard(
+        self, requests: Sequence[Running], compute: Callable[[], list[Event]]
+    ) -> list[Event]:
+        """Return the events of a computation; if it fails, these requests end with its error."""
         try:
-            return self._advance([one])
+            return compute()
         except STOPS:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this request's
-            self._leave(one)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is that of the requests
             known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
-            return [Event(one.number, error=known)]
+            events = [Event(one.number, error=known) for one in requests]
+            for event in events:
+                self.abort(event.request)
+            return events
 
-    def _admit(self) -> None:
-        """Start waiting requests in order while there is room."""
-        while self.waiting and len(self.running) < self.max_rows:
-            if not self._reserve(self.waiting[0]):
-                return
+    def _admit(self) -> list[Event]:
+        """Start waiting requests in order while there is room, and read their sources; except in an
+        invariant engine only if a quarter of all rows is free, so that some are read together."""
+        sourced, rows = list[Running](), self.rows
+        least = rows + (1 if self.invariant else -(-self.max_rows // 4))
+        while self.waiting:
+            one = self.waiting[0]
+            if max(rows + one.width, least) > self.max_rows or not self._reserve(one):
+                break
             self.running.append(self.waiting.popleft())
+            rows += one.width
+            sourced += [one] * bool(one.n_source)
+        groups = [[one] for one in sourced] if self.invariant else [sourced] if sourced else []
+        return [
+            event
+            for group in groups
+            for event in self._guard(group, partial(self._read_sources, group))
+        ]
 
     def _reserve(self, one: Running) -> bool:
         """Take slots for a text, those of a known beginning first; False: there is no room."""
         if self.shares_prefixes and one.has_plain_prompt and not one.blocks:
             one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
-        # the last element gives the logits
-        known = self.prefixes.take(one.blocks[: (one.left - 1) // BLOCK])
-        while (own := self.pool.take(one.n_slots - len(known))) is None:
+        known = self.prefixes.take(one.blocks[: one.n_shared // BLOCK])
+        promised = sum(other.n_branches for other in self.running)
+        promised += sum(search.promised for search in self.searches.values())
+        while self.pool.n_free - promised < one.n_slots - len(known) and not self.pool.grows:
             if not self.prefixes.shrink():
-                self._free(known)
+                self.pool.give(known)
                 return False
+        own = self.pool.take(one.n_own - len(known))
+        assert own is not None
+        self.pool.erase(own)
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK
-        self.pool.write(one.source_slots, one.request.source)
         return True
 
-    def _free(self, slots: np.ndarray) -> None:
-        """Count one user less of slots, and erase those that have none: no text reads others'."""
-        self.pool.erase(self.pool.give(slots))
+    def _read_sources(self, new: Sequence[Running]) -> list[Event]:
+        """Encode the sources of requests, and write keys and values at every layer to slots."""
+        assert self.model.decoder is not None
+        sources = padded([one.request.source for one in new if one.request.source is not None])
+        with evaluating(self.model), self._products():
+            memory = self.model.encode(sources.to(self.pool.numbers.device))
+            layers = self.model.decoder.source_keys_values(memory.hidden)
+            for row, one in enumerate(new):
+                self.pool.write(one.source_slots[: one.n_source], layers, row)
+        return []
 
     def _chosen(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
@@ -217,62 +266,71 @@ class Engine:
                 budget -= one.chunk
         return decoding + reading
 
+    def _start_searches(self) -> None:
+        """Begin the search of requests whose prompts have keys and values."""
+        for one in [one for one in self.running if one.request.config.beams and one.left == 1]:
+            # an invariant engine searches for each request by itself
+            key = one.settings, one.request.ends, one.number * self.invariant
+            if key not in self.searches:
+                own = one.request.config, one.request.ends
+                self.searches[key] = BeamSearch(self.pool, *own)
+            self.running.remove(one)
+            self.searches[key].begin(one)
+
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
         for one in chosen:
             one.propose(self.model.config.vocab_size)
         own = [one.pieces for one in chosen]
-        with evaluating(self.model):
-            with self.watcher.kept(), self._products():
-                cache, logits = self._logits([*chain(*own)])
-            firsts = [
-                one.begin
-                for one, pieces in zip(chosen, own, strict=True)
-                for piece in pieces
-                for _ in piece.texts
-            ]
-            told = self.watcher.rows(cache, firsts)
-            top = 0 if self.watcher.watch is None else self.watcher.watch.top
-            found = read(chosen, logits, top, told)
+        firsts = [
+            one.begin
+            for one, pieces in zip(chosen, own, strict=True)
+            for piece in pieces
+            for _ in piece.texts
+        ]
+        with evaluating(self.model), self._products():
+            scores, told = self._scores([*chain(*own)], firsts)
+            asked = sum(one.n_asked for one in chosen)
+            found = read(chosen, scores.head(slice(0, asked)), self._top, told)
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for events in news for event in events]
+
+    def _search(self, search: BeamSearch) -> list[Event]:
+        """Continue the hypotheses of a search; changes nothing if it fails."""
+        piece, firsts = search.piece(), [one.begin for one in search.owners]
+        with evaluating(self.model), self._products():
+            k = search.k if search.is_plain and not self._top else None
+            scores, told = self._scores([piece], firsts, k)
+            offers = search.offers(scores, keeps_all=self._top > 0)
+        events = search.select(offers, self._top, told)
+        for number in {event.request for event in events if event.finish}:
+            self._end(search, search.request(number))
+        return events
+
+    def _end(self, search: BeamSearch, one: Running) -> None:
+        """Give back the source of a request that a search has ended; forget one without rows."""
+        self.pool.give(one.slots)
+        if not search.going:
+            self.searches = {key: own for key, own in self.searches.items() if own is not search}
+
+    @property
+    def _top(self) -> int:
+        """Number of alternatives that are recorded of each choice; 0 without a watch."""
+        return 0 if self.watcher.watch is None else self.watcher.watch.top
 
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
-    def _logits(self, pieces: Sequence[Piece]) -> tuple[RaggedCache, Float[Tensor, "N V"]]:
-        """Logits at the positions of each piece whose next token is asked for, and the cache; by
-        the compiled step, unless somebody records what the model computes."""
+    def _scores(
+        self, pieces: Sequence[Piece], firsts: Sequence[int], k: int | None = None
+    ) -> tuple[Scores, Told]:
+        """Return the scores of a step, and what is recorded of its attention; by the compiled step,
+        unless somebody records what the model computes."""
         program = None if recorded() else self.program
-        ids: list[int] = []
-        parts: list[Part] = []
-        at: list[int] = []
-        device = self.pool.numbers.device
-        for one in pieces:
-            parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
-            ids += one.ids
-            at += range(len(ids) - one.n_asked, len(ids))
-        wide = self.invariant and device.type == "cpu" and program is None
-        least = MIN_ROWS if wide else 1
-        missing = max(0, least - len(ids))
-        cache = RaggedCache.of(
-            self.pool,
-            [text for one in pieces for text in one.texts],
-            [source for one in pieces for source in one.sources],
-            padding=missing,
-            merges=not self.invariant,
-        )
-        elements = torch.tensor([ids + [0] * missing], device=device)
-        batch = Batch(elements, cache.new_positions, parts=tuple(parts))
-        if program is not None:
-            return cache, program.logits(batch, cache, at)
-        hidden = self.model.features(batch, cache=cache).hidden
-        if not at:
-            return cache, hidden.new_empty(0, self.model.config.vocab_size)
-        if len(at) < len(ids) or missing:
-            rows = at + at[-1:] * (least - len(at))
-            hidden = hidden[:, torch.tensor(rows, device=device)]
-        return cache, at_least_float32(self.model.head(hidden)[0])[: len(at)]
+        own = self.model, program, self.pool, pieces, k, self.invariant
+        with self.watcher.kept():
+            cache, scores = advance(*own)
+        return scores, self.watcher.rows(cache, firsts)
 
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""
@@ -287,7 +345,7 @@ class Engine:
         one.scores += found.scores
         events: list[Event] = []
         for token, choice in zip_longest(found.tokens, found.choices):
-            scores = () if one.new else tuple(one.scores)
+            scores = () if one.first_scored is None else tuple(one.scores)
             one.append(token.id)
             ended = token.id in one.request.ends
             finish = "end" if ended else "length" if one.new >= one.limit else None
@@ -299,24 +357,18 @@ class Engine:
     def _leave(self, one: Running) -> None:
         """End a running request and give its slots back."""
         self.running.remove(one)
-        self._free(one.slots)
+        self.pool.give(one.slots)
 
 
 def checked(model: Transformer, request: Request) -> Running:
-    """The text of a request; ConfigError: it cannot be decoded by this model."""
-    if request.config.beams:
-        raise ConfigError(
-            f"The engine goes token by token and beams={request.config.beams}; use "
-            "beam_search, or beams=0."
-        )
+    """Return the text of a request; ConfigError: it cannot be decoded by this model."""
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")
-    if not request.source:
-        check_source(None, 1, model)
+    check_sources(None if request.source is None else [request.source], 1, model)
     one, context = Running.of(0, request, model), model.config.max_length
-    if request.scores_prompt and one.n_prompt > context:
+    if request.scores and len(one.ids) > context:
         raise ConfigError(
-            f"The prompt has {one.n_prompt} tokens and the context {context}, so not all of "
+            f"The prompt has {len(one.ids)} tokens and the context {context}, so not all of "
             "them can be scored; shorten it."
         )
     return one

@@ -72,36 +72,28 @@ class Beams:
     """The live hypotheses of sentences, one row each, by sentence and then likeliest first; and the
     ended ones.
 
-    `limits` are the most tokens that each sentence may get; the first `begun` sentences have begun,
-    by default all.
+    `limits`: the most tokens that each sentence may get.
     """
 
-    def __init__(
-        self,
-        config: GenerateConfig,
-        ends: Sequence[int],
-        limits: Sequence[int],
-        begun: int | None = None,
-    ):
-        n, self.config, self.ends, self.limits = len(limits), config, ends, np.array(limits)
+    def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int] = ()):
+        self.config, self.ends = config, ends
         self.sentence = np.zeros(0, dtype=np.int64)
         self.ids = np.zeros((0, COLUMNS), dtype=np.int64)
         """Those of a row, `lengths` of its sentence, and room behind them."""
         self.log_probs = np.zeros((0, COLUMNS))
         self.totals = np.zeros(0)
-        self.lengths = np.zeros(n, dtype=np.int64)
-        self.width = np.full(n, config.beams)
-        """How many continuations of a sentence are looked at: `beams` without those that ended."""
-        self.bars = np.full(n, -np.inf)
+        self.limits, self.lengths, self.width = np.zeros((3, 0), dtype=np.int64)
+        """`width`: number of continuations of a sentence that are looked at, less for those that
+        ended."""
+        self.bars = np.zeros(0)
         """The score that a sentence's next hypothesis must beat; -inf until enough ended."""
-        self.found: list[list[Hypothesis]] = [[] for _ in limits]
-        self.begun = 0
-        self.begin(n if begun is None else begun)
+        self.found: list[list[Hypothesis]] = []
+        self.begin(limits)
 
     @property
-    def waiting(self) -> int:
-        """How many sentences have not begun."""
-        return len(self.limits) - self.begun
+    def looks_at(self) -> int:
+        """Continuations of a sentence that are looked at, for each hypothesis of its beam."""
+        return 1
 
     @property
     def going(self) -> np.ndarray:
@@ -115,12 +107,16 @@ class Beams:
         """How many rows there may be at the next steps."""
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
-    def begin(self, number: int) -> None:
-        """Begin so many of the waiting sentences, each with an empty hypothesis behind all rows."""
-        new = np.arange(self.begun, self.begun + number)
-        self.begun += number
-        self.sentence = np.concatenate([self.sentence, new])
-        self.totals = np.concatenate([self.totals, np.zeros(number)])
+    def begin(self, limits: Sequence[int]) -> None:
+        """Begin sentences, each with an empty hypothesis after all rows."""
+        number, width = len(limits), self.config.beams * self.looks_at
+        self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
+        self.found += [[] for _ in limits]
+        self.limits = np.concatenate([self.limits, np.array(limits, np.int64)])
+        self.lengths = np.pad(self.lengths, (0, number))
+        self.width = np.pad(self.width, (0, number), constant_values=width)
+        self.bars = np.pad(self.bars, (0, number), constant_values=-np.inf)
+        self.totals = np.pad(self.totals, (0, number))
         self.ids, self.log_probs = (
             np.pad(kept, [(0, number), (0, 0)]) for kept in (self.ids, self.log_probs)
         )
@@ -239,10 +235,15 @@ class Beams:
         never_shorter = self.config.length_penalty >= 0
         return self.limits[sentence] if never_shorter else self.lengths[sentence] + 1
 
-    def best(self) -> list[list[Hypothesis]]:
-        """The `n_best` best of each sentence: by score, the unfinished behind the finished ones."""
+    def best(self, sentence: int) -> list[Hypothesis]:
+        """Return the `n_best` best of a sentence: by score, the unfinished after the finished."""
         rank = lambda one: (not one.finished, -one.score)
-        return [sorted(found, key=rank)[: self.config.n_best] for found in self.found]
+        return sorted(self.found[sentence], key=rank)[: self.config.n_best]
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Keep only these rows."""
+        self.sentence, self.totals = self.sentence[rows], self.totals[rows]
+        self.ids, self.log_probs = self.ids[rows], self.log_probs[rows]
 
 
 class WideBeams(Beams):
@@ -252,15 +253,10 @@ class WideBeams(Beams):
     `beams` that end, or are cut off, are candidates for the `beams` best.
     """
 
-    def __init__(
-        self,
-        config: GenerateConfig,
-        ends: Sequence[int],
-        limits: Sequence[int],
-        begun: int | None = None,
-    ):
-        super().__init__(config, ends, limits, begun)
-        self.width *= max(2, 1 + len(ends))  # so that `beams` of them do not end
+    @property
+    def looks_at(self) -> int:
+        """See `Beams`: enough that `beams` of them do not end."""
+        return max(2, 1 + len(self.ends))
 
     def _counting(self, sentence: np.ndarray, out: np.ndarray) -> np.ndarray:
         first = _ranks(sentence) < self.config.beams
@@ -279,17 +275,15 @@ class WideBeams(Beams):
         whole = self.config.early_stopping == "never" and self.config.length_penalty > 0
         return self.limits[sentence] if whole else self.lengths[sentence]
 
-    def best(self) -> list[list[Hypothesis]]:
-        """The `n_best` best of each sentence, by score alone."""
-        return [found[: self.config.n_best] for found in self.found]
+    def best(self, sentence: int) -> list[Hypothesis]:
+        """Return the `n_best` best of a sentence, by score only."""
+        return self.found[sentence][: self.config.n_best]
 
 
-def beams_of(
-    config: GenerateConfig, ends: Sequence[int], limits: Sequence[int], begun: int | None = None
-) -> Beams:
-    """The hypotheses of a search with these settings; a beam of one is greedy in any case."""
+def beams_of(config: GenerateConfig, ends: Sequence[int]) -> Beams:
+    """Return the hypotheses of a search with these settings; a beam of one is always greedy."""
     narrow = config.early_stopping is None or config.beams == 1
-    return (Beams if narrow else WideBeams)(config, ends, limits, begun)
+    return (Beams if narrow else WideBeams)(config, ends)
 
 
 def _ranks(owner: np.ndarray) -> np.ndarray:

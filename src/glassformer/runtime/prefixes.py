@@ -61,5 +61,5 @@ class Prefixes:
         if not self.blocks:
             return False
         _, slots = self.blocks.popitem(last=False)
-        self.pool.erase(self.pool.give(slots))
+        self.pool.give(slots)
         return True

@@ -1,19 +1,18 @@
-"""Model side of decoding: prompts into a cache, then one more token for each row.
-
-features = prefill(model, rows, memory, cache)
-features = advance(model, features, tokens)
-"""
+"""Prompts and sources of a decoder: their kinds, the part that a context holds, and what is
+refused."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
-from glassformer.data.example import Example
+from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.models.transformer import Memory, Transformer
+from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 
 Prompt = Sequence[int] | Example
@@ -100,18 +99,9 @@ def check_settings(config: GenerateConfig, vocab_size: int) -> None:
             )
 
 
-def check_request(
-    model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
-) -> None:
-    """Raise ConfigError for a model that predicts no next token, a source that is missing or not
-    expected, an empty prompt, an id outside the vocabulary (a setting's too), or a prompt longer
-    than the context that may not be cut."""
-    check_source(source, len(prompts), model)
-    check_prompts(model, prompts, config)
-
-
 def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) -> None:
-    """The same, but for the source."""
+    """Raise ConfigError for a model that predicts no next token, an empty prompt, an id outside the
+    vocabulary (also in a setting), or a prompt longer than the context that may not be cut."""
     check_language_model(model)
     check_settings(config, model.config.vocab_size)
     context = model.config.max_length
@@ -138,8 +128,13 @@ def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) 
 
 def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
     """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
+    check_sources(None if source is None else sources_of(source), rows, model)
+
+
+def check_sources(sources: Sequence[Example] | None, rows: int, model: Transformer) -> None:
+    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
     config = model.config
-    if source is None:
+    if sources is None:
         if config.architecture == "encoder_decoder":
             raise ConfigError(
                 "An encoder-decoder reads a source, for which it writes a target; give "
@@ -151,27 +146,43 @@ def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
             f"A source was given, and a model of architecture={config.architecture!r} reads none; "
             "leave it out."
         )
-    if len(source.elements) != rows:
+    if len(sources) != rows:
         raise ConfigError(
-            f"{len(source.elements)} sources were given for {rows} targets; each needs one of its "
-            "own."
+            f"{len(sources)} sources were given for {rows} targets; each needs one of its own."
         )
-    if not source.elements.shape[1]:
-        raise ConfigError(
-            "The source is empty; give at least one token, for instance the one that ends it."
-        )
-    size, last = config.source_vocab_size or config.vocab_size, source.elements.amax()
-    wrong = last if last >= size else source.elements.amin()
-    if not 0 <= wrong < size:
-        raise ConfigError(
-            f"The source holds token id {int(wrong)}; this model's sources run from 0 to "
-            f"{size - 1}."
-        )
+    size = config.source_vocab_size or config.vocab_size
+    for source in sources:
+        if not len(source.ids):
+            raise ConfigError(
+                "The source is empty; give at least one token, for instance the one that ends it."
+            )
+        if wrong := [token for token in source.ids.tolist() if not 0 <= token < size]:
+            raise ConfigError(
+                f"The source holds token id {wrong[0]}; this model's sources run from 0 to "
+                f"{size - 1}."
+            )
 
 
-def encoded(source: Batch | None, model: Transformer) -> Memory | None:
-    """Encoder output of a source, on the model's device; None without a source."""
-    return None if source is None else model.encode(source.to(next(model.parameters()).device))
+def sources_of(batch: Batch) -> list[Example]:
+    """Return the rows of a batch without padding."""
+    length, where = batch.elements.shape[1], batch.where()
+    found: list[Example] = []
+    for row, ids in enumerate(batch.elements.cpu()):
+        valid = torch.ones(length, dtype=torch.bool)
+        if where.valid is not None:
+            valid = where.valid.expand(len(batch.elements), -1)[row].cpu()
+        number = valid.cumsum(0) - 1
+        patches: list[Patches] = []
+        for part in batch.parts:
+            own = (part.at >= row * length) & (part.at < (row + 1) * length)
+            at, index, values = (one[own].cpu() for one in (part.at, part.index, part.values))
+            begins = index.eq(0).nonzero()[:, 0].tolist()
+            for first, last in pairwise([*begins, len(index)]):
+                begin = int(number[at[first] - row * length])
+                patches.append(Patches(part.name, begin, values[first:last].numpy()))
+        patches.sort(key=lambda one: one.begin)
+        found.append(Example(ids[valid].numpy().astype(np.int32), patches=tuple(patches)))
+    return found
 
 
 def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:

@@ -1,14 +1,15 @@
-"""What is asked of the engine, and what it reports of a step."""
+"""Requests to the engine, and the events of a step."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from glassformer.axes import Bool, Tensor
-from glassformer.layers.cache import Layers
+from glassformer.data.example import Example
 from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import Prompt
-from glassformer.runtime.trace import Choice
+from glassformer.runtime.trace import BeamStep, Choice
 
 AHEAD = 4
 """Tokens that a draft proposes for a step, at most."""
@@ -30,35 +31,30 @@ class Draft(Protocol):
 class Request:
     """A text to be continued.
 
-    `ends`: ids that end it. `top`: how many of the likeliest tokens are reported beside each.
-    `scores_prompt`: the log-probabilities of the prompt's tokens are reported too. `salt`: prefixes
-    are shared among requests of one salt alone. `allowed`: called with the new tokens so far (in
-    each step, perhaps twice with the same, and with fewer after a step with a draft that failed);
-    gives those that may come next, one at least, as bool [V]. `only`: the range of those that may
-    ever come. `given`: the first new tokens, as if chosen; the first event has the last of them.
-    `limit`: at most this many new tokens, if fewer than the configuration's. `source`: of an
-    encoder-decoder, the keys and values of its source at each layer, [1, G, S, K] without padding.
-    `draft`: proposes at most `ahead` tokens for a step, which changes nothing but the time.
+    `ends`: ids that end it. `top`: number of the likeliest tokens that are reported with each.
+    `scores`: whether the log-probabilities of the prompt's tokens, or of the given ones, are
+    reported too. `salt`: prefixes are shared only among requests of one salt. `allowed`: called
+    with the new tokens so far (in each step, perhaps twice with the same, and with fewer after a
+    step with a draft that failed); returns those that may come next, at least one, as bool [V].
+    `only`: the range of those that may ever come. `given`: the first new tokens, as if chosen; the
+    first event has the last of them. `limit`: at most this many new tokens, if fewer than the
+    configuration's. `source`: of an encoder-decoder, what its encoder reads. `draft`: proposes at
+    most `ahead` tokens for a step, which changes only the time.
     """
 
     prompt: Prompt
     config: GenerateConfig
     ends: tuple[int, ...] = ()
     top: int = 0
-    scores_prompt: bool = False
+    scores: Literal["prompt", "given"] | None = None
     salt: bytes = b""
     allowed: Callable[[Sequence[int]], Bool[Tensor, "V"]] | None = None
     only: range | None = None
     given: tuple[int, ...] = ()
     limit: int | None = None
-    source: Layers = field(default_factory=dict)
+    source: Example | None = None
     draft: Draft | None = None
     ahead: int = AHEAD
-
-    @property
-    def n_source(self) -> int:
-        """Elements of the source."""
-        return self.source[0][0].shape[2] if self.source else 0
 
 
 @dataclass(frozen=True)
@@ -73,15 +69,18 @@ class Scored:
 
 @dataclass(frozen=True)
 class Event:
-    """News of a request: the scored `prompt`, or its next `token`, or the `error` that ended it.
+    """News of a request: its next `token`, its best `hypotheses`, or the `error` that ended it.
 
-    `finish`: why the text ended with this token; None: it goes on. `choice`: what an engine with a
-    watch tells of the token.
+    `finish`: why the text ended; None: it continues. `scored`: the scored tokens of the prompt, or
+    of the given ones but the last. `choice`, `candidates`: the record of the step in an engine with
+    a watch.
     """
 
     request: int
     token: Scored | None = None
     finish: Literal["end", "length"] | None = None
-    prompt: tuple[Scored, ...] = ()
+    scored: tuple[Scored, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
     error: Exception | None = None
     choice: Choice | None = None
+    candidates: BeamStep | None = None

@@ -23,8 +23,8 @@ from glassformer.runtime.request import Request, Scored
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements of a text for a step: their ids, slots in the pool, patches, and the number of
-    positions at the end whose logits are wanted."""
+    """Elements for a step: their ids, where they and their sources stand in the pool, patches, and
+    the number of positions at the end whose logits are wanted."""
 
     ids: list[int]
     texts: list[Sequences]
@@ -33,13 +33,19 @@ class Piece:
     parts: tuple[Part, ...] = ()
 
 
+def no_slots() -> np.ndarray:
+    """Return an empty block table."""
+    return np.zeros(0, np.int32)
+
+
 @dataclass(eq=False)
 class Running:
     """A waiting or running request.
 
     `limit`: most new tokens. `context`: most elements in the context, of which `begin` is the index
     of the first. `ids`: all elements so far, 0 for patches. `n_prompt`: how many are the prompt's;
-    `before`: the tokens among these.
+    `before`: the tokens among these. `first_scored`: index of the first element whose
+    log-probability is reported before the first new token; None: there is none.
     """
 
     number: int
@@ -48,17 +54,23 @@ class Running:
     context: int
     begin: int
     longest: int
-    """Largest number of elements that may be in the context at the same time."""
-    n_slots: int
-    """Slots that it takes: for these elements, then for its source."""
+    """Slots for its elements: the largest number in the context at the same time, of a search those
+    of the prompt."""
+    n_branches: int
+    """Slots that a search may take for its rows."""
+    n_source: int
+    """Elements of its source."""
+    source_width: int
+    """Slots for these."""
     ids: list[int]
     n_prompt: int
     before: list[int]
     settings: str
     """How its tokens are chosen, but for the seed."""
+    first_scored: int | None = None
     parts: tuple[Part, ...] = ()
-    slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
-    """Those in the pool."""
+    slots: np.ndarray = field(default_factory=no_slots)
+    """Those in the pool: for its elements, then for its source."""
     cached: int = 0
     blocks: list[bytes] = field(default_factory=list)
     """Keys of the prompt's whole blocks."""
@@ -77,16 +89,23 @@ class Running:
         """The state before the first step; ConfigError: more tokens given than may come."""
         limits = None if request.limit is None else [request.limit]
         context, prompt, given = model.config.max_length, request.prompt, request.given
+        if isinstance(prompt, Example):
+            (prompt,) = examples_of([prompt])
         limit = rooms([prompt], model, request.config, limits)[0]
         if len(given) > limit:
             raise ConfigError(
                 f"The given beginning has {len(given)} tokens and {limit} may come; raise "
                 "max_new_tokens."
             )
-        patched = isinstance(prompt, Example)
-        ids = prompt.ids.tolist() if patched else list(prompt)
-        first = 0 if patched else begin(len(ids), len(given[:-1]), context)
-        longest = min(context, len(ids) - first + limit - 1)
+        ids = prompt.ids.tolist() if isinstance(prompt, Example) else list(prompt)
+        first = 0 if isinstance(prompt, Example) else begin(len(ids), len(given[:-1]), context)
+        longest = len(ids) - first
+        if beams := request.config.beams:  # ends where the context does
+            limit = min(limit, context + 1 - longest)
+        else:
+            longest = min(context, longest + limit - 1)
+        source = request.source
+        n_source = 0 if source is None else len(source.ids) + model.config.n_prefix
         return cls(
             number=number,
             request=request,
@@ -94,14 +113,41 @@ class Running:
             context=context,
             begin=first,
             longest=longest,
-            n_slots=longest + request.n_source,
+            n_branches=beams * limit,
+            n_source=n_source,
+            source_width=n_source,
             ids=[*ids, *given[:-1]],
             n_prompt=len(ids),
             before=tokens_of(prompt),
             settings=request.config.model_dump_json(exclude={"seed"}),
-            parts=padded(examples_of([prompt])).parts if patched else (),
+            first_scored={None: None, "prompt": 0, "given": len(ids)}[request.scores],
+            parts=padded([prompt]).parts if isinstance(prompt, Example) else (),
             ahead=request.ahead,
         )
+
+    def reserve(self, longest: int, source_width: int) -> None:
+        """Want more slots than it needs, so that those of several texts are at equal distances."""
+        self.longest, self.source_width = longest, source_width
+
+    @property
+    def width(self) -> int:
+        """Largest number of its rows in a step."""
+        return max(1, self.request.config.beams)
+
+    @property
+    def n_own(self) -> int:
+        """Slots that it takes when it starts."""
+        return self.longest + self.source_width
+
+    @property
+    def n_slots(self) -> int:
+        """Slots that may be in use for it at the same time."""
+        return self.n_own + self.n_branches
+
+    @property
+    def source_slots(self) -> np.ndarray:
+        """Slots of its source, and of padding after it."""
+        return self.slots[self.longest :]
 
     @property
     def left(self) -> int:
@@ -120,8 +166,10 @@ class Running:
 
     @property
     def chunk(self) -> int:
-        """Elements that are computed next: up to a multiple of `most`, or all."""
-        return min(self.left, self.share - self.cached % self.most)
+        """Elements that are computed next: up to a multiple of `most`, or all; not the last one of
+        a prompt of a search, which is its first row."""
+        left = self.left - 1 if self.request.config.beams else self.left
+        return min(left, self.share - self.cached % self.most)
 
     @property
     def n_segments(self) -> int:
@@ -130,7 +178,7 @@ class Running:
 
     @property
     def pieces(self) -> list[Piece]:
-        """The chunk, and the tokens proposed behind it, each of which attends alone."""
+        """The chunk, and the tokens proposed after it, each of which attends by itself."""
         at, end = self.begin + self.cached, self.cached + self.chunk
         starts = range(self.cached, end, self.most)
         own = [self._elements(at, min(self.most, end - at)) for at in starts]
@@ -144,9 +192,13 @@ class Running:
 
     def _parts(self, end: int) -> tuple[Part, ...]:
         """The patches of the chunk."""
-        if not self.parts or self.cached >= self.n_prompt:
+        return self.parts_at(range(self.cached, min(end, self.n_prompt)))
+
+    def parts_at(self, elements: range) -> tuple[Part, ...]:
+        """Return the patches at elements of the prompt, numbered from the first of these."""
+        if not self.parts or not elements:
             return ()
-        slots = torch.arange(self.cached, min(end, self.n_prompt))
+        slots = torch.tensor(elements)
         return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
 
     def _elements(self, start: int, length: int) -> Sequences:
@@ -155,15 +207,9 @@ class Running:
 
     def _sources(self, texts: Sequence[Sequences]) -> list[Sequences]:
         """Return its source, for the new elements of each of these."""
-        if not self.request.n_source:
+        if not self.n_source:
             return []
-        slots, end = self.slots[self.longest :], self.request.n_source
-        return [Sequences.single(slots, one.length, end) for one in texts]
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the prompt's tokens are scored and not all read yet."""
-        return self.request.scores_prompt and not self.new
+        return [Sequences.single(self.source_slots, one.length, self.n_source) for one in texts]
 
     @property
     def is_ready(self) -> bool:
@@ -172,32 +218,33 @@ class Running:
 
     @property
     def known(self) -> Sequence[int]:
-        """Tokens of the prompt that the chunk's logits score."""
+        """Tokens that the chunk's logits score."""
+        if self.first_scored is None:
+            return ()
         at = self.begin + self.cached + 1
-        return self.ids[at : at + self.chunk] if self.reads_scores else ()
+        return self.ids[max(at, self.first_scored) : at + self.chunk]
 
     @property
     def n_asked(self) -> int:
-        """Positions at the end of the chunk, and of proposed tokens, whose logits are asked for."""
-        own = self.chunk if self.reads_scores else int(self.is_ready)
-        return own + len(self.proposed)
+        """Positions at the end of the chunk, and of proposed tokens, whose logits are wanted."""
+        return len(self.known) + int(self.is_ready) + len(self.proposed)
 
     @property
     def has_plain_prompt(self) -> bool:
-        """True if its beginning may be shared: ids only, not scored, and never written again by a
-        text that outgrows the context."""
-        request, most = self.request, self.n_prompt - self.begin + self.limit - 1
-        whole = not (self.parts or request.n_source or request.scores_prompt)
-        return whole and most <= self.context
+        """True if its beginning may be shared: ids only, and never written again by a text that
+        outgrows the context."""
+        most = self.n_prompt - self.begin + self.limit - 1
+        return not (self.parts or self.request.source) and most <= self.context
 
     @property
-    def source_slots(self) -> np.ndarray:
-        """Slots of its source."""
-        return self.slots[self.longest : self.longest + self.request.n_source]
+    def n_shared(self) -> int:
+        """Elements that others may have computed: not the last one before a logit is wanted."""
+        first = self.first_scored
+        return self.left - 1 if first is None else max(0, min(self.left, first - self.begin) - 1)
 
     def propose(self, vocab_size: int) -> None:
-        """Ask the draft, if the next step gives a token; no more than fit the context, or are still
-        to come."""
+        """Call the draft, if the next step gives a token; no more than fit the context, or are
+        still to come."""
         self.proposed = []
         room = min(self.context - self.cached - self.chunk, self.limit - self.new - 1)
         n = min(self.ahead, room)
@@ -209,6 +256,7 @@ class Running:
     def append(self, token: int) -> None:
         """Append a new token; a full context moves on to its last half."""
         self.ids.append(token)
+        self.first_scored = None
         if self.left + self.cached > self.context:
-            self.n_read = half(self.context)
-            self.begin, self.cached, self.blocks = len(self.ids) - self.n_read, 0, []
+            self.begin, self.cached = len(self.ids) - half(self.context), 0
+            self.blocks = []

@@ -91,6 +91,39 @@ class Choice:
     rows: AttentionRows | None = None
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A continuation that was weighed: its token and log p (nats), Σ log p of the whole, and Σ log
+    p / lengthᵅ.
+
+    `parent` is the number of the candidate that it extends among those of the step before, None at
+    the first step. `kept`: it was among the likeliest that the beam has room for; `finished`: it
+    ended by an end token; `live`: the search goes on from it. One kept that is neither is cut off,
+    or can no longer win. `rows` (of what was kept) belong to the element that its token was read
+    from.
+    """
+
+    id: int
+    log_prob: float
+    total: float
+    score: float
+    parent: int | None
+    kept: bool = False
+    finished: bool = False
+    live: bool = False
+    rows: AttentionRows | None = None
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """The candidates of one sentence at one step (from 0): of each live hypothesis in turn, its
+    likeliest first."""
+
+    sentence: int
+    step: int
+    candidates: list[Candidate]
+
+
 def choices(
     logits: Float[Tensor, "N V"],
     left: Float[Tensor, "N V"],

@@ -169,9 +169,9 @@ class Completion:
         if number:  # the first has the request's own seed
             seed = seed_from(f"{how.seed}/{number}") & LARGEST
             how = how.model_copy(update={"seed": seed})
-        scored = choice.echo and self.asked.logprobs is not None
+        scores = "prompt" if choice.echo and self.asked.logprobs is not None else None
         allowed = self.format.begin() if self.format else None
-        return Request(choice.prompt.ids, how, self.ends, self.top, scored, salt, allowed)
+        return Request(choice.prompt.ids, how, self.ends, self.top, scores, salt, allowed)
 
     def _count(self, facts: Facts) -> dict[str, int]:
         """Return the usage, and keep it for the log."""

@@ -70,7 +70,7 @@ class Choice:
         assert event.token is not None
         before = len(self.text)
         if self.echo and not self.ids:
-            scores = event.prompt[self.prompt.framed :]
+            scores = event.scored[self.prompt.framed :]
             texts = _shares(self.tokenizer, self.prompt) if scores else ()
             for one, text in zip(scores, texts, strict=True):
                 self._add(one, text)

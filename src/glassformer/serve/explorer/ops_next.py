@@ -5,19 +5,21 @@ sequence for every token, so that they act as they do in the look.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.example import Example, Patches
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
 from glassformer.runtime import Choice, GenerateConfig, Watch, beam_steps, decode, stages
 from glassformer.runtime.constraints import Rows
-from glassformer.runtime.prompts import Prompt, tokens_of
+from glassformer.runtime.prompts import Prompt, sources_of, tokens_of
+from glassformer.runtime.request import Event
 from glassformer.runtime.sampling import limited, next_tokens, remaining
 from glassformer.runtime.trace import choices
 from glassformer.serve.explorer.looks import OpContext
@@ -93,20 +95,10 @@ def generate(
 
 def _prompt(look: Look, begin: bool) -> Prompt:
     """A look's sequence as the prompt of the decoding loop; `begin`: an empty target."""
-    batch = look.batch
-    ids = batch.elements[0].tolist()
-    if begin and batch.source is not None:
-        return ids[:1]
-    if not batch.parts:
-        return ids
-    patches = []
-    for part in batch.parts:
-        begins = part.index.eq(0).nonzero()[:, 0].tolist()
-        for first, last in zip(begins, [*begins[1:], len(part.index)], strict=True):
-            values = part.values[first:last].cpu().numpy()
-            patches.append(Patches(part.name, int(part.at[first]), values))
-    patches.sort(key=lambda one: one.begin)
-    return Example(np.array(ids, np.int32), patches=tuple(patches))
+    (row,) = sources_of(look.batch)
+    if begin and look.batch.source is not None:
+        return row.ids[:1].tolist()
+    return row if row.patches else row.ids.tolist()
 
 
 def _items(
@@ -165,20 +157,20 @@ def _rerun(
             return
 
 
-def _searched(look: Look, searches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _searched(look: Look, steps: Iterator[list[Event]]) -> Iterator[dict[str, Any]]:
     """The candidates of each step of a beam search: parent, score and fate; then the best."""
     best: list[Any] = []
     fields = ("total", "score", "parent", "kept", "finished", "live")
-    for search in searches:
-        best = search.best[0]
-        for step in search.steps:
-            beams = [
-                outcome(look, one.id)
-                | {"p": float(np.exp(one.log_prob))}
-                | {name: getattr(one, name) for name in fields}
-                for one in step.candidates
-            ]
-            yield {"step": step.step, "beams": beams}
+    for event in chain.from_iterable(steps):
+        best += event.hypotheses
+        assert event.candidates is not None
+        beams = [
+            outcome(look, one.id)
+            | {"p": float(np.exp(one.log_prob))}
+            | {name: getattr(one, name) for name in fields}
+            for one in event.candidates.candidates
+        ]
+        yield {"step": event.candidates.step, "beams": beams}
     plain = [{"ids": one.ids, "score": one.score, "finished": one.finished} for one in best]
     yield {"best": [one | {"labels": [name_of(look, i) for i in one["ids"]]} for one in plain]}
 

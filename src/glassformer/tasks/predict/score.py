@@ -8,7 +8,7 @@ from glassformer.batch import IGNORE, Batch, padded_rows
 from glassformer.errors import ConfigError
 from glassformer.losses import token_log_probs
 from glassformer.models.transformer import Transformer, evaluating
-from glassformer.runtime.prompts import check_ids, check_language_model, check_source, encoded, half
+from glassformer.runtime.prompts import check_ids, check_language_model, check_source, half
 
 
 def score(
@@ -33,7 +33,7 @@ def score(
     context, device = model.config.max_length, next(model.parameters()).device
     tokens, log_probs = torch.tensor(whole, device=device), []
     with evaluating(model):
-        memory = encoded(source, model)
+        memory = None if source is None else model.encode(source.to(device))
         while scored < len(whole):
             begin = 0 if not log_probs and scored <= context else max(0, scored - half(context))
             window = tokens[begin : begin + context + 1]
@@ -66,6 +66,6 @@ def forced(
     wanted = padded_rows(targets, IGNORE).to(device)
     inputs = Batch.padded([[first, *target[:-1]] for target in targets]).to(device)
     with evaluating(model):
-        features = model.features(inputs, encoded(source, model))
+        features = model.features(inputs, model.encode(source.to(device)))
         log_probs = token_log_probs(model.head(features.hidden, features.positions), wanted)
     return [row[: len(target)] for row, target in zip(log_probs.tolist(), targets, strict=True)]

@@ -16,9 +16,8 @@ from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
-from glassformer.runtime.beam_search import beam_steps
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.decode import Step, decode
+from glassformer.runtime.decode import Step, beam_steps, decode
 from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import Prompts, rooms
 from glassformer.runtime.speculative import Drafts
@@ -217,10 +216,11 @@ def _progress(
         ends = config.ends(tokenizer.specials.get("eos"))
     texts = [RowText(tokenizer, ids, config.stop, ends) for ids in before]
     if config.beams:  # the best is known when the whole search is done
-        best = list[Hypothesis]()
-        for search in beam_steps(model, prompts, config, [*ends], source):
-            best = [found[0] for found in search.best if found]
+        ended: dict[int, Hypothesis] = {}
+        for events in beam_steps(model, prompts, config, [*ends], source):
+            ended |= {event.request: event.hypotheses[0] for event in events if event.finish}
             yield []
+        best = [ended[row] for row in range(len(prompts))]
         limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
         limits = rooms(prompts, model, config, most)

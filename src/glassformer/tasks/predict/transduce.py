@@ -13,9 +13,8 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.runtime.beam_search import beam_steps
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.decode import decode
+from glassformer.runtime.decode import beam_steps, decode
 from glassformer.runtime.hypotheses import Hypothesis, normalized
 from glassformer.tasks.predict.gradually import Steps, by_length, finish
 from glassformer.tasks.predict.score import forced
@@ -175,11 +174,11 @@ def _hypotheses(
     limits = [most if ratio is None else min(most, int(ratio * len(ids)) + 20) for ids in sources]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
-        last = None
-        for search in beam_steps(model, prompts, config, ends, source, limits, at_once=at_once):
-            last = search
+        best: dict[int, list[Hypothesis]] = {}
+        for events in beam_steps(model, prompts, config, ends, source, limits, at_once=at_once):
+            best |= {event.request: [*event.hypotheses] for event in events if event.finish}
             yield
-        return [] if last is None else last.best
+        return [best[row] for row in range(len(prompts))]
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
     for step in decode(model, prompts, config, ends, source, limits=limits):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
