@@ -23,7 +23,7 @@ from glassformer.models.weights import load_weights, save_weights
 from glassformer.native import Program, compiler
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.runtime import GenerateConfig, decode
-from glassformer.runtime.beam_search import beam_search
+from glassformer.runtime.decode import beam_search
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts

@@ -9,6 +9,7 @@ import torch
 import tiny
 from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import ONE_DNN
+from glassformer.layers.ragged import Pool
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler
@@ -102,7 +103,7 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
     torch.set_num_threads(threads)
     model, wanted = model_of(changes), mixed(16)
     expected = [alone(model, one) for one in wanted]
-    room = module.Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
+    room = Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
         assert together(model, wanted, free=torch.nan, seed=len(options), **options) == expected
 
@@ -228,7 +229,7 @@ def test_prefixes_are_shared_within_a_salt_alone():
 
 def test_the_least_recently_used_prefix_makes_room():
     model = model_of(KINDS[0])
-    size = module.Pool.slot_bytes(2, 2, 16, torch.float32)
+    size = Pool.slot_bytes(2, 2, 16, torch.float32)
     engine = Engine(model, cache_bytes=(1 + 2 * BLOCK + 20) * size)
     for begin in (0, 1, 0, 2):  # each needs 70 slots and leaves 64, of which two find room
         engine.add(Request(tuple(range(begin, begin + 70)), GenerateConfig(max_new_tokens=1)))
@@ -274,7 +275,7 @@ def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
 )
 def test_what_cannot_run_is_refused(request_, words):
     model = model_of(KINDS[0])
-    size = module.Pool.slot_bytes(2, 2, 16, torch.float32)
+    size = Pool.slot_bytes(2, 2, 16, torch.float32)
     engine = Engine(model, cache_bytes=100 * size)
     with pytest.raises(ConfigError, match=words):
         engine.add(request_)
@@ -298,7 +299,7 @@ def test_a_thousand_requests_in_twenty_schedules(table, compiled):
     if compiled:
         pack(model, "int8")
         model.compiled_step = Program(model)
-    differing, block, expected = 0, BLOCK * module.Pool.slot_bytes(2, 2, 16, torch.float32), []
+    differing, block, expected = 0, BLOCK * Pool.slot_bytes(2, 2, 16, torch.float32), []
     for threads in (1, 2):
         torch.set_num_threads(threads)
         if not (compiled and expected):

@@ -6,6 +6,7 @@ pieces ──ids, patches──> one row of elements ──compiled step, or mod
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -79,6 +80,25 @@ def advance(
     are wanted, and each new element is the only one of its sequence. `invariant`: no bit of a
     sequence depends on others.
     """
+    wide = invariant and pool.numbers.device.type == "cpu" and program is None
+    least = MIN_ROWS if wide else 1
+    batch, cache, at = _row(pool, pieces, least, merges=not invariant)
+    if program is not None and k is not None:
+        likely = Offers(*program.likeliest(batch, cache, k), torch.empty(0, 0))
+        return cache, Scores(lambda _: likely.whole, likely)
+    if program is not None:
+        return cache, Scores(program.logits(batch, cache, at).__getitem__)
+    hidden = model.features(batch, cache=cache).hidden[0]
+    if len(at) < len(hidden):
+        hidden = hidden[torch.tensor(at, dtype=torch.long, device=hidden.device)]
+    return cache, Scores(partial(_logits, model, hidden, least))
+
+
+def _row(
+    pool: Pool, pieces: Sequence[Piece], least: int, merges: bool
+) -> tuple[Batch, RaggedCache, list[int]]:
+    """Return the elements of all pieces in one row of at least `least`, the cache that they read,
+    and the places whose scores are wanted."""
     ids: list[int] = []
     parts: list[Part] = []
     at: list[int] = []
@@ -87,34 +107,21 @@ def advance(
         parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
         ids += one.ids
         at += range(len(ids) - one.n_asked, len(ids))
-    wide = invariant and device.type == "cpu" and program is None
-    least = MIN_ROWS if wide else 1
     missing = max(0, least - len(ids))
-    cache = RaggedCache.of(
-        pool,
-        [text for one in pieces for text in one.texts],
-        [source for one in pieces for source in one.sources],
-        padding=missing,
-        merges=not invariant,
-    )
+    texts = [text for one in pieces for text in one.texts]
+    sources = [source for one in pieces for source in one.sources]
+    cache = RaggedCache.of(pool, texts, sources, padding=missing, merges=merges)
     elements = torch.tensor([ids + [0] * missing], device=device)
-    batch = Batch(elements, cache.new_positions, parts=tuple(parts))
-    if program is not None and k is not None:
-        likely = Offers(*program.likeliest(batch, cache, k), torch.empty(0, 0))
-        return cache, Scores(lambda _: likely.whole, likely)
-    if program is not None:
-        return cache, Scores(program.logits(batch, cache, at).__getitem__)
-    hidden = model.features(batch, cache=cache).hidden[0]
-    if len(at) < len(hidden):
-        hidden = hidden[torch.tensor(at, dtype=torch.long, device=device)]
+    return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, at
 
-    def head(rows: slice) -> Float[Tensor, "N V"]:
-        own = hidden[rows]
-        if not len(own):
-            return hidden.new_empty(0, model.config.vocab_size)
-        filled = (
-            torch.cat([own, own[-1:].expand(least - len(own), -1)]) if len(own) < least else own
-        )
-        return at_least_float32(model.head(filled[None])[0])[: len(own)]
 
-    return cache, Scores(head)
+def _logits(
+    model: Transformer, hidden: Float[Tensor, "M D"], least: int, rows: slice
+) -> Float[Tensor, "N V"]:
+    """Return the logits of some rows, computed with at least `least`."""
+    own = hidden[rows]
+    if not len(own):
+        return hidden.new_empty(0, model.config.vocab_size)
+    if len(own) < least:
+        own = torch.cat([own, own[-1:].expand(least - len(own), -1)])
+    return at_least_float32(model.head(own[None])[0])[: len(hidden[rows])]

@@ -21,18 +21,15 @@ from functools import partial
 from itertools import chain, zip_longest
 
 import numpy as np
-import torch
 
 from glassformer.data.collate import padded
 from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import batch_invariant
-from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import recorded
-from glassformer.models.compiled_step import CompiledStep
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import Scores, advance
 from glassformer.runtime.beam_search import BeamSearch
+from glassformer.runtime.memory import pool_of, program_of
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
@@ -43,8 +40,6 @@ from glassformer.runtime.trace import Watch, Watcher
 CHUNK = BLOCK // 2
 """Elements of a prompt for which attention is computed at once, whatever else a step computes; a
 step with as many beside decoding texts takes less than three times as long as one without."""
-CACHE_BYTES = 1 << 30
-"""Default size of the pool, at most."""
 STOPS = KeyboardInterrupt, SystemExit
 """What ends the caller, not a request; a library in another language may raise neither these nor an
 `Exception`."""
@@ -77,10 +72,8 @@ class Engine:
         watch: Watch | None = None,
     ):
         self.model, self.max_rows, self.prefill = model, max_rows, prefill
-        self.program = _program(model, watch)
-        dtype, device = _dtype(model, self.program), next(model.parameters()).device
-        slots = n_slots or _n_slots(model, dtype, max_rows, cache_bytes)
-        self.pool = Pool(*_shape(model.config), slots, dtype, device, grows=n_slots is not None)
+        self.program = None if watch is not None else program_of(model)
+        self.pool = pool_of(model, self.program, max_rows, cache_bytes, n_slots)
         self.prefixes = Prefixes(self.pool)
         self.shares_prefixes, self.together = shares_prefixes, together
         self.invariant = invariant
@@ -372,36 +365,3 @@ def checked(model: Transformer, request: Request) -> Running:
             "them can be scored; shorten it."
         )
     return one
-
-
-def check_room(model: Transformer, cache_bytes: int | None = None) -> None:
-    """Raise ConfigError for a cache without room for an element."""
-    _n_slots(model, _dtype(model, _program(model, None)), 1, cache_bytes)
-
-
-def _n_slots(model: Transformer, dtype: torch.dtype, max_rows: int, cache_bytes: int | None) -> int:
-    size = Pool.slot_bytes(*_shape(model.config), dtype)
-    longest = max(BLOCK, model.config.max_length)
-    wanted = min(CACHE_BYTES, size * (1 + max_rows * longest))
-    n_slots = (wanted if cache_bytes is None else cache_bytes) // size
-    if n_slots <= BLOCK:
-        raise ConfigError(
-            f"A cache of {cache_bytes} bytes has no room; this model needs at least "
-            f"{(1 + BLOCK) * size}, for {BLOCK} elements."
-        )
-    return n_slots
-
-
-def _dtype(model: Transformer, program: CompiledStep | None) -> torch.dtype:
-    """The type of keys and values."""
-    return next(model.parameters()).dtype if program is None else program.keys
-
-
-def _program(model: Transformer, watch: Watch | None) -> CompiledStep | None:
-    """The model's compiled step, if nothing is told of its attention."""
-    step = model.compiled_step
-    return step if step is not None and step.current and watch is None else None
-
-
-def _shape(config: ModelConfig) -> tuple[int, int, int]:
-    return config.depth("decoder"), config.kv_heads, config.head_width

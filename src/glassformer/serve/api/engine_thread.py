@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 import torch
 
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.engine import Engine, check_room
+from glassformer.runtime.engine import Engine
+from glassformer.runtime.memory import pool_of, program_of
 from glassformer.runtime.prefixes import BLOCK
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.speculative import Drafts
@@ -128,7 +129,7 @@ class EngineThread:
     def check(self, model: Transformer) -> None:
         """Raise ConfigError for a model that writes, and for which the cache has no room."""
         if model.config.architecture == "decoder" and model.config.predicts_next:
-            check_room(model, self.cache_bytes)
+            pool_of(model, program_of(model), 1, self.cache_bytes)
 
     def add(self, text: Text) -> None:
         """Begin a text of the running event loop; one that can never run has an error as its only
