@@ -50,9 +50,6 @@ class Positions:
     start: int | None = None
     """If not None, positions of every row are start, start+1, ..., known without reading the
     tensor."""
-    lengths: Int[np.ndarray, "N"] | None = None
-    """If not None, the one row holds documents of these lengths one behind the other, without
-    padding."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -88,7 +85,7 @@ class Positions:
         size = torch.tensor(list(lengths))
         document = torch.arange(len(size)).repeat_interleave(size)
         position = torch.arange(len(document)) - (size.cumsum(0) - size)[document]
-        return cls(position[None], document[None], lengths=size.numpy())
+        return cls(position[None], document[None])
 
     @property
     def length(self) -> int:
@@ -160,7 +157,7 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        return replace(self.mapped(lambda t: t.to(device), self.start), lengths=self.lengths)
+        return self.mapped(lambda t: t.to(device), self.start)
 
 
 @dataclass(frozen=True)
@@ -207,6 +204,9 @@ class Batch:
     source: "Batch | None" = None
     at: Int[Tensor, "N"] | None = None
     parts: tuple[Part, ...] = ()
+    lengths: Int[np.ndarray, "_"] | None = None
+    """If not None, the one row holds sequences of these lengths one after another, and `positions`
+    are `Positions.joined`: attention may read each by itself."""
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:

@@ -10,11 +10,11 @@ from glassformer.batch import Positions
 from glassformer.layers.attend import attend_reference
 from glassformer.layers.attention import (
     Attention,
-    AttentionContext,
     merge_heads,
     score_scale,
     split_heads,
 )
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward, activation_function
 from glassformer.layers.mask import Allowed

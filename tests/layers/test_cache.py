@@ -15,7 +15,7 @@ def test_what_is_stored_comes_back_in_order():
     cache = empty = Cache()
     for first, count in ((0, 2), (2, 1), (3, 3)):
         cache = cache.advanced(Positions.arange(count, start=first))
-        keys, values = cache.store(0, *numbers(first, count))
+        keys, values = cache.store(0, lambda at=(first, count): numbers(*at))
         assert keys.flatten().tolist() == list(range(first + count))
         assert values.flatten().tolist() == [-k for k in range(first + count)]
         assert cache.positions.position.tolist() == [list(range(first + count))]
@@ -26,7 +26,7 @@ def test_what_is_stored_comes_back_in_order():
 
 def test_selected_rows_are_copies():
     cache = Cache().advanced(Positions.padded([1, 2], "left"))
-    cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), torch.arange(4.0).view(2, 1, 2, 1))
+    cache.store(0, lambda: (torch.arange(4.0).view(2, 1, 2, 1),) * 2)
     picked = cache.selected(torch.tensor([1, 1, 0]))
     assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3, 0, 1]
     assert picked.positions.valid.tolist() == [[True, True], [True, True], [False, True]]

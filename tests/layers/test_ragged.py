@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from glassformer.layers.ragged import Pool, Sequences, merge
+from glassformer.layers.ragged import Pool
+from glassformer.layers.sequences import Sequences, merge
 
 N_SLOTS = 24
 

@@ -1,4 +1,4 @@
-"""Long rows attend in runs as by one table."""
+"""Long rows attend in slices as by one table."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,10 +11,10 @@ import tiny
 from divided_checks import drawn, loss_of
 from glassformer.batch import IGNORE, Batch, Part, Positions
 from glassformer.finetune.adapters import add_adapters
-from glassformer.layers import sliced
+from glassformer.layers import context
 from glassformer.layers.attend import attend_reference
-from glassformer.layers.mask import Allowed, Causal, Valid, Window, allowed
-from glassformer.layers.sliced import SlicedContext, runs_of
+from glassformer.layers.context import Scoring, SlicedContext
+from glassformer.layers.mask import Causal, Valid, Window, allowed
 from glassformer.models import Transformer
 
 ROWS, LENGTH = 4, 13
@@ -90,12 +90,12 @@ def model_of(case: str) -> Transformer:
 
 
 def test_keys_that_no_query_sees_are_not_read(monkeypatch):
-    monkeypatch.setattr(sliced, "AT_ONCE", 4)
+    monkeypatch.setattr(context, "AT_ONCE", 4)
     rows = Positions.arange(6)
 
     def keys(mask, rows=rows):
-        found = runs_of(mask, lambda *_: None, rows)
-        return [(run.queries, run.keys.start, run.keys.stop) for run in found]
+        found = Scoring(mask).sliced(rows).slices
+        return [(own.queries, own.keys.start, own.keys.stop) for own in found]
 
     assert keys(Causal()) == [(4, 0, 4), (2, 0, 6)]
     assert keys(Causal() & Window(3)) == [(4, 0, 4), (2, 2, 6)]
@@ -109,20 +109,19 @@ def test_keys_that_no_query_sees_are_not_read(monkeypatch):
 @pytest.mark.parametrize("dropped", [0.0, 1e-9], ids=["kernels", "written out"])
 @pytest.mark.parametrize("bias", [None, "bias"])
 @pytest.mark.parametrize("mask", [Causal(), Causal() & Window(4), Window(6), Causal() & Valid()])
-def test_runs_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
+def test_slices_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
     """By one call of the kernel, or by a table; also where dropout has attention written out."""
-    monkeypatch.setattr(sliced, "AT_ONCE", 3)
+    monkeypatch.setattr(context, "AT_ONCE", 3)
     q, k, v = (drawn(seed, 2, 4, 13, 6).requires_grad_() for seed in range(3))
     rows = Positions.arange(13)
     if mask == Causal() & Valid():
         rows = replace(rows, valid=torch.arange(13)[None] < torch.tensor([[13], [9]]))
     added = None if bias is None else drawn(5, 4, 13, 13)
     part = lambda query, key: added[:, query.position[0]][:, :, key.position[0]][None]
-    own_bias = (lambda *_: None) if bias is None else part
+    own_bias = None if bias is None else part
     all_bias = None if added is None else added[None]
     wanted = attend_reference(q, k, v, allowed(mask, rows, rows).prepared(), all_bias, 0.5)
-    context = SlicedContext(Allowed(), runs=runs_of(mask, own_bias, rows))
-    found = context.attend(q, k, v, 0.5, dropped)
+    found = Scoring(mask, own_bias).sliced(rows).attend(q, k, v, 0.5, dropped)
     assert torch.allclose(found, wanted, **tiny.EXACT)
     weights = drawn(4, *wanted.shape)
     gradients = [torch.autograd.grad((z * weights).sum(), (q, k, v)) for z in (found, wanted)]
@@ -134,12 +133,12 @@ def test_runs_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
 def test_long_rows_have_the_gradients_of_a_table(case, monkeypatch):
     """Three queries at a time, where kernels do not know the mask; of all kinds of models."""
     asked, attend = [], SlicedContext.attend
-    counting = lambda self, *given: asked.append(self.runs) or attend(self, *given)
+    counting = lambda self, *given: asked.append(self.slices) or attend(self, *given)
     monkeypatch.setattr(SlicedContext, "attend", counting)
     whole, model, batch = model_of(case).double(), model_of(case).double(), data(case)
     loss_of(whole, batch).backward()
     assert not asked
-    monkeypatch.setattr(sliced, "AT_ONCE", 3)
+    monkeypatch.setattr(context, "AT_ONCE", 3)
     loss_of(model, batch).backward()
     assert bool(asked) == (case in ("window", "packed", "packed window", "padded left"))
     for one, other in zip(whole.parameters(), model.parameters(), strict=True):
@@ -152,18 +151,19 @@ def test_what_is_kept_grows_with_the_length_of_a_row():
     """Under a window; the whole of every tensor counts, also where a part of it is read."""
 
     def kept(length: int) -> int:
-        found = runs_of(Causal() & Window(100), lambda *_: None, Positions.arange(length))
-        tensors = [t for run in found for t in (run.allow.dense, run.allow.added) if t is not None]
+        found = Scoring(Causal() & Window(100)).sliced(Positions.arange(length)).slices
+        masks = [own.context.allow for own in found]
+        tensors = [t for own in masks for t in (own.dense, own.added) if t is not None]
         return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
     assert kept(4096) / kept(2048) == pytest.approx(2, rel=0.05)
 
 
-def test_runs_in_bfloat16_are_those_of_a_table(monkeypatch):
+def test_slices_in_bfloat16_are_those_of_a_table(monkeypatch):
     """Tables are cast to what attention is computed in."""
     model, batch = model_of("window").float(), data("window")
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         wanted = model(batch).logits
-        monkeypatch.setattr(sliced, "AT_ONCE", 3)
+        monkeypatch.setattr(context, "AT_ONCE", 3)
         found = model(batch).logits
     assert_close(found, wanted, rtol=0, atol=0.05)  # logits of 8: bfloat16 has 8 bits

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -16,7 +17,7 @@ from torch.testing import assert_close
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.layers.cache import Cache
-from glassformer.layers.joined import JoinedContext
+from glassformer.layers.sequences import GroupedContext
 from glassformer.layers.tap import Tape, recording
 from tiny import EXACT, POSITIONS
 
@@ -98,7 +99,7 @@ def test_joined_documents_are_as_if_alone(variant, sizes, data):
     """Also where only some of their elements are read, in any order."""
     ids = torch.cat([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)])
     at = torch.tensor(data.draw(st.lists(st.integers(0, len(ids) - 1), min_size=1, max_size=9)))
-    batch = Batch(ids[None], Positions.joined(sizes))
+    batch = Batch(ids[None], Positions.joined(sizes), lengths=np.array(sizes))
     for architecture in ("decoder", "encoder"):
         model = tiny.model(architecture=architecture, **variant)
         alone = torch.cat([model(row[None]).logits[0] for row in ids.split(sizes)])
@@ -110,7 +111,7 @@ def test_joined_documents_are_as_if_alone(variant, sizes, data):
 
 def test_a_tape_reads_the_patterns_of_a_joined_row():
     model, sizes = tiny.model(architecture="encoder"), (2, 3)
-    batch = Batch(tiny.tokens(1, 5), Positions.joined(sizes))
+    batch = Batch(tiny.tokens(1, 5), Positions.joined(sizes), lengths=np.array(sizes))
     tape = Tape(model, keep=("*.attention.pattern",))
     with recording(tape):
         logits = model(batch).logits
@@ -125,14 +126,14 @@ def test_a_tape_reads_the_patterns_of_a_joined_row():
 def fired() -> Iterator[list[int]]:
     """How many calls of attention each block made that read a joined row."""
     found: list[int] = []
-    attend = JoinedContext.attend
+    attend = GroupedContext.attend
 
-    def noted(self: JoinedContext, *rest: Any) -> torch.Tensor:
-        found.append(len(self.runs))
+    def noted(self: GroupedContext, *rest: Any) -> torch.Tensor:
+        found.append(len(self.groups))
         return attend(self, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JoinedContext, "attend", noted)
+        patch.setattr(GroupedContext, "attend", noted)
         yield found
 
 

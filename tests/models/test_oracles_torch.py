@@ -10,8 +10,9 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.batch import Positions
-from glassformer.layers.attention import Attention, AttentionContext
+from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.mask import Allowed, Causal, Valid, allowed
 from glassformer.layers.norm import LayerNorm

@@ -20,7 +20,8 @@ from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.packed import PackedMatrix
-from glassformer.layers.ragged import Pool, RaggedCache, Sequences
+from glassformer.layers.ragged import Pool, RaggedCache
+from glassformer.layers.sequences import Sequences
 from glassformer.models.packing import FORMATS, pack
 from glassformer.models.transformer import Memory
 from glassformer.native import Program, compiler, library
@@ -72,7 +73,7 @@ def text(row, start, length):
 
 def logits_of(program, ids, pool, texts, sources=(), asked=None):
     """Logits of the elements of a step that are asked for, or of all."""
-    cache = RaggedCache.of(pool, texts, sources)
+    cache = RaggedCache(pool, texts, sources)
     asked = range(len(ids)) if asked is None else asked
     return program.logits(Batch(torch.tensor([ids]), cache.new_positions), cache, asked)
 

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.batch import Positions
 from glassformer.layers.attend import attend_reference, attention_pattern, attention_scores
-from glassformer.layers.attention import Attention, AttentionContext, score_scale
+from glassformer.layers.attention import Attention, score_scale
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.mask import Allowed, Causal, allowed
 from glassformer.layers.position import sinusoidal
 from glassformer.layers.tap import Tape, recording

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from glassformer import losses
 from glassformer.layers import attend, attention, mask
+from glassformer.layers.context import Scoring
 from glassformer.models.config import ModelConfig
 from glassformer.verify.row import claims, rows_of
 from glassformer.verify.rows_model import model_gaps
@@ -178,21 +179,21 @@ SABOTAGES = [
         "attention_out cross_out whole gradient",
     ),
     Sabotage(
-        "layers.attention:attend",
+        "layers.context:attend",
         instead(forgets_the_triangle),
         PAST,
         "attention.fused whole causality cache",
     ),
     Sabotage(
-        "layers.attention:attend",
+        "layers.context:attend",
         by_slot,
         PAST,
         "attention.fused whole cache permutation",
     ),
-    Sabotage("layers.attention:attend", by_slot, NOTHING, "attention.fused whole permutation.none"),
+    Sabotage("layers.context:attend", by_slot, NOTHING, "attention.fused whole permutation.none"),
     Sabotage(
-        "layers.stack:SOURCE_MASK",
-        instead(mask.Everything()),
+        "layers.cache:CROSSED",
+        instead(Scoring(mask.Everything())),
         SOURCED,
         "cross.scores cross.mask whole",
     ),

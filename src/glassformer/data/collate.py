@@ -40,11 +40,11 @@ def packed(rows: Sequence[Sequence[Example]]) -> Batch:
 
 def joined(examples: Sequence[Example]) -> Iterator[tuple[Row, Batch]]:
     """All examples by length, one behind the other in batches of one row without padding, each with
-    the numbers of its examples; see `layers.joined`."""
-    sizes = [example.length for example in examples]
-    for row in joined_rows(np.array(sizes, np.int64)):
-        positions = Positions.joined([sizes[i] for i in row])
-        yield row, replace(_batch([[examples[i] for i in row]]), positions=positions)
+    the numbers of its examples; see `layers.sequences`."""
+    sizes = np.array([example.length for example in examples], np.int64)
+    for row in joined_rows(sizes):
+        batch, lengths = _batch([[examples[i] for i in row]]), sizes[row]
+        yield row, replace(batch, positions=Positions.joined(lengths.tolist()), lengths=lengths)
 
 
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:

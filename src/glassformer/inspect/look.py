@@ -25,8 +25,9 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
 from glassformer.layers.attend import attention_pattern
-from glassformer.layers.attention import Attention, AttentionContext
-from glassformer.layers.stack import Stack, source_context
+from glassformer.layers.attention import Attention
+from glassformer.layers.context import CROSSED, AttentionContext
+from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating
 from glassformer.processors.elements import Element, prefix_elements
@@ -291,9 +292,9 @@ class Look:
             positions = self.positions(side)
             exact = torch.promote_types(self.output.features.hidden.dtype, torch.float32)
             self._contexts[side, site] = (
-                source_context(positions, self.positions("encoder"))
+                CROSSED.context(positions, self.positions("encoder"))
                 if site == "cross"
-                else self.stack(side).context(positions, positions, exact)
+                else self.stack(side).scoring.context(positions, positions, exact)
             )
         return self._contexts[side, site]
 

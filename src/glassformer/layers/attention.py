@@ -12,85 +12,24 @@ H every head has its own keys and values (multi-head); with fewer, groups of hea
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
+from glassformer.layers.attend import attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.dropout import dropout as drop
 from glassformer.layers.linear import Linear, pack_together, together
-from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import RMSNorm
 from glassformer.layers.packed import Bits, PackedMatrix
 from glassformer.layers.position import Rotation, rotate
-from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap, watching
 
 ScaleKind = Literal["head", "model", "none"]
 CacheUpdate = Callable[[Callable[[], KeysValues]], tuple[Any, Any]]
-"""Adds the keys and values that the given function computes to a cache; returns all of them (of
-groups, a tuple of each)."""
-
-
-@dataclass(frozen=True)
-class AttentionContext:
-    """Shared by all layers of one forward pass: mask, score bias, rotary angles, selection.
-
-    `rotation` is that of the queries, `key_rotation` that of new keys. With `selected`, only those
-    positions have queries.
-    """
-
-    allow: Allowed
-    bias: Float[Tensor, "_ H T S"] | None = None
-    rotation: Rotation | None = None
-    key_rotation: Rotation | None = None
-    selected: SelectedPositions | None = None
-
-    def queried(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
-        """The vectors of x that have queries."""
-        return x if self.selected is None else self.selected.gather(x)
-
-    def asking(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B _ D"]:
-        """The vectors of x whose queries are projected."""
-        return self.queried(x)
-
-    def attend(
-        self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
-    ) -> Float[Tensor, "B H T K"]:
-        """softmax(q kᵀ · scale + mask + bias) v by the fused kernel."""
-        return attend(q, k, v, self.allow, self.bias, scale, dropout)
-
-
-@dataclass(frozen=True)
-class RaggedContext(AttentionContext):
-    """Sequences one after another in one row, each with its own keys (`layers.ragged`).
-
-    `groups`: the context of each group of sequences. `shapes`: the number of sequences in each, and
-    of new elements in each of these.
-    """
-
-    groups: tuple[AttentionContext, ...] = ()
-    shapes: tuple[tuple[int, int], ...] = ()
-
-    def attend(
-        self, q: Float[Tensor, "1 H T K"], k: Any, v: Any, scale: float, dropout: float
-    ) -> Float[Tensor, "1 H T K"]:
-        """Attend group by group, [R, H, T, K] each; `k`, `v`: one tensor for each group. Elements
-        after all groups keep their queries, which nothing reads."""
-        k, v = ([one.to(q.dtype) for one in own] for own in (k, v))
-        if self.shapes == ((1, q.shape[2]),):
-            return self.groups[0].attend(q, k[0], v[0], scale, dropout)
-        sizes = [rows * length for rows, length in self.shapes]
-        *parts, rest = q[0].split([*sizes, q.shape[2] - sum(sizes)], 1)
-        found: list[Tensor] = []
-        for own, shape, a, b, c in zip(self.groups, self.shapes, parts, k, v, strict=True):
-            z = own.attend(a.unflatten(1, shape).transpose(0, 1), b, c, scale, dropout)
-            found.append(z.transpose(0, 1).flatten(1, 2))
-        return torch.cat([*found, rest], 1)[None]
+"""Stores the keys and values that the given function computes; returns all that queries read."""
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:

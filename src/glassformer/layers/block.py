@@ -12,7 +12,8 @@ from collections.abc import Callable
 from torch import nn
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.attention import Attention, AttentionContext, CacheUpdate
+from glassformer.layers.attention import Attention, CacheUpdate
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.norm import Norm

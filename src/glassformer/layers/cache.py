@@ -1,49 +1,130 @@
-"""Keys and values of previous elements, with their positions.
+"""Layouts: where the elements of a forward pass stand, and which keys and values they read.
 
-A cache is used like a value: `cache.advanced(positions)` is a new cache that also holds the new
-positions; each layer then stores its new keys and values there and gets all of them back. Masks
-read the positions, so attention does not depend on the kind of cache.
+    Layout       rows of one length, padded or packed
+    Long         the same, whose long rows attend in slices
+    Cache        the same, after previous elements
+    Joined       sequences one after another in one row (`layers.sequences`)
+    RaggedCache  the same, after previous elements in a pool (`layers.ragged`)
+
+A stack asks its layout for contexts, and stores keys and values there. Masks read the positions, so
+attention does not depend on the kind of layout.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
+from glassformer.layers.context import CROSSED, AttentionContext, Scoring, SelectedPositions
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
 """Keys and values by layer; their number differs between self- and cross-attention."""
-Picked = dict[int, tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]]
-"""The same for N selected rows."""
+Contexts = tuple[AttentionContext, AttentionContext | None]
+"""Of self-attention, and of cross-attention if there is a source."""
+
+
+class Layout:
+    """Rows of one length, without previous elements."""
+
+    positions: Positions | None = None
+    """Those of previous elements, if new ones may follow them."""
+    sourced = False
+    """Whether it has the keys and values of every source."""
+
+    def advanced(self, new: Positions) -> Self:
+        """Return the layout in which these new elements are."""
+        return self
+
+    def contexts(
+        self,
+        scoring: Scoring,
+        query: Positions,
+        source: Positions | None = None,
+        dtype: torch.dtype = torch.float32,
+        selected: SelectedPositions | None = None,
+    ) -> tuple[Contexts, Contexts]:
+        """Return the contexts of all blocks but the last, and those of the last one, in which only
+        the `selected` positions have queries."""
+        whole = self.own_context(scoring, query, dtype), crossed(query, source)
+        if selected is None:
+            return whole, whole
+        read = selected.positions(query)
+        own = scoring.context(read, self.keys(query), dtype, query, selected)
+        return whole, (own, crossed(read, source))
+
+    def own_context(
+        self, scoring: Scoring, query: Positions, dtype: torch.dtype
+    ) -> AttentionContext:
+        """Return the context of self-attention of all positions."""
+        return scoring.context(query, self.keys(query), dtype)
+
+    def keys(self, new: Positions) -> Positions:
+        """Return the positions of all keys."""
+        return new
+
+    def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
+        """Store new keys and values of `layer`; return all that its queries read."""
+        return compute()
+
+    def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
+        """Return keys and values of the encoder's output at `layer`, computed if need be."""
+        return compute()
+
+    def whole(self) -> "Layout":
+        """Return a layout of the same elements that computes scores as one tensor.
+
+        ConfigError: there is none.
+        """
+        return self
+
+
+class Long(Layout):
+    """Rows of one length, without previous elements; long ones attend in slices."""
+
+    def own_context(
+        self, scoring: Scoring, query: Positions, dtype: torch.dtype
+    ) -> AttentionContext:
+        """Return the context of self-attention of all positions."""
+        if scoring.is_sliced(query):
+            return scoring.sliced(query, dtype)
+        return super().own_context(scoring, query, dtype)
+
+    def whole(self) -> Layout:
+        """Return rows that do not attend in slices."""
+        return Layout()
 
 
 @dataclass(frozen=True)
-class Cache:
-    """A cache that grows by concatenation; earlier values stay valid, so decoding may branch.
+class Cache(Layout):
+    """Keys and values of previous elements, with their positions.
 
-    `own[layer]`: keys and values of self-attention at `positions`. `cross[layer]`: those of the
-    encoder's output, computed once.
+    It is used like a value: `cache.advanced(positions)` is a new cache that also holds the new
+    positions; each layer then stores its new keys and values there and gets all of them back. It
+    grows by concatenation; earlier values stay valid, so decoding may branch. `own[layer]`: keys
+    and values of self-attention at `positions`. `cross[layer]`: those of the encoder's output,
+    computed once.
     """
 
     positions: Positions | None = None
     own: Layers = field(default_factory=dict)
     cross: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Positions) -> "Cache":
-        """The cache with `new` positions appended."""
-        return Cache(
-            self.positions.extended(new) if self.positions else new,
-            dict(self.own),
-            dict(self.cross),
-        )
+    def keys(self, new: Positions) -> Positions:
+        """Return the positions of all keys, the new ones included."""
+        return self.positions or new
 
-    def store(
-        self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
-    ) -> KeysValues:
-        """Append keys and values of the newest positions to those of `layer`; returns all."""
+    def advanced(self, new: Positions) -> Self:
+        """The cache with `new` positions appended."""
+        positions = self.positions.extended(new) if self.positions else new
+        return replace(self, positions=positions, own=dict(self.own), cross=dict(self.cross))
+
+    def store(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
+        """Append keys and values of the newest positions to those of `layer`; return all."""
+        keys, values = compute()
         if layer in self.own:
             old_keys, old_values = self.own[layer]
             keys, values = torch.cat([old_keys, keys], 2), torch.cat([old_values, values], 2)
@@ -57,14 +138,15 @@ class Cache:
         return self.cross[layer]
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
-        """The cache of the given rows, in that order."""
+        """The cache of the given rows, in that order; keys and values are copies."""
         positions = self.positions.selected(rows) if self.positions else None
-        return Cache(positions, picked(self.own, rows), picked(self.cross, rows))
+        own, cross = (
+            {layer: (k.index_select(0, rows), v.index_select(0, rows)) for layer, (k, v) in of}
+            for of in (self.own.items(), self.cross.items())
+        )
+        return Cache(positions, own, cross)
 
 
-def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
-    """Copies of the keys and values of the given rows at every layer."""
-    return {
-        layer: (k.index_select(0, rows), v.index_select(0, rows))
-        for layer, (k, v) in layers.items()
-    }
+def crossed(query: Positions, source: Positions | None) -> AttentionContext | None:
+    """Return the context of cross-attention, if there is a source."""
+    return None if source is None else CROSSED.context(query, source)

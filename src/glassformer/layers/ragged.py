@@ -10,126 +10,23 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.axes import Int, Tensor
 from glassformer.batch import Positions
-from glassformer.layers.cache import Cache, KeysValues, Layers
+from glassformer.errors import ConfigError
+from glassformer.layers.cache import Contexts, KeysValues, Layers, Layout
+from glassformer.layers.context import CROSSED, Scoring, SelectedPositions
+from glassformer.layers.sequences import GroupedContext, Sequences, merge, own_contexts
 
 Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "N"], Int[np.ndarray, "N"]]
 """Slots of all block tables in a row, int32; for each new element the index at which its table
 begins, and the number of slots that it reads, int64."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sequences:
-    """Sequences with equally many new elements.
-
-    `table`: slot of each element of a sequence, [R, S]; after its end perhaps slots that are
-    reserved for it. `ends`: number of elements of each, the new ones included, at most S. `length`:
-    number of new elements of each.
-    """
-
-    table: Int[np.ndarray, "R S"]
-    ends: Int[np.ndarray, "R"]
-    length: int
-
-    @classmethod
-    def single(
-        cls, slots: Int[np.ndarray, "S"], length: int, end: int | None = None
-    ) -> "Sequences":
-        """Return one sequence that has these slots up to `end` (None: all), of which the last
-        `length` are new; the others are reserved for it."""
-        return cls(slots[None], np.array([len(slots) if end is None else end]), length)
-
-    @property
-    def rows(self) -> int:
-        """R, the number of sequences."""
-        return len(self.ends)
-
-    @cached_property
-    def longest(self) -> int:
-        """Number of elements of the longest sequence."""
-        return int(self.ends.max())
-
-    @cached_property
-    def shape(self) -> tuple[tuple[int, ...], int]:
-        """Numbers of elements and of new elements, which determine all positions."""
-        return tuple(self.ends.tolist()), self.length
-
-    @cached_property
-    def places(self) -> Int[np.ndarray, "R T"]:
-        """Position of each new element in its sequence."""
-        return self.ends[:, None] - self.length + np.arange(self.length)
-
-    @property
-    def slots(self) -> Int[np.ndarray, "R T"]:
-        """Slot of each new element."""
-        return np.take_along_axis(self.table, self.places, 1)
-
-    def query(self, numbers: Int[Tensor, "1 N"]) -> Positions:
-        """Positions of the new elements; `numbers`: 0, 1, 2, ..."""
-        if self.is_even:
-            start = self.longest - self.length
-            return Positions(numbers[:, start : self.longest], start=start)
-        return Positions(torch.from_numpy(self.places).to(numbers.device))
-
-    def key(self, numbers: Int[Tensor, "1 N"]) -> Positions:
-        """Positions of all elements."""
-        every = numbers[:, : self.longest]
-        if self.is_even:
-            return Positions(every, start=0)
-        ends = torch.from_numpy(self.ends).to(numbers.device)[:, None]
-        return Positions(every, valid=every < ends, start=0)
-
-    @cached_property
-    def is_even(self) -> bool:
-        """True if all sequences have equally many elements."""
-        return bool((self.ends == self.longest).all())
-
-    @cached_property
-    def stride(self) -> int | None:
-        """Distance of the first slots of neighbours, if a view of equally long rows reads only
-        slots that are in their own tables; None: the keys must be gathered."""
-        if not (np.diff(self.table[:, : self.longest], axis=1) == 1).all():
-            return None
-        distances = np.diff(self.table[:, 0])
-        stride = int(distances[0]) if len(distances) else self.longest
-        return stride if stride >= self.longest and (distances == stride).all() else None
-
-    @cached_property
-    def index(self) -> Int[Tensor, "R S"]:
-        """Slots to gather; after the end of a sequence the last one again."""
-        at = np.minimum(np.arange(self.longest), self.ends[:, None] - 1)
-        return torch.from_numpy(np.take_along_axis(self.table, at, 1).astype(np.int64))
-
-    def join(self, other: "Sequences") -> "Sequences | None":
-        """Return both as one; None: no strided view has the keys of all of them."""
-        if self.length != other.length or self.stride is None or other.stride is None:
-            return None
-        ends = np.concatenate([self.ends, other.ends])
-        width = max(self.table.shape[1], other.table.shape[1])
-        tables = [
-            np.pad(one.table, [(0, 0), (0, width - one.table.shape[1])], mode="edge")
-            for one in (self, other)
-        ]
-        both = Sequences(np.concatenate(tables), ends, self.length)
-        return None if both.stride is None else both
-
-
-def merge(groups: Sequence[Sequences]) -> tuple[Sequences, ...]:
-    """Merge neighbours whose keys one strided view has, so that one kernel call attends for all of
-    them; the last bits of each then depend on the others (which thread computes it)."""
-    found: list[Sequences] = []
-    for one in groups:
-        both = found[-1].join(one) if found else None
-        found[-1 if both else len(found) :] = [both or one]
-    return tuple(found)
 
 
 class Pool:
@@ -224,7 +121,7 @@ class Pool:
         """Return keys and values of sequences up to the longest, [R, G, S, K]: a view if they are
         at equal distances, else a copy."""
         if group.stride is None:
-            index = group.index.to(self.numbers.device)
+            index = group.index(self.numbers.device)
             keys, values = (one[:, index].transpose(0, 1) for one in self.layers[layer])
             return keys, values
         keys, values = self.layers[layer]
@@ -238,54 +135,42 @@ class Pool:
         )
 
 
-@dataclass(frozen=True)
-class RaggedCache(Cache):
+@dataclass(frozen=True, eq=False)
+class RaggedCache(Layout):
     """The pool, seen by the sequences of one forward pass.
 
     `texts`: the sequences in the order of the row's elements. `sources`: for an encoder-decoder,
-    their sources; `length` is the number of new elements that read one. `groups`, `crossed`: the
-    same, perhaps merged. `padding`: elements after all sequences, without attention.
+    their sources; `length` is the number of new elements that read one. `padding`: elements after
+    all sequences, without attention. If it `merges`, one call of the kernel attends for neighbours
+    where one view has their keys.
     """
 
-    pool: Pool | None = None
-    texts: tuple[Sequences, ...] = ()
-    sources: tuple[Sequences, ...] = ()
-    groups: tuple[Sequences, ...] = ()
-    crossed: tuple[Sequences, ...] = ()
+    pool: Pool
+    texts: Sequence[Sequences]
+    sources: Sequence[Sequences] = ()
     padding: int = 0
+    merges: bool = False
+    sourced = True
 
-    @classmethod
-    def of(
-        cls,
-        pool: Pool,
-        texts: Sequence[Sequences],
-        sources: Sequence[Sequences] = (),
-        padding: int = 0,
-        merges: bool = False,
-    ) -> "RaggedCache":
-        """Return the cache of these sequences."""
-        combine = merge if merges else tuple
-        own, crossed = combine(texts), combine(sources)
-        return cls(
-            pool=pool,
-            texts=tuple(texts),
-            sources=tuple(sources),
-            groups=own,
-            crossed=crossed,
-            padding=padding,
-        )
+    @cached_property
+    def groups(self) -> Sequence[Sequences]:
+        """The texts that attend together."""
+        return merge(self.texts) if self.merges else self.texts
+
+    @cached_property
+    def crossed(self) -> Sequence[Sequences]:
+        """The sources that are attended to together."""
+        return merge(self.sources) if self.merges else self.sources
 
     @cached_property
     def slots(self) -> Int[Tensor, "N"]:
         """Slot of each new element."""
-        assert self.pool is not None
         slots = [*(one.slots.ravel() for one in self.texts), np.zeros(self.padding, np.int32)]
         return torch.from_numpy(np.concatenate(slots)).long().to(self.pool.numbers.device)
 
     @cached_property
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence after another."""
-        assert self.pool is not None
         if len(self.texts) == 1 and self.texts[0].rows == 1 and not self.padding:
             return self.texts[0].query(self.pool.positions)
         places = [*(one.places.ravel() for one in self.texts), np.arange(self.padding)]
@@ -298,16 +183,24 @@ class RaggedCache(Cache):
         whole = [one.ends.repeat(one.length) for one in self.sources]
         return own, _tables(self.sources, whole) if whole else own
 
-    def advanced(self, new: Positions) -> "RaggedCache":
-        """Return this cache, in which new elements have their slots already."""
-        return self
+    def contexts(
+        self,
+        scoring: Scoring,
+        query: Positions,
+        source: Positions | None = None,
+        dtype: torch.dtype = torch.float32,
+        selected: SelectedPositions | None = None,
+    ) -> tuple[Contexts, Contexts]:
+        """See `Layout.contexts`."""
+        numbers = self.pool.positions
+        own = own_contexts(self.groups, numbers, scoring, query, dtype)
+        read = lambda one: CROSSED.context(Positions(numbers[:, : one.length]), one.key(numbers))
+        crossed = GroupedContext.of(self.crossed, read) if self.crossed else None
+        return (own, crossed), (replace(own, selected=selected), crossed)
 
-    def store(
-        self, layer: int, keys: Float[Tensor, "1 G N K"], values: Float[Tensor, "1 G N K"]
-    ) -> Any:
+    def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Write the new keys and values; return the keys of each group, and their values."""
-        assert self.pool is not None
-        for own, new in zip(self.pool.layers[layer], (keys, values), strict=True):
+        for own, new in zip(self.pool.layers[layer], compute(), strict=True):
             own.index_copy_(1, self.slots, new[0].to(own.dtype))
         return self._read(layer, self.groups)
 
@@ -315,8 +208,14 @@ class RaggedCache(Cache):
         """Return keys of the source of each group, and values, which are in the pool already."""
         return self._read(layer, self.crossed)
 
+    def whole(self) -> Layout:
+        """Raise ConfigError."""
+        raise ConfigError(
+            "Texts that are written together have no scores or patterns of the whole row; run the "
+            "model on one text to read or edit them."
+        )
+
     def _read(self, layer: int, groups: Sequence[Sequences]) -> Any:
-        assert self.pool is not None
         return tuple(zip(*(self.pool.read(layer, one) for one in groups), strict=True))
 
 

@@ -22,7 +22,8 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import Block
-from glassformer.layers.cache import Cache
+from glassformer.layers.cache import Layout
+from glassformer.layers.context import SelectedPositions
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.heads import (
@@ -36,8 +37,7 @@ from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
-from glassformer.layers.ragged import RaggedCache
-from glassformer.layers.selected_positions import SelectedPositions
+from glassformer.layers.sequences import row_layout
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Stem
 from glassformer.models.compiled_step import CompiledStep
@@ -64,7 +64,7 @@ class Features:
     hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"]
     positions: Positions
     memory: Memory | None = None
-    cache: Cache | None = None
+    cache: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Transformer(nn.Module):
     def forward(
         self,
         batch: Batch | Int[Tensor, "B T"],
-        cache: Cache | None = None,
+        cache: Layout | None = None,
         all_positions: bool = False,
     ) -> Output:
         """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every
@@ -146,13 +146,13 @@ class Transformer(nn.Module):
         self,
         batch: Batch,
         memory: Memory | None = None,
-        cache: Cache | None = None,
+        cache: Layout | None = None,
         selected: SelectedPositions | None = None,
     ) -> Features:
         """The stream before the head, at all positions or at the `selected` ones.
 
         With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source,
-        and a ragged cache has the keys and values of every source.
+        and a cache may have the keys and values of every source.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(
@@ -164,17 +164,17 @@ class Transformer(nn.Module):
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(self._encoded(batch, positions, selected), positions)
-        sourced = isinstance(cache, RaggedCache)
-        if self.encoder is not None and memory is None and not sourced:
+        cache = cache if cache is None else cache.advanced(positions)
+        layout = row_layout(batch.lengths) if cache is None else cache
+        if self.encoder is not None and memory is None and not layout.sourced:
             if batch.source is None:
                 raise ConfigError(
                     "An encoder-decoder needs a source; give Batch(..., source=Batch(...))."
                 )
             memory = self.encode(batch.source)
-        cache = cache if cache is None else cache.advanced(positions)
         source, source_positions = (memory.hidden, memory.positions) if memory else (None, None)
         hidden = self.embed(batch.elements, positions, batch.token_type_ids, batch.parts)
-        hidden = self.decoder(hidden, positions, cache, source, source_positions, selected)
+        hidden = self.decoder(hidden, positions, layout, source, source_positions, selected)
         return Features(hidden, positions, memory, cache)
 
     def encode(self, batch: Batch) -> Memory:
@@ -188,9 +188,9 @@ class Transformer(nn.Module):
         assert self.encoder is not None
         embed = self.embed if self.source_embed is None else self.source_embed
         hidden = embed(batch.elements, positions, batch.token_type_ids, batch.parts)
-        return self.encoder(hidden, positions, selected=selected)
+        return self.encoder(hidden, positions, row_layout(batch.lengths), selected=selected)
 
-    def positions(self, batch: Batch, cache: Cache | None = None) -> Positions:
+    def positions(self, batch: Batch, cache: Layout | None = None) -> Positions:
         """Positions of the stream: those of the elements, after a class token and registers if the
         model has them; by default, those that follow the cache."""
         where = batch.positions

@@ -141,7 +141,6 @@ class Program:
     ) -> None:
         """Run a step on new elements; `part`: number of rows for each thread (0: all threads share
         each product), `fields`: other fields of `library.Step`."""
-        assert cache.pool is not None
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
         x = self._model.embed(batch.elements, where, parts=batch.parts)[0].contiguous()

@@ -110,7 +110,7 @@ def _row(
     missing = max(0, least - len(ids))
     texts = [text for one in pieces for text in one.texts]
     sources = [source for one in pieces for source in one.sources]
-    cache = RaggedCache.of(pool, texts, sources, padding=missing, merges=merges)
+    cache = RaggedCache(pool, texts, sources, padding=missing, merges=merges)
     elements = torch.tensor([ids + [0] * missing], device=device)
     return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, at
 

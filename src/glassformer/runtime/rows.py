@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from glassformer.layers.ragged import Pool, Sequences
+from glassformer.layers.ragged import Pool
+from glassformer.layers.sequences import Sequences
 
 COLUMNS = 32
 """Elements for which tables get room at a time."""

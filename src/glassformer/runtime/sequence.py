@@ -15,7 +15,7 @@ from glassformer.batch import Part
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
-from glassformer.layers.ragged import Sequences
+from glassformer.layers.sequences import Sequences
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import begin, examples_of, half, rooms, tokens_of
 from glassformer.runtime.request import Request, Scored

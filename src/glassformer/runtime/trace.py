@@ -25,8 +25,9 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention
-from glassformer.layers.ragged import RaggedCache, Sequences, Tables
-from glassformer.layers.stack import source_context
+from glassformer.layers.context import CROSSED
+from glassformer.layers.ragged import RaggedCache, Tables
+from glassformer.layers.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.sampling import likeliest
@@ -223,14 +224,11 @@ class Watcher:
 
     def _weights(self, site: str, cache: RaggedCache, slots: np.ndarray, at: int) -> Weights:
         """Return the weights of new element `at` on the keys in these slots."""
-        assert cache.pool is not None
         assert self.model.decoder is not None
         one, numbers = Sequences.single(slots, 1), cache.pool.positions
         query, key = one.query(numbers), one.key(numbers)
-        if site == "cross":
-            context = source_context(query, key)
-        else:
-            context = self.model.decoder.context(query, key)
+        scoring = CROSSED if site == "cross" else self.model.decoder.scoring
+        context = scoring.context(query, key)
         found: list[Tensor] = []
         for layer in self.layers:
             module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")

@@ -9,9 +9,9 @@ import torch
 
 from glassformer.axes import Tensor
 from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.layers.context import CROSSED
 from glassformer.layers.heads import pooled_at
 from glassformer.layers.mask import Mask, allowed
-from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
 from glassformer.tasks.task import Task
@@ -137,7 +137,7 @@ def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
     return replace(
         encoded,
         source=_encoded(source, row, task.source_piece, attention_mask(config, "encoder")),
-        cross=_seen(SOURCE_MASK, batch.where(), source.where(), row),
+        cross=_seen(CROSSED.mask, batch.where(), source.where(), row),
     )
 
 

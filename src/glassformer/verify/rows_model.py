@@ -147,6 +147,7 @@ def select_slots(batch: Batch, slots: Tensor) -> Batch:
         elements=batch.elements[:, slots],
         positions=batch.where().mapped(lambda t: t[:, slots]),
         token_type_ids=take(batch.token_type_ids),
+        lengths=None,
         parts=tuple(part.taken(slots, batch.elements.shape[1]) for part in batch.parts),
     )
 

@@ -21,8 +21,8 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import indices_of
-from glassformer.layers.attention import AttentionContext
 from glassformer.layers.block import Block
+from glassformer.layers.context import AttentionContext
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.explorer.looks import OpContext

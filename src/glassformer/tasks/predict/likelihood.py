@@ -156,7 +156,9 @@ def _shared(model: Transformer, prompts: Sequence[Ids]) -> Cache | None:
     if len(prompts) < 2 or length < 1:
         return None
     ids = torch.tensor([prompts[0][:length]], device=next(model.parameters()).device)
-    return model.features(Batch(ids), cache=Cache()).cache
+    cache = model.features(Batch(ids), cache=Cache()).cache
+    assert isinstance(cache, Cache)
+    return cache
 
 
 def _continued(
@@ -195,6 +197,7 @@ def _behind_prompts(
     for at in _chunks(sizes, model.config.vocab_size, longest):
         part, device = rows[at], features.hidden.device
         batch = _behind([a[:-1] for _, a in part], [len(prompts[row]) for row, _ in part])
+        assert isinstance(features.cache, Cache)
         cache = features.cache.selected(torch.tensor([row for row, _ in part], device=device))
         new = model.features(batch.to(device), cache=cache)
         wanted = padded_rows([answer[1:] for _, answer in part], IGNORE).to(device)

@@ -1,0 +1,228 @@
+"""Contexts: what all layers of one forward pass share about attention.
+
+    Scoring      mask, score bias and rotary angles as functions of positions, of a stack
+    its context  the same for given queries and keys; queries of some positions only, if the head
+                 reads only these
+    in slices    long rows whose mask hides keys: few queries at a time, and the keys they may see
+
+K is the largest number of selected positions in a row. Shorter rows are padded with their first
+position, whose output is ignored. Keys and values are computed for all positions, so the results
+are the same.
+
+    stream [B, T, D] ──gather──> [B, K, D] ── rest of the last block ──> [B, K, D] ──flat──> [N, D]
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Positions
+from glassformer.layers.attend import attend
+from glassformer.layers.mask import Allowed, Causal, Mask, SameDocument, Valid, allowed
+from glassformer.layers.position import Rotation
+
+AT_ONCE = 512
+"""Queries of a long row that attend by one call of a kernel."""
+
+
+@dataclass(frozen=True)
+class SelectedPositions:
+    """N selected positions of B rows, laid out in B · K slots; position n is in slot `slot[n]`."""
+
+    rows: int
+    at: Int[Tensor, "S"]
+    """Index into B · T of each of the S = B · K slots."""
+    slot: Int[Tensor, "N"]
+    """Index into S of each selected position."""
+
+    @classmethod
+    def of(cls, at: Int[Tensor, "N"], rows: int, length: int) -> Self:
+        """Select the positions `at`, indices into `rows` · `length` in any order."""
+        row = at.div(length, rounding_mode="floor")
+        counts = row.bincount(minlength=rows)
+        most = int(counts.max())
+        order = row.argsort(stable=True)
+        before = counts.cumsum(0) - counts  # selected positions in the rows above
+        slot = torch.empty_like(at)
+        slot[order] = torch.arange(len(at), device=at.device) - before[row[order]]
+        slot += row * most
+        taken = (torch.arange(rows, device=at.device) * length).repeat_interleave(most)
+        taken[slot] = at
+        return cls(rows, taken, slot)
+
+    def gather(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
+        """The selected vectors, padded row by row."""
+        return x.flatten(0, 1).index_select(0, self.at).view(self.rows, -1, x.shape[2])
+
+    def flat(self, x: Float[Tensor, "B K D"]) -> Float[Tensor, "N D"]:
+        """The selected vectors without padding, in the order of selection."""
+        return x.flatten(0, 1).index_select(0, self.slot)
+
+    def positions(self, positions: Positions) -> Positions:
+        """Position, document and validity of each slot."""
+        return positions.mapped(
+            lambda t: t.expand(self.rows, -1).flatten()[self.at].view(self.rows, -1)
+        )
+
+
+@dataclass(frozen=True)
+class AttentionContext:
+    """Shared by all layers of one forward pass: mask, score bias, rotary angles, selection.
+
+    `rotation` is that of the queries, `key_rotation` that of new keys. With `selected`, only those
+    positions have queries.
+    """
+
+    allow: Allowed
+    bias: Float[Tensor, "_ H T S"] | None = None
+    rotation: Rotation | None = None
+    key_rotation: Rotation | None = None
+    selected: SelectedPositions | None = None
+
+    def queried(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
+        """The vectors of x that have queries."""
+        return x if self.selected is None else self.selected.gather(x)
+
+    def asking(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B _ D"]:
+        """The vectors of x whose queries are projected."""
+        return self.queried(x)
+
+    def attend(
+        self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
+    ) -> Float[Tensor, "B H T K"]:
+        """softmax(q kᵀ · scale + mask + bias) v by the fused kernel; k and v are what the layout
+        stored."""
+        return attend(q, k, v, self.allow, self.bias, scale, dropout)
+
+
+class Slice(NamedTuple):
+    """Number of queries, the keys that they read, and their context."""
+
+    queries: int
+    keys: slice
+    context: AttentionContext
+
+
+@dataclass(frozen=True)
+class SlicedContext(AttentionContext):
+    """Long rows, some queries at a time, each time with the keys from the first to the last that
+    any of them may attend to.
+
+    Scores of other keys are not computed: under a window, they grow with the length of a row, not
+    with its square.
+    """
+
+    slices: tuple[Slice, ...] = ()
+
+    def attend(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B G S K"],
+        v: Float[Tensor, "B G S K"],
+        scale: float,
+        dropout: float,
+    ) -> Float[Tensor, "B H T K"]:
+        """Attend slice by slice."""
+        found = [
+            own.attend(part, k[:, :, keys], v[:, :, keys], scale, dropout)
+            for part, (_, keys, own) in zip(
+                q.split([one.queries for one in self.slices], 2), self.slices, strict=True
+            )
+        ]
+        return torch.cat(found, 2)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What the scores of attention depend on beside queries and keys, from positions.
+
+    `factor` multiplies the score bias. `rotation` gives the rotary angles; None: no rotation.
+    """
+
+    mask: Mask
+    bias: Callable[[Positions, Positions], Tensor] | None = None
+    factor: float = 1.0
+    rotation: Callable[..., Rotation] | None = None
+
+    def context(
+        self,
+        query: Positions,
+        key: Positions,
+        dtype: torch.dtype = torch.float32,
+        new: Positions | None = None,
+        selected: SelectedPositions | None = None,
+    ) -> AttentionContext:
+        """Context of attention for queries and keys at these positions; angles in `dtype`.
+
+        `new`: the positions of the keys that are not in a cache yet (None: those of the queries).
+        """
+        return AttentionContext(
+            allowed(self.mask, query, key).prepared(),
+            self.added(query, key),
+            *self.rotations(query, dtype, new),
+            selected,
+        )
+
+    def added(self, query: Positions, key: Positions) -> Tensor | None:
+        """The bias that is added to scores."""
+        return None if self.bias is None else self.bias(query, key) * self.factor
+
+    def rotations(
+        self, query: Positions, dtype: torch.dtype, new: Positions | None = None
+    ) -> tuple[Rotation | None, Rotation | None]:
+        """The rotary angles of queries, and of new keys."""
+        if self.rotation is None:
+            return None, None
+        own = self.rotation(query, dtype=dtype)
+        return own, own if new is None else self.rotation(new, dtype=dtype)
+
+    def is_sliced(self, positions: Positions) -> bool:
+        """Return whether rows are long, kernels do not know their mask, and it may hide the same
+        keys from many neighbouring queries."""
+        if torch.compiler.is_compiling() or positions.length <= AT_ONCE:
+            return False
+        return not isinstance(self.mask.needed(positions, positions), Causal | Valid | None)
+
+    def sliced(self, positions: Positions, dtype: torch.dtype = torch.float32) -> SlicedContext:
+        """Return the context of self-attention of long rows."""
+        found = list[Slice]()
+        for first in range(0, positions.length, AT_ONCE):
+            own = _part(positions, slice(first, first + AT_ONCE))
+            allow, keys = _seen(self.mask, own, positions)
+            bias = self.added(own, _part(positions, keys))
+            found.append(Slice(own.length, keys, AttentionContext(allow, bias)))
+        angles = self.rotations(positions, dtype)
+        return SlicedContext(Allowed(), None, *angles, slices=tuple(found))
+
+
+CROSSED = Scoring(SameDocument() & Valid())
+"""Of cross-attention: every real element of the own source, not causal (Notes C and E)."""
+
+
+def _part(of: Positions, slots: slice) -> Positions:
+    start = None if of.start is None else of.start + slots.start
+    return of.mapped(lambda t: t[:, slots], start)
+
+
+def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:
+    """Attention by a mask to the keys from the first to the last that any query may attend to; to
+    all if there is none."""
+    begin, end = mask.reach(query, key)
+    begin, end = max(0, begin), min(end, key.length)
+    near = _part(key, slice(begin, end))
+    needed = mask.needed(query, near)
+    if needed is None:
+        return Allowed(), slice(begin, end)
+    if isinstance(needed, Causal) and query.start is not None and query.start == near.start:
+        return Allowed(causal=True), slice(begin, end)  # a triangle that kernels know
+    table = needed.table(query, near)[:, None]
+    if query.start is None or key.valid is not None or key.document is not None:
+        # Who sees whom is known by the table alone.
+        some = table.flatten(0, 2).any(0).nonzero().flatten().tolist()
+        first, last = (some[0], some[-1] + 1) if some else (0, near.length)
+        table = table[..., first:last].clone()  # a view would keep all of it
+        begin, end = begin + first, begin + last
+    return Allowed(dense=table).prepared(), slice(begin, end)
