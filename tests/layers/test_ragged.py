@@ -1,13 +1,18 @@
 """The pool of slots: none is given twice, and all come back; what is read are a table's slots."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from glassformer.layers.ragged import Pool
+import tiny
+from glassformer.batch import Batch
+from glassformer.errors import ConfigError
+from glassformer.layers.ragged import Pool, RaggedCache
 from glassformer.layers.sequences import Sequences, merge
+from glassformer.layers.tap import Tape, recording
 
 N_SLOTS = 24
 
@@ -80,8 +85,8 @@ def test_keys_are_those_of_the_table_by_a_view_or_a_copy(data):
     rows = [(group, row) for group in groups for row in range(group.rows)]
     for (group, row), own, end in zip(rows, tables, ends, strict=True):
         assert group.ends[row] == end
-        for kept, read in zip(pool.layers[1], pool.read(1, group), strict=True):
-            assert torch.equal(read[row, :, :end], kept[:, own[:end]])
+        for kept in pool.layers[1]:
+            assert torch.equal(group.read(kept)[row, :, :end], kept[:, own[:end]])
 
 
 def test_a_larger_pool_keeps_what_it_has():
@@ -95,6 +100,17 @@ def test_a_larger_pool_keeps_what_it_has():
     assert pool.take(1) is None
 
 
+@pytest.mark.parametrize("site", ["attention", "cross"])
+def test_a_tape_of_patterns_says_that_a_pool_has_none(site):
+    model = tiny.model(architecture="encoder_decoder")
+    pool = Pool(model.config.n_layers, 4, 2, 12, torch.float64)
+    text, source = (Sequences.single(pool.take(4), length) for length in (2, 4))
+    cache = RaggedCache(pool, [text], [source])
+    tape = Tape(model, (f"*.{site}.pattern",))
+    with pytest.raises(ConfigError, match="run the model on a whole text"), recording(tape):
+        model.features(Batch(tiny.tokens(1, 2), cache.new_positions), cache=cache)
+
+
 def test_a_view_never_reads_slots_of_others():
     """Of sequences of different lengths, one without reserved slots is gathered."""
     pool = Pool(1, 1, 2, 12)
@@ -103,6 +119,7 @@ def test_a_view_never_reads_slots_of_others():
     pool.numbers[..., 1:6, :] = 1
     assert len(merge([Sequences.single(own, 1) for own in tables])) == 2
     both = Sequences(np.array([[1, 2, 3], [4, 5, 0]]), np.array([3, 2]), 1)
-    assert pool.read(0, both)[0].isfinite().all()
+    keys, _ = pool.layers[0]
+    assert both.read(keys).isfinite().all()
     reserved = Sequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([3, 2]), 1)
-    assert pool.read(0, reserved)[0].data_ptr() == pool.numbers[0, 0, 0, 1].data_ptr()
+    assert reserved.read(keys).data_ptr() == keys[0, 1].data_ptr()

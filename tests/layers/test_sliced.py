@@ -14,7 +14,8 @@ from glassformer.finetune.adapters import add_adapters
 from glassformer.layers import context
 from glassformer.layers.attend import attend_reference
 from glassformer.layers.context import Scoring, SlicedContext
-from glassformer.layers.mask import Causal, Valid, Window, allowed
+from glassformer.layers.mask import Causal, SameDocument, Valid, Window, allowed
+from glassformer.layers.tap import Tape, recording
 from glassformer.models import Transformer
 
 ROWS, LENGTH = 4, 13
@@ -97,18 +98,19 @@ def test_keys_that_no_query_sees_are_not_read(monkeypatch):
         found = Scoring(mask).sliced(rows).slices
         return [(own.queries, own.keys.start, own.keys.stop) for own in found]
 
-    assert keys(Causal()) == [(4, 0, 4), (2, 0, 6)]
     assert keys(Causal() & Window(3)) == [(4, 0, 4), (2, 2, 6)]
     assert keys(Window(2)) == [(4, 0, 5), (2, 3, 6)]
-    assert keys(Window(6)) == [(4, 0, 6), (2, 0, 6)]
-    assert keys(Valid(), replace(rows, valid=torch.arange(6)[None] > 2)) == [(4, 3, 6), (2, 3, 6)]
-    nothing = replace(rows, valid=torch.zeros(1, 6, dtype=torch.bool))
-    assert keys(Valid(), nothing) == [(4, 0, 6), (2, 0, 6)]
+    assert keys(Window(5)) == [(4, 0, 6), (2, 0, 6)]
+    mask, one = SameDocument() & Valid(), replace(rows, document=torch.zeros_like(rows.position))
+    assert keys(mask, replace(one, valid=torch.arange(6)[None] > 2)) == [(4, 3, 6), (2, 3, 6)]
+    nothing = replace(one, valid=torch.zeros(1, 6, dtype=torch.bool))
+    assert keys(mask, nothing) == [(4, 0, 6), (2, 0, 6)]
+    assert Scoring(Causal()).sliced(rows) is None
 
 
 @pytest.mark.parametrize("dropped", [0.0, 1e-9], ids=["kernels", "written out"])
 @pytest.mark.parametrize("bias", [None, "bias"])
-@pytest.mark.parametrize("mask", [Causal(), Causal() & Window(4), Window(6), Causal() & Valid()])
+@pytest.mark.parametrize("mask", [Causal() & Window(4), Window(6), Causal() & Valid()])
 def test_slices_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
     """By one call of the kernel, or by a table; also where dropout has attention written out."""
     monkeypatch.setattr(context, "AT_ONCE", 3)
@@ -145,6 +147,18 @@ def test_long_rows_have_the_gradients_of_a_table(case, monkeypatch):
         assert (one.grad is None) == (other.grad is None)
         if one.grad is not None and other.grad is not None:
             assert torch.allclose(one.grad, other.grad, **tiny.EXACT)
+
+
+def test_a_tape_reads_the_patterns_of_whole_rows(monkeypatch):
+    monkeypatch.setattr(context, "AT_ONCE", 3)
+    model, batch = model_of("window").double(), data("window")
+    with recording(Tape(model, ("*.pattern",))) as tape:
+        seen = model(batch).logits
+    assert_close(seen, model(batch).logits, **tiny.EXACT)
+    for pattern in tape.kept.values():
+        assert pattern.shape[2:] == (LENGTH, LENGTH)
+        assert pattern.triu(1).eq(0).all()
+        assert pattern.tril(-4).eq(0).all()
 
 
 def test_what_is_kept_grows_with_the_length_of_a_row():

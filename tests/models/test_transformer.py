@@ -93,7 +93,7 @@ def test_without_residual_connections_a_block_is_its_branches_alone(placement):
     ids, at = tiny.tokens(1, 5), Positions.arange(5)
     x, stack = model.embed(ids, at), model.decoder
     for block in stack.blocks:
-        own = lambda y, b=block: b.attention(y, stack.scoring.context(at, at))
+        own = lambda y, b=block: b.attention(y, stack.scoring().context(at, at))
         for norm, branch in (
             (block.attention_norm, own),
             (block.feedforward_norm, block.feedforward),
@@ -249,7 +249,7 @@ def test_the_residual_stream_passes_gradients_straight_through():
         block.feedforward.down_proj.weight.data.zero_()
     x = torch.randn(1, 4, 8, dtype=torch.float64)
     run = lambda x: model.decoder.blocks[0](
-        x, model.decoder.scoring.context(Positions.arange(4), Positions.arange(4))
+        x, model.decoder.scoring().context(Positions.arange(4), Positions.arange(4))
     )
     jacobian = torch.autograd.functional.jacobian(run, x).view(32, 32)
     assert_close(jacobian, torch.eye(32, dtype=torch.float64), **EXACT)

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer import losses
-from glassformer.layers import attend, attention, mask
+from glassformer.layers import attend, mask
 from glassformer.layers.context import Scoring
 from glassformer.models.config import ModelConfig
 from glassformer.verify.row import claims, rows_of
@@ -98,12 +98,6 @@ def in_single_precision(right):
     return lambda *args, dtype=torch.float32, **kwargs: right(*args, **kwargs).to(dtype)
 
 
-def queries_without_bias(self, x, _):
-    """q = x W_Q, whatever bias there is."""
-    q = attention.split_heads(F.linear(x, self.q_proj.weight), self.n_heads)
-    return attention.tap(self, "q", q, "batch head query dim")
-
-
 def keys_reversed(right):
     """A cache that gives its keys in the other order."""
 
@@ -136,12 +130,12 @@ BUCKETS = {"position": "buckets", "n_buckets": 8, "max_distance": 7}
 SABOTAGES = [
     Sabotage(
         "layers.attention:Attention.queries",
-        instead(queries_without_bias),
+        lambda right: lambda self, x, rotation: right(self, x - self.q_proj.bias, rotation),
         SOURCED,
         "attention.q cross.q whole gradient",
     ),
     Sabotage(
-        "layers.attention:Attention.heads_of_keys_values",
+        "layers.attention:Attention.keys_values",
         lambda right: lambda self, k, v, rotation: right(self, v, k, rotation),
         SOURCED,
         "attention.k attention.v cross.k cross.v whole gradient",

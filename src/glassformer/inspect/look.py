@@ -294,7 +294,7 @@ class Look:
             self._contexts[side, site] = (
                 CROSSED.context(positions, self.positions("encoder"))
                 if site == "cross"
-                else self.stack(side).scoring.context(positions, positions, exact)
+                else self.stack(side).scoring(exact).context(positions, positions)
             )
         return self._contexts[side, site]
 

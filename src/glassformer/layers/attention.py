@@ -92,13 +92,14 @@ class Attention(nn.Module):
         """Attend from x (its selected positions) to `source` (x if None) and to cached elements."""
         asking = context.asking(x)
         if self.packed is None or source is not None or asking is not x:
-            q = self.queries(asking, context.rotation)
-            new = lambda: self.keys_values(x if source is None else source, context.key_rotation)
+            read = x if source is None else source
+            q, both = self.q_proj(asking), lambda: (self.k_proj(read), self.v_proj(read))
         else:
             layers = (self.q_proj, self.k_proj, self.v_proj)
-            own_q, own_k, own_v = together(x, layers, self.packed)
-            q = self.heads_of_queries(own_q, context.rotation)
-            new = lambda: self.heads_of_keys_values(own_k, own_v, context.key_rotation)
+            q, *projected = together(x, layers, self.packed)
+            both = lambda: projected
+        q = self.queries(q, context.rotation)
+        new = lambda: self.keys_values(*both(), context.key_rotation)
         k, v = update(new) if update else new()
         dropout = self.dropout if self.training else 0.0
         if watching(self, "scores", "pattern"):  # the same numbers, written out for the tape
@@ -111,31 +112,21 @@ class Attention(nn.Module):
         return self.out_proj(merge_heads(z))
 
     def queries(
-        self, x: Float[Tensor, "B T D"], rotation: Rotation | None
-    ) -> Float[Tensor, "B H T K"]:
-        """q = x W_Q in heads, normalized and rotated if the model does so."""
-        return self.heads_of_queries(self.q_proj(x), rotation)
-
-    def heads_of_queries(
         self, projected: Float[Tensor, "B T _"], rotation: Rotation | None
     ) -> Float[Tensor, "B H T K"]:
-        """q of x W_Q."""
+        """q = x W_Q in heads, normalized and rotated if the model does so."""
         q = split_heads(projected, self.n_heads)
         q = q if self.q_norm is None else self.q_norm(q)
         q = q if rotation is None else rotate(q, rotation)
         return tap(self, "q", q, "batch head query dim")
 
-    def keys_values(self, source: Float[Tensor, "B S D"], rotation: Rotation | None) -> KeysValues:
-        """k = x W_K and v = x W_V in heads; keys normalized and rotated if the model does so."""
-        return self.heads_of_keys_values(self.k_proj(source), self.v_proj(source), rotation)
-
-    def heads_of_keys_values(
+    def keys_values(
         self,
         keys: Float[Tensor, "B S _"],
         values: Float[Tensor, "B S _"],
         rotation: Rotation | None,
     ) -> KeysValues:
-        """k of x W_K and v of x W_V."""
+        """k = x W_K and v = x W_V in heads; keys normalized and rotated if the model does so."""
         k = split_heads(keys, self.n_kv_heads)
         k = k if self.k_norm is None else self.k_norm(k)
         k = k if rotation is None else rotate(k, rotation)

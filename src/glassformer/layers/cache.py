@@ -32,6 +32,8 @@ class Layout:
 
     positions: Positions | None = None
     """Those of previous elements, if new ones may follow them."""
+    slices = False
+    """Whether long rows may attend in slices."""
     sourced = False
     """Whether it has the keys and values of every source."""
 
@@ -43,28 +45,22 @@ class Layout:
         self,
         scoring: Scoring,
         query: Positions,
-        source: Positions | None = None,
-        dtype: torch.dtype = torch.float32,
-        selected: SelectedPositions | None = None,
+        source: Positions | None,
+        selected: SelectedPositions | None,
     ) -> tuple[Contexts, Contexts]:
         """Return the contexts of all blocks but the last, and those of the last one, in which only
         the `selected` positions have queries."""
-        whole = self.own_context(scoring, query, dtype), crossed(query, source)
+        key, own = self.positions or query, scoring.sliced(query) if self.slices else None
+        whole = own or scoring.context(query, key), self.crossed(query, source)
         if selected is None:
             return whole, whole
         read = selected.positions(query)
-        own = scoring.context(read, self.keys(query), dtype, query, selected)
-        return whole, (own, crossed(read, source))
+        own = scoring.context(read, key, query, selected)
+        return whole, (own, self.crossed(read, source))
 
-    def own_context(
-        self, scoring: Scoring, query: Positions, dtype: torch.dtype
-    ) -> AttentionContext:
-        """Return the context of self-attention of all positions."""
-        return scoring.context(query, self.keys(query), dtype)
-
-    def keys(self, new: Positions) -> Positions:
-        """Return the positions of all keys."""
-        return new
+    def crossed(self, query: Positions, source: Positions | None) -> AttentionContext | None:
+        """Return the context of cross-attention; None: there is no source."""
+        return None if source is None else CROSSED.context(query, source)
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Store new keys and values of `layer`; return all that its queries read."""
@@ -85,13 +81,7 @@ class Layout:
 class Long(Layout):
     """Rows of one length, without previous elements; long ones attend in slices."""
 
-    def own_context(
-        self, scoring: Scoring, query: Positions, dtype: torch.dtype
-    ) -> AttentionContext:
-        """Return the context of self-attention of all positions."""
-        if scoring.is_sliced(query):
-            return scoring.sliced(query, dtype)
-        return super().own_context(scoring, query, dtype)
+    slices = True
 
     def whole(self) -> Layout:
         """Return rows that do not attend in slices."""
@@ -112,10 +102,6 @@ class Cache(Layout):
     positions: Positions | None = None
     own: Layers = field(default_factory=dict)
     cross: Layers = field(default_factory=dict)
-
-    def keys(self, new: Positions) -> Positions:
-        """Return the positions of all keys, the new ones included."""
-        return self.positions or new
 
     def advanced(self, new: Positions) -> Self:
         """The cache with `new` positions appended."""
@@ -145,8 +131,3 @@ class Cache(Layout):
             for of in (self.own.items(), self.cross.items())
         )
         return Cache(positions, own, cross)
-
-
-def crossed(query: Positions, source: Positions | None) -> AttentionContext | None:
-    """Return the context of cross-attention, if there is a source."""
-    return None if source is None else CROSSED.context(query, source)

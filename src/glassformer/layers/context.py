@@ -118,20 +118,12 @@ class SlicedContext(AttentionContext):
     slices: tuple[Slice, ...] = ()
 
     def attend(
-        self,
-        q: Float[Tensor, "B H T K"],
-        k: Float[Tensor, "B G S K"],
-        v: Float[Tensor, "B G S K"],
-        scale: float,
-        dropout: float,
+        self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
     ) -> Float[Tensor, "B H T K"]:
         """Attend slice by slice."""
-        found = [
-            own.attend(part, k[:, :, keys], v[:, :, keys], scale, dropout)
-            for part, (_, keys, own) in zip(
-                q.split([one.queries for one in self.slices], 2), self.slices, strict=True
-            )
-        ]
+        parts, found = q.split([own.queries for own in self.slices], 2), list[Tensor]()
+        for part, (_, keys, own) in zip(parts, self.slices, strict=True):
+            found.append(own.attend(part, k[:, :, keys], v[:, :, keys], scale, dropout))
         return torch.cat(found, 2)
 
 
@@ -145,24 +137,25 @@ class Scoring:
     mask: Mask
     bias: Callable[[Positions, Positions], Tensor] | None = None
     factor: float = 1.0
-    rotation: Callable[..., Rotation] | None = None
+    rotation: Callable[[Positions], Rotation] | None = None
 
     def context(
         self,
         query: Positions,
         key: Positions,
-        dtype: torch.dtype = torch.float32,
         new: Positions | None = None,
         selected: SelectedPositions | None = None,
     ) -> AttentionContext:
-        """Context of attention for queries and keys at these positions; angles in `dtype`.
+        """Context of attention for queries and keys at these positions.
 
         `new`: the positions of the keys that are not in a cache yet (None: those of the queries).
         """
+        angles = self.angles(query)
         return AttentionContext(
             allowed(self.mask, query, key).prepared(),
             self.added(query, key),
-            *self.rotations(query, dtype, new),
+            angles,
+            angles if new is None else self.angles(new),
             selected,
         )
 
@@ -170,32 +163,25 @@ class Scoring:
         """The bias that is added to scores."""
         return None if self.bias is None else self.bias(query, key) * self.factor
 
-    def rotations(
-        self, query: Positions, dtype: torch.dtype, new: Positions | None = None
-    ) -> tuple[Rotation | None, Rotation | None]:
-        """The rotary angles of queries, and of new keys."""
-        if self.rotation is None:
-            return None, None
-        own = self.rotation(query, dtype=dtype)
-        return own, own if new is None else self.rotation(new, dtype=dtype)
+    def angles(self, positions: Positions) -> Rotation | None:
+        """The rotary angles, if the model rotates."""
+        return None if self.rotation is None else self.rotation(positions)
 
-    def is_sliced(self, positions: Positions) -> bool:
-        """Return whether rows are long, kernels do not know their mask, and it may hide the same
-        keys from many neighbouring queries."""
+    def sliced(self, positions: Positions) -> AttentionContext | None:
+        """Return the context of self-attention in slices; None: rows are short, kernels know their
+        mask, or it hides no key from many neighbouring queries."""
         if torch.compiler.is_compiling() or positions.length <= AT_ONCE:
-            return False
-        return not isinstance(self.mask.needed(positions, positions), Causal | Valid | None)
-
-    def sliced(self, positions: Positions, dtype: torch.dtype = torch.float32) -> SlicedContext:
-        """Return the context of self-attention of long rows."""
+            return None
+        if isinstance(self.mask.needed(positions, positions), Causal | Valid | None):
+            return None
         found = list[Slice]()
         for first in range(0, positions.length, AT_ONCE):
             own = _part(positions, slice(first, first + AT_ONCE))
             allow, keys = _seen(self.mask, own, positions)
             bias = self.added(own, _part(positions, keys))
             found.append(Slice(own.length, keys, AttentionContext(allow, bias)))
-        angles = self.rotations(positions, dtype)
-        return SlicedContext(Allowed(), None, *angles, slices=tuple(found))
+        angles = self.angles(positions)
+        return SlicedContext(Allowed(), None, angles, angles, slices=tuple(found))
 
 
 CROSSED = Scoring(SameDocument() & Valid())
@@ -211,18 +197,12 @@ def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]
     """Attention by a mask to the keys from the first to the last that any query may attend to; to
     all if there is none."""
     begin, end = mask.reach(query, key)
-    begin, end = max(0, begin), min(end, key.length)
-    near = _part(key, slice(begin, end))
-    needed = mask.needed(query, near)
-    if needed is None:
-        return Allowed(), slice(begin, end)
-    if isinstance(needed, Causal) and query.start is not None and query.start == near.start:
-        return Allowed(causal=True), slice(begin, end)  # a triangle that kernels know
-    table = needed.table(query, near)[:, None]
-    if query.start is None or key.valid is not None or key.document is not None:
-        # Who sees whom is known by the table alone.
-        some = table.flatten(0, 2).any(0).nonzero().flatten().tolist()
-        first, last = (some[0], some[-1] + 1) if some else (0, near.length)
-        table = table[..., first:last].clone()  # a view would keep all of it
-        begin, end = begin + first, begin + last
-    return Allowed(dense=table).prepared(), slice(begin, end)
+    keys = slice(max(0, begin), min(end, key.length))
+    allow = allowed(mask, query, _part(key, keys))
+    known = query.start is not None and key.valid is None and key.document is None
+    if allow.dense is not None and not known:  # who sees whom is known by the table alone
+        some = allow.dense.flatten(0, 2).any(0).nonzero().flatten().tolist()
+        seen = slice(some[0], some[-1] + 1) if some else slice(0, keys.stop - keys.start)
+        keys = slice(keys.start + seen.start, keys.start + seen.stop)
+        allow = Allowed(dense=allow.dense[..., seen].clone())  # a view would keep all of it
+    return allow.prepared(), keys

@@ -10,7 +10,7 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,9 @@ import torch
 from glassformer.axes import Int, Tensor
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
-from glassformer.layers.cache import Contexts, KeysValues, Layers, Layout
-from glassformer.layers.context import CROSSED, Scoring, SelectedPositions
-from glassformer.layers.sequences import GroupedContext, Sequences, merge, own_contexts
+from glassformer.layers.cache import KeysValues, Layers, Layout
+from glassformer.layers.context import CROSSED, AttentionContext
+from glassformer.layers.sequences import GroupedContext, Joined, Sequences, merge, read_groups
 
 Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "N"], Int[np.ndarray, "N"]]
 """Slots of all block tables in a row, int32; for each new element the index at which its table
@@ -53,7 +53,6 @@ class Pool:
             self.numbers = torch.zeros(
                 n_layers, 2, n_kv_heads, 0, d_head, dtype=dtype, device=device
             )
-            self.positions = torch.empty(1, 0, dtype=torch.long, device=device)
         self.grow(n_slots)
         self.users[0] = 1
 
@@ -77,8 +76,6 @@ class Pool:
         with torch.inference_mode(False):
             self.numbers = torch.nn.functional.pad(self.numbers, (0, 0, 0, number))
             self.layers = [(keys, values) for keys, values in self.numbers]
-            size = self.n_slots + number
-            self.positions = torch.arange(size, device=self.numbers.device)[None]
         self.users = np.pad(self.users, (0, number))
 
     def take(self, number: int) -> Int[np.ndarray, "N"] | None:
@@ -117,26 +114,9 @@ class Pool:
             for own, numbers in zip(self.layers[layer], both, strict=True):
                 own.index_copy_(1, index, numbers[row, :, : len(slots)].to(own.dtype))
 
-    def read(self, layer: int, group: Sequences) -> KeysValues:
-        """Return keys and values of sequences up to the longest, [R, G, S, K]: a view if they are
-        at equal distances, else a copy."""
-        if group.stride is None:
-            index = group.index(self.numbers.device)
-            keys, values = (one[:, index].transpose(0, 1) for one in self.layers[layer])
-            return keys, values
-        keys, values = self.layers[layer]
-        of_head, width, _ = keys.stride()
-        shape = group.rows, len(keys), group.longest, width
-        strides = group.stride * width, of_head, width, 1
-        at = int(group.table[0, 0]) * width
-        return (
-            keys.as_strided(shape, strides, keys.storage_offset() + at),
-            values.as_strided(shape, strides, values.storage_offset() + at),
-        )
-
 
 @dataclass(frozen=True, eq=False)
-class RaggedCache(Layout):
+class RaggedCache(Joined):
     """The pool, seen by the sequences of one forward pass.
 
     `texts`: the sequences in the order of the row's elements. `sources`: for an encoder-decoder,
@@ -158,7 +138,7 @@ class RaggedCache(Layout):
         return merge(self.texts) if self.merges else self.texts
 
     @cached_property
-    def crossed(self) -> Sequence[Sequences]:
+    def source_groups(self) -> Sequence[Sequences]:
         """The sources that are attended to together."""
         return merge(self.sources) if self.merges else self.sources
 
@@ -172,7 +152,7 @@ class RaggedCache(Layout):
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence after another."""
         if len(self.texts) == 1 and self.texts[0].rows == 1 and not self.padding:
-            return self.texts[0].query(self.pool.positions)
+            return self.texts[0].query(self.pool.numbers.device)
         places = [*(one.places.ravel() for one in self.texts), np.arange(self.padding)]
         return Positions(torch.from_numpy(np.concatenate(places))[None].to(self.slots.device))
 
@@ -183,40 +163,29 @@ class RaggedCache(Layout):
         whole = [one.ends.repeat(one.length) for one in self.sources]
         return own, _tables(self.sources, whole) if whole else own
 
-    def contexts(
-        self,
-        scoring: Scoring,
-        query: Positions,
-        source: Positions | None = None,
-        dtype: torch.dtype = torch.float32,
-        selected: SelectedPositions | None = None,
-    ) -> tuple[Contexts, Contexts]:
-        """See `Layout.contexts`."""
-        numbers = self.pool.positions
-        own = own_contexts(self.groups, numbers, scoring, query, dtype)
-        read = lambda one: CROSSED.context(Positions(numbers[:, : one.length]), one.key(numbers))
-        crossed = GroupedContext.of(self.crossed, read) if self.crossed else None
-        return (own, crossed), (replace(own, selected=selected), crossed)
+    def crossed(self, query: Positions, source: Positions | None) -> AttentionContext | None:
+        """Return the context of cross-attention; None: there is no source."""
+        device = self.pool.numbers.device
+        place = lambda one: Positions.arange(one.length, device=device)
+        compute = lambda one: CROSSED.context(place(one), one.key(device))
+        return GroupedContext.of(self.source_groups, compute) if self.sources else None
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Write the new keys and values; return the keys of each group, and their values."""
         for own, new in zip(self.pool.layers[layer], compute(), strict=True):
             own.index_copy_(1, self.slots, new[0].to(own.dtype))
-        return self._read(layer, self.groups)
+        return read_groups(self.pool.layers[layer], self.groups)
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Return keys of the source of each group, and values, which are in the pool already."""
-        return self._read(layer, self.crossed)
+        return read_groups(self.pool.layers[layer], self.source_groups)
 
     def whole(self) -> Layout:
         """Raise ConfigError."""
         raise ConfigError(
-            "Texts that are written together have no scores or patterns of the whole row; run the "
-            "model on one text to read or edit them."
+            "Scores and patterns are not computed while texts are written; run the model on a "
+            "whole text to read or edit them."
         )
-
-    def _read(self, layer: int, groups: Sequence[Sequences]) -> Any:
-        return tuple(zip(*(self.pool.read(layer, one) for one in groups), strict=True))
 
 
 def _tables(groups: Sequence[Sequences], ends: Sequence[np.ndarray]) -> Tables:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
-from glassformer.layers.cache import Contexts, KeysValues, Layout, Long, crossed
+from glassformer.layers.cache import Contexts, KeysValues, Layout, Long
 from glassformer.layers.context import AttentionContext, Scoring, SelectedPositions
 from glassformer.layers.mask import Allowed
 from glassformer.layers.position import Rotation
@@ -70,20 +70,19 @@ class Sequences:
         """Slot of each new element."""
         return np.take_along_axis(self.table, self.places, 1)
 
-    def query(self, numbers: Int[Tensor, "1 N"]) -> Positions:
-        """Positions of the new elements; `numbers`: 0, 1, 2, ..."""
+    def query(self, device: torch.device) -> Positions:
+        """Positions of the new elements."""
         if self.is_even:
-            start = self.longest - self.length
-            return Positions(numbers[:, start : self.longest], start=start)
-        return Positions(torch.from_numpy(self.places).to(numbers.device))
+            return Positions.arange(self.length, self.longest - self.length, device)
+        return Positions(torch.from_numpy(self.places).to(device))
 
-    def key(self, numbers: Int[Tensor, "1 N"]) -> Positions:
+    def key(self, device: torch.device) -> Positions:
         """Positions of all elements."""
-        every = numbers[:, : self.longest]
+        every = Positions.arange(self.longest, 0, device)
         if self.is_even:
-            return Positions(every, start=0)
-        ends = torch.from_numpy(self.ends).to(numbers.device)[:, None]
-        return Positions(every, valid=every < ends, start=0)
+            return every
+        ends = torch.from_numpy(self.ends).to(device)[:, None]
+        return replace(every, valid=every.position < ends)
 
     @cached_property
     def is_even(self) -> bool:
@@ -106,58 +105,61 @@ class Sequences:
         stride = int(distances[0]) if len(distances) else self.longest
         return stride if stride >= self.longest and (distances == stride).all() else None
 
-    def index(self, device: torch.device) -> Int[Tensor, "R S"]:
-        """Slots to gather, kept on the device for all layers; after the end of a sequence the last
-        one again."""
-        if device not in self._indices:
-            at = np.minimum(np.arange(self.longest), self.ends[:, None] - 1)
-            slots = np.take_along_axis(self.table, at, 1).astype(np.int64)
-            self._indices[device] = torch.from_numpy(slots).to(device)
-        return self._indices[device]
-
     @cached_property
-    def _indices(self) -> dict[torch.device, Tensor]:
+    def _indices(self) -> dict[torch.device, Int[Tensor, "R S"]]:
+        """Slots to gather, on each device; after the end of a sequence the last one again."""
         return {}
 
+    def read(self, slots: Float[Tensor, "G N K"]) -> Float[Tensor, "R G S K"]:
+        """Return what slots have, up to the longest sequence: a view if the sequences are at equal
+        distances, else a copy."""
+        if self.stride is not None:
+            of_head, of_slot, of_number = slots.stride()
+            shape = self.rows, len(slots), self.longest, slots.shape[2]
+            strides = self.stride * of_slot, of_head, of_slot, of_number
+            first = slots.storage_offset() + int(self.table[0, 0]) * of_slot
+            return slots.as_strided(shape, strides, first)
+        if slots.device not in self._indices:  # or each layer would copy it from the host
+            at = np.minimum(np.arange(self.longest), self.ends[:, None] - 1)
+            index = torch.from_numpy(np.take_along_axis(self.table, at, 1).astype(np.int64))
+            self._indices[slots.device] = index.to(slots.device)
+        return slots[:, self._indices[slots.device]].transpose(0, 1)
 
-def merge(groups: Sequence[Sequences]) -> tuple[Sequences, ...]:
-    """Merge neighbours whose keys one strided view has, so that one kernel call attends for all of
-    them; the last bits of each then depend on the others (which thread computes it)."""
-    found, run, longest, stride = list[list[Sequences]](), 0, 0, 0
+
+def merge(groups: Sequence[Sequences]) -> list[Sequences]:
+    """Merge neighbours that are one sequence each and whose keys one strided view has, so that one
+    kernel call attends for all of them; the last bits of each then depend on the others (which
+    thread computes it)."""
+    found, run, longest, apart = list[list[Sequences]](), 0, 0, 0
     for one in groups:
-        own = one.stride if one.rows > 1 else 0
-        if found and own is not None:
-            last, most = found[-1][-1], max(longest, one.longest)
-            apart = int(one.table[0, 0]) - int(last.table[-1, 0])
-            fits = last.length == one.length and {stride, own} <= {0, apart}
-            if fits and most <= min(run, one.run, apart):
-                found[-1].append(one)
-                run, longest, stride = min(run, one.run), most, apart
-                continue
-        found.append([one])
-        run, longest, stride = one.run, one.longest, own if own is not None else -1
-    return tuple(own[0] if len(own) == 1 else _merged(own) for own in found)
+        last = found[-1][-1] if found else one
+        gap = int(one.table[0, 0] - last.table[0, 0])
+        run, longest = min(run, one.run), max(longest, one.longest)
+        alike = one.rows == last.rows == 1 and one.length == last.length and apart in (0, gap)
+        if alike and longest <= min(run, gap):
+            found[-1].append(one)
+            apart = gap
+        else:
+            found.append([one])
+            run, longest, apart = one.run, one.longest, 0
+    return [own[0] if len(own) == 1 else _merged(own) for own in found]
 
 
 def _merged(groups: Sequence[Sequences]) -> Sequences:
-    width = max(one.table.shape[1] for one in groups)
-    tables = [
-        np.pad(one.table, [(0, 0), (0, width - one.table.shape[1])], mode="edge") for one in groups
-    ]
-    ends = np.concatenate([one.ends for one in groups])
-    return Sequences(np.concatenate(tables), ends, groups[0].length)
+    width, ends = max(one.table.shape[1] for one in groups), [one.ends for one in groups]
+    tables = [np.pad(one.table[0], (0, width - one.table.shape[1]), "edge") for one in groups]
+    return Sequences(np.stack(tables), np.concatenate(ends), groups[0].length)
 
 
 @dataclass(frozen=True)
 class GroupedContext(AttentionContext):
-    """Groups of sequences in one row, with the context of each group.
+    """Groups of sequences in one row: of each, the number of sequences and of their new elements,
+    and its context.
 
-    `shapes`: the number of sequences in each, and of new elements in each of these. All elements
-    have queries; after attention, the `selected` ones go on.
+    All elements have queries; after attention, the `selected` ones go on.
     """
 
-    groups: tuple[AttentionContext, ...] = ()
-    shapes: tuple[tuple[int, int], ...] = ()
+    groups: tuple[tuple[tuple[int, int], AttentionContext], ...] = ()
 
     @classmethod
     def of(
@@ -165,19 +167,13 @@ class GroupedContext(AttentionContext):
         groups: Sequence[Sequences],
         compute: Callable[[Sequences], AttentionContext],
         rotation: Rotation | None = None,
-    ) -> "GroupedContext":
+        selected: SelectedPositions | None = None,
+    ) -> Self:
         """Return the context of groups; that of each shape is computed once."""
-        known: dict[Any, AttentionContext] = {}
-        for one in groups:
-            if one.shape not in known:
-                known[one.shape] = compute(one)
-        return cls(
-            Allowed(),
-            rotation=rotation,
-            key_rotation=rotation,
-            groups=tuple(known[one.shape] for one in groups),
-            shapes=tuple((one.rows, one.length) for one in groups),
-        )
+        different = {one.shape: one for one in groups}
+        known = {shape: compute(one) for shape, one in different.items()}
+        found = tuple(((one.rows, one.length), known[one.shape]) for one in groups)
+        return cls(Allowed(), None, rotation, rotation, selected, found)
 
     def asking(self, x: Float[Tensor, "1 T D"]) -> Float[Tensor, "1 T D"]:
         """All."""
@@ -188,54 +184,56 @@ class GroupedContext(AttentionContext):
     ) -> Float[Tensor, "1 H _ K"]:
         """Attend group by group; `k`, `v`: one tensor for each, [R, G, S, K]. Elements after all
         groups keep their queries, which nothing reads."""
-        k, v = ([one.to(q.dtype) for one in own] for own in (k, v))
-        if self.shapes == ((1, q.shape[2]),) and self.selected is None:
-            return self.groups[0].attend(q, k[0], v[0], scale, dropout)
-        n = sum(rows * length for rows, length in self.shapes)
+        (shape, own), *more = self.groups
+        if not more and shape == (1, q.shape[2]) and self.selected is None:
+            return own.attend(q, k[0].to(q.dtype), v[0].to(q.dtype), scale, dropout)
+        sizes = [rows * length for (rows, length), _ in self.groups]
+        *parts, rest = q[0].split([*sizes, q.shape[2] - sum(sizes)], 1)
         found: list[Tensor] = []
-        for own, a, b, c in zip(self.groups, _apart(q[:, :, :n], self.shapes), k, v, strict=True):
+        for (shape, own), part, *read in zip(self.groups, parts, k, v, strict=True):
+            a, b, c = part.unflatten(1, shape).transpose(0, 1), *(x.to(q.dtype) for x in read)
             found.append(own.attend(a, b, c, scale, dropout).transpose(1, 2).flatten(0, 1))
-        z = torch.cat([*found, q[0, :, n:].transpose(0, 1)])
+        z = torch.cat([*found, rest.transpose(0, 1)])
         z = z if self.selected is None else z.index_select(0, self.selected.at)
         return z[None].transpose(1, 2)
 
 
-@dataclass(frozen=True, eq=False)
 class Joined(Layout):
-    """Sequences of these lengths one after another in one row, without previous elements."""
+    """Sequences one after another in one row, without previous elements."""
 
-    lengths: Int[np.ndarray, "N"]
+    def __init__(self, lengths: Int[np.ndarray, "N"]):
+        self.lengths = lengths
 
     @cached_property
-    def groups(self) -> tuple[Sequences, ...]:
-        """Neighbours of one length; their slots are those of the row."""
+    def groups(self) -> Sequence[Sequences]:
+        """Sequences that attend together: neighbours of one length, in slots of the row itself."""
         found, begin = list[Sequences](), 0
         for length, own in groupby(self.lengths.tolist()):
             rows = len(list(own))
-            slots = np.arange(begin, begin + rows * length).reshape(rows, length)
+            slots = np.arange(begin, begin := begin + rows * length).reshape(rows, length)
             found.append(Sequences(slots, np.full(rows, length), length))
-            begin += rows * length
-        return tuple(found)
+        return found
 
     def contexts(
         self,
         scoring: Scoring,
         query: Positions,
-        source: Positions | None = None,
-        dtype: torch.dtype = torch.float32,
-        selected: SelectedPositions | None = None,
+        source: Positions | None,
+        selected: SelectedPositions | None,
     ) -> tuple[Contexts, Contexts]:
         """See `Layout.contexts`."""
-        numbers = torch.arange(int(self.lengths.max()), device=query.position.device)[None]
-        own = own_contexts(self.groups, numbers, scoring, query, dtype)
+        device, plain = query.position.device, replace(scoring, rotation=None)
+        compute = lambda one: plain.context(one.query(device), one.key(device))
+        own = GroupedContext.of(self.groups, compute, scoring.angles(query))
         read = query if selected is None else selected.positions(query)
-        last = replace(own, selected=selected), crossed(read, source)
-        return (own, crossed(query, source)), last
+        last = replace(own, selected=selected), self.crossed(read, source)
+        return (own, self.crossed(query, source)), last
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Return the keys of each group, and their values."""
-        shapes = [(one.rows, one.length) for one in self.groups]
-        return tuple(_apart(x, shapes) for x in compute())
+        keys, values = compute()
+        assert keys.shape[2] == self.lengths.sum(), "the row has other lengths"
+        return read_groups((keys[0], values[0]), self.groups)
 
     def whole(self) -> Layout:
         """Return the row as one, in which a mask keeps the sequences apart."""
@@ -247,24 +245,8 @@ def row_layout(lengths: Int[np.ndarray, "N"] | None) -> Layout:
     return Long() if lengths is None else Joined(lengths)
 
 
-def own_contexts(
-    groups: Sequence[Sequences],
-    numbers: Int[Tensor, "1 N"],
-    scoring: Scoring,
-    query: Positions,
-    dtype: torch.dtype,
-) -> GroupedContext:
-    """Return the context of self-attention of groups; `query`: the positions of the whole row."""
-    plain = replace(scoring, rotation=None)
-    compute = lambda one: plain.context(one.query(numbers), one.key(numbers))
-    return GroupedContext.of(groups, compute, scoring.rotations(query, dtype)[0])
-
-
-def _apart(
-    row: Float[Tensor, "1 H N K"], shapes: Sequence[tuple[int, int]]
-) -> list[Float[Tensor, "_ H _ K"]]:
-    """The sequences of a row, group by group."""
-    parts = row[0].split([rows * length for rows, length in shapes], 1)
-    return [
-        part.unflatten(1, shape).transpose(0, 1) for part, shape in zip(parts, shapes, strict=True)
-    ]
+def read_groups(
+    slots: Sequence[Float[Tensor, "G N K"]], groups: Sequence[Sequences]
+) -> tuple[list[Tensor], ...]:
+    """Return the keys of each group, and their values, [R, G, S, K]."""
+    return tuple([one.read(own) for one in groups] for own in slots)

@@ -9,13 +9,14 @@ from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
+from glassformer.layers.attention import Attention
 from glassformer.layers.block import STREAM, Block
 from glassformer.layers.cache import Layers, Layout
 from glassformer.layers.context import Scoring, SelectedPositions
 from glassformer.layers.mask import Mask
 from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
-from glassformer.layers.tap import tap, watching
+from glassformer.layers.tap import recorded, tap, watching
 
 
 class Stack(nn.Module):
@@ -42,10 +43,10 @@ class Stack(nn.Module):
         self.norm = final_norm
         self.mask, self.bias_factor, self.rotation = mask, bias_factor, rotation
 
-    @property
-    def scoring(self) -> Scoring:
-        """What scores of self-attention depend on beside queries and keys."""
-        return Scoring(self.mask, self.bias, self.bias_factor, self.rotation)
+    def scoring(self, dtype: torch.dtype = torch.float32) -> Scoring:
+        """What scores of self-attention depend on beside queries and keys; angles in `dtype`."""
+        rotation = None if self.rotation is None else partial(self.rotation, dtype=dtype)
+        return Scoring(self.mask, self.bias, self.bias_factor, rotation)
 
     def forward(
         self,
@@ -61,13 +62,11 @@ class Stack(nn.Module):
         A given `layout` already has `positions` (see `Layout.advanced`).
         """
         layout = layout.whole() if self.watched() else layout
-        exact = torch.promote_types(x.dtype, torch.float32)
-        all_but_last, last = layout.contexts(
-            self.scoring, positions, source_positions, exact, selected
-        )
-        for layer, block in enumerate(self.blocks, 1):
-            own, crossed = last if layer == len(self.blocks) else all_but_last
-            store, once = partial(layout.store, layer - 1), partial(layout.once, layer - 1)
+        scoring = self.scoring(torch.promote_types(x.dtype, torch.float32))
+        most, last = layout.contexts(scoring, positions, source_positions, selected)
+        for layer, block in enumerate(self.blocks):
+            own, crossed = last if layer == len(self.blocks) - 1 else most
+            store, once = partial(layout.store, layer), partial(layout.once, layer)
             x = block(x, own, store, source, crossed, once)
         x = tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
         return x if selected is None else selected.flat(x)
@@ -76,13 +75,12 @@ class Stack(nn.Module):
         """Keys and values of cross-attention at every layer for an encoder's output."""
         crosses = (block.cross for block in self.blocks if isinstance(block, Block))
         return {
-            layer: cross.keys_values(source, None)
+            layer: cross.keys_values(cross.k_proj(source), cross.v_proj(source), None)
             for layer, cross in enumerate(crosses)
             if cross is not None
         }
 
     def watched(self) -> bool:
         """Whether a tape reads the scores or patterns of a block, which are those of whole rows."""
-        blocks = [block for block in self.blocks if isinstance(block, Block)]
-        every = [one for block in blocks for one in (block.attention, block.cross) if one]
-        return any([watching(one, "scores", "pattern") for one in every])
+        every = (one for one in self.modules() if isinstance(one, Attention))
+        return recorded() and any([watching(one, "scores", "pattern") for one in every])

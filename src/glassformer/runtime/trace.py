@@ -225,16 +225,16 @@ class Watcher:
     def _weights(self, site: str, cache: RaggedCache, slots: np.ndarray, at: int) -> Weights:
         """Return the weights of new element `at` on the keys in these slots."""
         assert self.model.decoder is not None
-        one, numbers = Sequences.single(slots, 1), cache.pool.positions
-        query, key = one.query(numbers), one.key(numbers)
-        scoring = CROSSED if site == "cross" else self.model.decoder.scoring
+        one, device = Sequences.single(slots, 1), cache.pool.numbers.device
+        query, key = one.query(device), one.key(device)
+        scoring = CROSSED if site == "cross" else self.model.decoder.scoring()
         context = scoring.context(query, key)
         found: list[Tensor] = []
         for layer in self.layers:
             module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
             assert isinstance(module, Attention)
             queries = self.queries[_point(layer, site)][:, :, at][:, :, None]
-            scores = module.scores(queries, cache.pool.read(layer, one)[0], context)
+            scores = module.scores(queries, one.read(cache.pool.layers[layer][0]), context)
             found.append(attention_pattern(scores)[0, self.heads, -1].cpu())
         return torch.stack(found).tolist()
 

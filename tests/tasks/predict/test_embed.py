@@ -88,7 +88,7 @@ def by_hand(model, ids, how, layer):
         hidden = embedding.element.weight[x]
     else:
         positions = Positions.arange(x.shape[1])
-        context = stack.scoring.context(positions, positions, torch.float64)
+        context = stack.scoring(torch.float64).context(positions, positions)
         hidden = embedding(x, positions)
         for block in stack.blocks[:layer]:
             hidden = block(hidden, context)
