@@ -206,7 +206,7 @@ class Batch:
     parts: tuple[Part, ...] = ()
     lengths: Int[np.ndarray, "_"] | None = None
     """If not None, the one row holds sequences of these lengths one after another, and `positions`
-    are `Positions.joined`: attention may read each by itself."""
+    are those of `Positions.joined`; each is a group of attention."""
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:

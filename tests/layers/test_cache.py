@@ -14,7 +14,7 @@ def numbers(first, count):
 def test_what_is_stored_comes_back_in_order():
     cache = empty = Cache()
     for first, count in ((0, 2), (2, 1), (3, 3)):
-        cache = cache.advanced(Positions.arange(count, start=first))
+        cache = cache.advance(Positions.arange(count, start=first))
         keys, values = cache.store(0, lambda at=(first, count): numbers(*at))
         assert keys.flatten().tolist() == list(range(first + count))
         assert values.flatten().tolist() == [-k for k in range(first + count)]
@@ -25,7 +25,7 @@ def test_what_is_stored_comes_back_in_order():
 
 
 def test_selected_rows_are_copies():
-    cache = Cache().advanced(Positions.padded([1, 2], "left"))
+    cache = Cache().advance(Positions.padded([1, 2], "left"))
     cache.store(0, lambda: (torch.arange(4.0).view(2, 1, 2, 1),) * 2)
     picked = cache.selected(torch.tensor([1, 1, 0]))
     assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3, 0, 1]
@@ -42,10 +42,10 @@ def test_the_encoder_s_keys_are_computed_once_for_each_line_of_descent():
         return numbers(0, 1)
 
     root = Cache()
-    first = root.advanced(Positions.arange(1))
+    first = root.advance(Positions.arange(1))
     first.once(0, compute)
     first.once(0, compute)
-    first.advanced(Positions.arange(1, start=1)).once(0, compute)
+    first.advance(Positions.arange(1, start=1)).once(0, compute)
     assert len(calls) == 1
-    root.advanced(Positions.arange(1)).once(0, compute)
+    root.advance(Positions.arange(1)).once(0, compute)
     assert len(calls) == 2

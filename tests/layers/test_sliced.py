@@ -95,7 +95,7 @@ def test_keys_that_no_query_sees_are_not_read(monkeypatch):
     rows = Positions.arange(6)
 
     def keys(mask, rows=rows):
-        found = Scoring(mask).sliced(rows).slices
+        found = Scoring(mask).slices_of(rows).slices
         return [(own.queries, own.keys.start, own.keys.stop) for own in found]
 
     assert keys(Causal() & Window(3)) == [(4, 0, 4), (2, 2, 6)]
@@ -105,7 +105,7 @@ def test_keys_that_no_query_sees_are_not_read(monkeypatch):
     assert keys(mask, replace(one, valid=torch.arange(6)[None] > 2)) == [(4, 3, 6), (2, 3, 6)]
     nothing = replace(one, valid=torch.zeros(1, 6, dtype=torch.bool))
     assert keys(mask, nothing) == [(4, 0, 6), (2, 0, 6)]
-    assert Scoring(Causal()).sliced(rows) is None
+    assert Scoring(Causal()).slices_of(rows) is None
 
 
 @pytest.mark.parametrize("dropped", [0.0, 1e-9], ids=["kernels", "written out"])
@@ -123,7 +123,7 @@ def test_slices_attend_as_whole_rows_do(mask, bias, dropped, monkeypatch):
     own_bias = None if bias is None else part
     all_bias = None if added is None else added[None]
     wanted = attend_reference(q, k, v, allowed(mask, rows, rows).prepared(), all_bias, 0.5)
-    found = Scoring(mask, own_bias).sliced(rows).attend(q, k, v, 0.5, dropped)
+    found = Scoring(mask, own_bias).slices_of(rows).attend(q, k, v, 0.5, dropped)
     assert torch.allclose(found, wanted, **tiny.EXACT)
     weights = drawn(4, *wanted.shape)
     gradients = [torch.autograd.grad((z * weights).sum(), (q, k, v)) for z in (found, wanted)]
@@ -165,7 +165,7 @@ def test_what_is_kept_grows_with_the_length_of_a_row():
     """Under a window; the whole of every tensor counts, also where a part of it is read."""
 
     def kept(length: int) -> int:
-        found = Scoring(Causal() & Window(100)).sliced(Positions.arange(length)).slices
+        found = Scoring(Causal() & Window(100)).slices_of(Positions.arange(length)).slices
         masks = [own.context.allow for own in found]
         tensors = [t for own in masks for t in (own.dense, own.added) if t is not None]
         return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())

@@ -70,7 +70,7 @@ class Block(nn.Module):
         """The stream after this block; `source` is the encoder's output, for cross-attention."""
         own = lambda y: self.attend_own(y, context, update)
         x = tap(self, "resid_pre", x, STREAM)
-        x = self.sublayer(context.queried(x), self.attention_norm, own, x)
+        x = self.sublayer(context.stream_of(x), self.attention_norm, own, x)
         if self.cross_norm is not None and source_context is not None:
             cross = lambda y: self.attend_source(y, source_context, source, source_update)
             x = self.sublayer(x, self.cross_norm, cross, x)

@@ -1,13 +1,11 @@
-"""Layouts: where the elements of a forward pass stand, and which keys and values they read.
+"""Layouts: the places of the elements of a forward pass, and the keys and values that they read.
 
-    Layout       rows of one length, padded or packed
-    Long         the same, whose long rows attend in slices
-    Cache        the same, after previous elements
-    Joined       sequences one after another in one row (`layers.sequences`)
-    RaggedCache  the same, after previous elements in a pool (`layers.ragged`)
+    rows of one length      Layout, Long, Cache: here
+    sequences in one row    Joined: `layers.sequences`
+    the same with a pool    RaggedCache: `layers.ragged`
 
-A stack asks its layout for contexts, and stores keys and values there. Masks read the positions, so
-attention does not depend on the kind of layout.
+A layout gives contexts to a stack, and its layers store keys and values there. Masks read the
+positions, so attention does not depend on the kind of layout.
 """
 
 from collections.abc import Callable
@@ -37,7 +35,7 @@ class Layout:
     sourced = False
     """Whether it has the keys and values of every source."""
 
-    def advanced(self, new: Positions) -> Self:
+    def advance(self, new: Positions) -> Self:
         """Return the layout in which these new elements are."""
         return self
 
@@ -50,15 +48,15 @@ class Layout:
     ) -> tuple[Contexts, Contexts]:
         """Return the contexts of all blocks but the last, and those of the last one, in which only
         the `selected` positions have queries."""
-        key, own = self.positions or query, scoring.sliced(query) if self.slices else None
-        whole = own or scoring.context(query, key), self.crossed(query, source)
+        key, own = self.positions or query, scoring.slices_of(query) if self.slices else None
+        whole = own or scoring.context(query, key), self.cross_context(query, source)
         if selected is None:
             return whole, whole
         read = selected.positions(query)
         own = scoring.context(read, key, query, selected)
-        return whole, (own, self.crossed(read, source))
+        return whole, (own, self.cross_context(read, source))
 
-    def crossed(self, query: Positions, source: Positions | None) -> AttentionContext | None:
+    def cross_context(self, query: Positions, source: Positions | None) -> AttentionContext | None:
         """Return the context of cross-attention; None: there is no source."""
         return None if source is None else CROSSED.context(query, source)
 
@@ -92,7 +90,7 @@ class Long(Layout):
 class Cache(Layout):
     """Keys and values of previous elements, with their positions.
 
-    It is used like a value: `cache.advanced(positions)` is a new cache that also holds the new
+    It is used like a value: `cache.advance(positions)` is a new cache that also holds the new
     positions; each layer then stores its new keys and values there and gets all of them back. It
     grows by concatenation; earlier values stay valid, so decoding may branch. `own[layer]`: keys
     and values of self-attention at `positions`. `cross[layer]`: those of the encoder's output,
@@ -103,7 +101,7 @@ class Cache(Layout):
     own: Layers = field(default_factory=dict)
     cross: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Positions) -> Self:
+    def advance(self, new: Positions) -> Self:
         """The cache with `new` positions appended."""
         positions = self.positions.extended(new) if self.positions else new
         return replace(self, positions=positions, own=dict(self.own), cross=dict(self.cross))

@@ -1,15 +1,16 @@
-"""Contexts: what all layers of one forward pass share about attention.
+"""Contexts: the values of attention that all layers of one forward pass share.
 
-    Scoring      mask, score bias and rotary angles as functions of positions, of a stack
-    its context  the same for given queries and keys; queries of some positions only, if the head
-                 reads only these
-    in slices    long rows whose mask hides keys: few queries at a time, and the keys they may see
+    Scoring           mask, score bias and rotary angles of a stack, as functions of positions
+    AttentionContext  the same for given queries and keys
+
+The head may read only some positions of the stream. The last block then computes queries only for
+these:
+
+    stream [B, T, D] ──gather──> [B, K, D] ── rest of the last block ──> [B, K, D] ──flat──> [N, D]
 
 K is the largest number of selected positions in a row. Shorter rows are padded with their first
 position, whose output is ignored. Keys and values are computed for all positions, so the results
 are the same.
-
-    stream [B, T, D] ──gather──> [B, K, D] ── rest of the last block ──> [B, K, D] ──flat──> [N, D]
 """
 
 from collections.abc import Callable
@@ -82,13 +83,13 @@ class AttentionContext:
     key_rotation: Rotation | None = None
     selected: SelectedPositions | None = None
 
-    def queried(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
+    def stream_of(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
         """The vectors of x that have queries."""
         return x if self.selected is None else self.selected.gather(x)
 
     def asking(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B _ D"]:
         """The vectors of x whose queries are projected."""
-        return self.queried(x)
+        return self.stream_of(x)
 
     def attend(
         self, q: Float[Tensor, "B H T K"], k: Any, v: Any, scale: float, dropout: float
@@ -129,7 +130,7 @@ class SlicedContext(AttentionContext):
 
 @dataclass(frozen=True)
 class Scoring:
-    """What the scores of attention depend on beside queries and keys, from positions.
+    """Mask, score bias and rotary angles of a stack, as functions of positions.
 
     `factor` multiplies the score bias. `rotation` gives the rotary angles; None: no rotation.
     """
@@ -153,13 +154,13 @@ class Scoring:
         angles = self.angles(query)
         return AttentionContext(
             allowed(self.mask, query, key).prepared(),
-            self.added(query, key),
+            self.score_bias(query, key),
             angles,
             angles if new is None else self.angles(new),
             selected,
         )
 
-    def added(self, query: Positions, key: Positions) -> Tensor | None:
+    def score_bias(self, query: Positions, key: Positions) -> Tensor | None:
         """The bias that is added to scores."""
         return None if self.bias is None else self.bias(query, key) * self.factor
 
@@ -167,7 +168,7 @@ class Scoring:
         """The rotary angles, if the model rotates."""
         return None if self.rotation is None else self.rotation(positions)
 
-    def sliced(self, positions: Positions) -> AttentionContext | None:
+    def slices_of(self, positions: Positions) -> AttentionContext | None:
         """Return the context of self-attention in slices; None: rows are short, kernels know their
         mask, or it hides no key from many neighbouring queries."""
         if torch.compiler.is_compiling() or positions.length <= AT_ONCE:
@@ -177,8 +178,8 @@ class Scoring:
         found = list[Slice]()
         for first in range(0, positions.length, AT_ONCE):
             own = _part(positions, slice(first, first + AT_ONCE))
-            allow, keys = _seen(self.mask, own, positions)
-            bias = self.added(own, _part(positions, keys))
+            allow, keys = _keys_read(self.mask, own, positions)
+            bias = self.score_bias(own, _part(positions, keys))
             found.append(Slice(own.length, keys, AttentionContext(allow, bias)))
         angles = self.angles(positions)
         return SlicedContext(Allowed(), None, angles, angles, slices=tuple(found))
@@ -193,14 +194,14 @@ def _part(of: Positions, slots: slice) -> Positions:
     return of.mapped(lambda t: t[:, slots], start)
 
 
-def _seen(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:
+def _keys_read(mask: Mask, query: Positions, key: Positions) -> tuple[Allowed, slice]:
     """Attention by a mask to the keys from the first to the last that any query may attend to; to
     all if there is none."""
     begin, end = mask.reach(query, key)
     keys = slice(max(0, begin), min(end, key.length))
     allow = allowed(mask, query, _part(key, keys))
     known = query.start is not None and key.valid is None and key.document is None
-    if allow.dense is not None and not known:  # who sees whom is known by the table alone
+    if allow.dense is not None and not known:  # only the table says who sees whom
         some = allow.dense.flatten(0, 2).any(0).nonzero().flatten().tolist()
         seen = slice(some[0], some[-1] + 1) if some else slice(0, keys.stop - keys.start)
         keys = slice(keys.start + seen.start, keys.start + seen.stop)

@@ -163,7 +163,7 @@ class RaggedCache(Joined):
         whole = [one.ends.repeat(one.length) for one in self.sources]
         return own, _tables(self.sources, whole) if whole else own
 
-    def crossed(self, query: Positions, source: Positions | None) -> AttentionContext | None:
+    def cross_context(self, query: Positions, source: Positions | None) -> AttentionContext | None:
         """Return the context of cross-attention; None: there is no source."""
         device = self.pool.numbers.device
         place = lambda one: Positions.arange(one.length, device=device)

@@ -3,8 +3,8 @@
     elements   a a a b b b c c c c c      a and b have equally many, so one call of the kernel
 
 Every product that acts on single elements reads the whole row. Attention reads neighbours of one
-shape together, each over its own keys only: those of the row itself (`Joined`), or those that a
-block table lists in a pool (`layers.ragged`).
+shape together, each over its own keys only. These are in the row itself (`Joined`), or in a pool,
+where a block table lists them (`layers.ragged`).
 """
 
 from collections.abc import Callable, Sequence
@@ -127,9 +127,11 @@ class Sequences:
 
 
 def merge(groups: Sequence[Sequences]) -> list[Sequences]:
-    """Merge neighbours that are one sequence each and whose keys one strided view has, so that one
-    kernel call attends for all of them; the last bits of each then depend on the others (which
-    thread computes it)."""
+    """Merge neighbours of one sequence each, so that one kernel call attends for all of them.
+
+    One strided view must have all of their keys. The last bits of each then depend on the others
+    (which thread computes it).
+    """
     found, run, longest, apart = list[list[Sequences]](), 0, 0, 0
     for one in groups:
         last = found[-1][-1] if found else one
@@ -142,10 +144,10 @@ def merge(groups: Sequence[Sequences]) -> list[Sequences]:
         else:
             found.append([one])
             run, longest, apart = one.run, one.longest, 0
-    return [own[0] if len(own) == 1 else _merged(own) for own in found]
+    return [own[0] if len(own) == 1 else _stack(own) for own in found]
 
 
-def _merged(groups: Sequence[Sequences]) -> Sequences:
+def _stack(groups: Sequence[Sequences]) -> Sequences:
     width, ends = max(one.table.shape[1] for one in groups), [one.ends for one in groups]
     tables = [np.pad(one.table[0], (0, width - one.table.shape[1]), "edge") for one in groups]
     return Sequences(np.stack(tables), np.concatenate(ends), groups[0].length)
@@ -167,13 +169,12 @@ class GroupedContext(AttentionContext):
         groups: Sequence[Sequences],
         compute: Callable[[Sequences], AttentionContext],
         rotation: Rotation | None = None,
-        selected: SelectedPositions | None = None,
     ) -> Self:
         """Return the context of groups; that of each shape is computed once."""
         different = {one.shape: one for one in groups}
         known = {shape: compute(one) for shape, one in different.items()}
         found = tuple(((one.rows, one.length), known[one.shape]) for one in groups)
-        return cls(Allowed(), None, rotation, rotation, selected, found)
+        return cls(Allowed(), None, rotation, rotation, groups=found)
 
     def asking(self, x: Float[Tensor, "1 T D"]) -> Float[Tensor, "1 T D"]:
         """All."""
@@ -221,13 +222,13 @@ class Joined(Layout):
         source: Positions | None,
         selected: SelectedPositions | None,
     ) -> tuple[Contexts, Contexts]:
-        """See `Layout.contexts`."""
+        """Return the contexts of all blocks but the last, and those of the last one."""
         device, plain = query.position.device, replace(scoring, rotation=None)
         compute = lambda one: plain.context(one.query(device), one.key(device))
         own = GroupedContext.of(self.groups, compute, scoring.angles(query))
         read = query if selected is None else selected.positions(query)
-        last = replace(own, selected=selected), self.crossed(read, source)
-        return (own, self.crossed(query, source)), last
+        last = replace(own, selected=selected), self.cross_context(read, source)
+        return (own, self.cross_context(query, source)), last
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Return the keys of each group, and their values."""

@@ -44,7 +44,7 @@ class Stack(nn.Module):
         self.mask, self.bias_factor, self.rotation = mask, bias_factor, rotation
 
     def scoring(self, dtype: torch.dtype = torch.float32) -> Scoring:
-        """What scores of self-attention depend on beside queries and keys; angles in `dtype`."""
+        """Mask, score bias and rotary angles of self-attention; angles in `dtype`."""
         rotation = None if self.rotation is None else partial(self.rotation, dtype=dtype)
         return Scoring(self.mask, self.bias, self.bias_factor, rotation)
 
@@ -59,7 +59,7 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "B T D"] | Float[Tensor, "N D"]:
         """The stream after the last block, at all positions or at the `selected` ones.
 
-        A given `layout` already has `positions` (see `Layout.advanced`).
+        A given `layout` already has `positions` (see `Layout.advance`).
         """
         layout = layout.whole() if self.watched() else layout
         scoring = self.scoring(torch.promote_types(x.dtype, torch.float32))

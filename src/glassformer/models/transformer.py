@@ -164,7 +164,7 @@ class Transformer(nn.Module):
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(self._encoded(batch, positions, selected), positions)
-        cache = cache if cache is None else cache.advanced(positions)
+        cache = cache if cache is None else cache.advance(positions)
         layout = row_layout(batch.lengths) if cache is None else cache
         if self.encoder is not None and memory is None and not layout.sourced:
             if batch.source is None:
