@@ -96,8 +96,8 @@ class Attention(nn.Module):
             q, both = self.q_proj(asking), lambda: (self.k_proj(read), self.v_proj(read))
         else:
             layers = (self.q_proj, self.k_proj, self.v_proj)
-            q, *projected = together(x, layers, self.packed)
-            both = lambda: projected
+            q, keys, values = together(x, layers, self.packed)
+            both = lambda: (keys, values)
         q = self.queries(q, context.rotation)
         new = lambda: self.keys_values(*both(), context.key_rotation)
         k, v = update(new) if update else new()
