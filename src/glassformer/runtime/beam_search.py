@@ -53,6 +53,8 @@ class BeamSearch:
         """Patches among the newest elements, the last ones of prompts."""
         self.numbers: list[int | None] = []
         """Number of the candidate that each live hypothesis was."""
+        self.is_plain = not any(is_set(config, name) for name in CONSTRAINTS)
+        """Whether no constraint changes what the model offers."""
 
     @property
     def room(self) -> int:
@@ -63,11 +65,6 @@ class BeamSearch:
     def k(self) -> int:
         """Number of tokens that each hypothesis offers."""
         return self.hypotheses.widest
-
-    @property
-    def is_plain(self) -> bool:
-        """True if no constraint changes what the model offers."""
-        return not any(is_set(self.config, name) for name in CONSTRAINTS)
 
     @property
     def going(self) -> list[Running]:
@@ -88,19 +85,17 @@ class BeamSearch:
         """Return the request with this number."""
         return next(one for one in self.requests if one.number == number)
 
-    def begin(self, one: Running) -> None:
-        """Begin a request whose prompt has keys and values, but for the last element; its slots
-        except those of its source are the search's from now on."""
-        length, row = len(one.ids) - one.begin, len(self.rows.ends)
-        last = one.parts_at(range(length - 1, length))
-        self.parts += (replace(part, at=part.at + row) for part in last)
-        own, source = one.slots[: one.longest], one.source_slots
-        self.rows.add(own[: length - 1], one.ids[-1], source, one.n_source)
-        self.rows.pool.give(own[length - 1 :])
-        one.slots, one.longest = source, 0
-        self.hypotheses.begin([one.limit])
-        self.requests.append(one)
-        self.numbers.append(None)
+    def begin(self, texts: Sequence[Running]) -> None:
+        """Begin requests whose prompts have keys and values, but for the last element; their slots
+        except those of their sources are the search's from now on."""
+        for row, one in enumerate(texts, len(self.rows.ends)):
+            end = len(one.ids) - one.begin
+            last = one.parts_at(range(end - 1, end))
+            self.parts += (replace(part, at=part.at + row) for part in last)
+        self.rows.add(texts)
+        self.hypotheses.begin([one.limit for one in texts])
+        self.requests += texts
+        self.numbers += [None] * len(texts)
 
     def piece(self) -> Piece:
         """Return the newest element of each hypothesis, which has a slot then."""

@@ -33,6 +33,7 @@ from glassformer.runtime.memory import pool_of, program_of
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
+from glassformer.runtime.rows import COLUMNS
 from glassformer.runtime.sampler import Read, Told, read
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
@@ -100,10 +101,12 @@ class Engine:
         own, source = max(one.longest for one in texts), max(one.n_source for one in texts)
         drafted = any(one.draft is not None for one in requests)
         searched = any(one.config.beams for one in requests)
+        rows = max_rows or sum(one.width for one in texts)
+        first = min(len(texts), rows // max(one.width for one in texts))
         engine = cls(
             model,
-            max_rows=max_rows or sum(one.width for one in texts),
-            n_slots=1 if searched else 1 + (own + source) * len(texts),
+            max_rows=rows,
+            n_slots=1 + (own + source) * first + COLUMNS * rows * searched,
             shares_prefixes=False,
             together=not (drafted or searched),
             invariant=drafted,
@@ -220,9 +223,7 @@ class Engine:
         if self.shares_prefixes and one.has_plain_prompt and not one.blocks:
             one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
         known = self.prefixes.take(one.blocks[: one.n_shared // BLOCK])
-        promised = sum(other.n_branches for other in self.running)
-        promised += sum(search.promised for search in self.searches.values())
-        while self.pool.n_free - promised < one.n_slots - len(known) and not self.pool.grows:
+        while not self.pool.grows and self._n_free < one.n_slots - len(known):
             if not self.prefixes.shrink():
                 self.pool.give(known)
                 return False
@@ -232,6 +233,13 @@ class Engine:
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK
         return True
+
+    @property
+    def _n_free(self) -> int:
+        """Number of free slots that are promised to no search."""
+        promised = sum(one.n_branches for one in self.running)
+        promised += sum(search.promised for search in self.searches.values())
+        return self.pool.n_free - promised
 
     def _read_sources(self, new: Sequence[Running]) -> list[Event]:
         """Encode the sources of requests, and write keys and values at every layer to slots."""
@@ -261,14 +269,18 @@ class Engine:
 
     def _start_searches(self) -> None:
         """Begin the search of requests whose prompts have keys and values."""
-        for one in [one for one in self.running if one.request.config.beams and one.left == 1]:
-            # an invariant engine searches for each request by itself
-            key = one.settings, one.request.ends, one.number * self.invariant
+        groups: dict[tuple[object, ...], list[Running]] = {}
+        for one in self.running:
+            if one.request.config.beams and one.left == 1:
+                # an invariant engine searches for each request by itself
+                key = one.settings, one.request.ends, one.number * self.invariant
+                groups.setdefault(key, []).append(one)
+        for key, texts in groups.items():
+            self.running = [one for one in self.running if one not in texts]
             if key not in self.searches:
-                own = one.request.config, one.request.ends
-                self.searches[key] = BeamSearch(self.pool, *own)
-            self.running.remove(one)
-            self.searches[key].begin(one)
+                own = texts[0].request
+                self.searches[key] = BeamSearch(self.pool, own.config, own.ends)
+            self.searches[key].begin(texts)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
@@ -290,10 +302,10 @@ class Engine:
 
     def _search(self, search: BeamSearch) -> list[Event]:
         """Continue the hypotheses of a search; changes nothing if it fails."""
-        piece, firsts = search.piece(), [one.begin for one in search.owners]
+        piece, watched = search.piece(), search.owners if self._top else []
         with evaluating(self.model), self._products():
             k = search.k if search.is_plain and not self._top else None
-            scores, told = self._scores([piece], firsts, k)
+            scores, told = self._scores([piece], [one.begin for one in watched], k)
             offers = search.offers(scores, keeps_all=self._top > 0)
         events = search.select(offers, self._top, told)
         for number in {event.request for event in events if event.finish}:
