@@ -35,6 +35,7 @@ from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.rows import COLUMNS
 from glassformer.runtime.sampler import Read, Told, read
+from glassformer.runtime.search import Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -81,7 +82,7 @@ class Engine:
         self.watcher = Watcher(model, watch)
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
-        self.searches: dict[tuple[object, ...], BeamSearch] = {}
+        self.searches: dict[tuple[object, ...], Search] = {}
         self._count = 0
 
     @classmethod
@@ -273,13 +274,15 @@ class Engine:
         for one in self.running:
             if one.request.config.beams and one.left == 1:
                 # an invariant engine searches for each request by itself
-                key = one.settings, one.request.ends, one.number * self.invariant
+                own = one.request
+                key = one.settings, own.ends, own.selector, one.number * self.invariant
                 groups.setdefault(key, []).append(one)
         for key, texts in groups.items():
             self.running = [one for one in self.running if one not in texts]
             if key not in self.searches:
                 own = texts[0].request
-                self.searches[key] = BeamSearch(self.pool, own.config, own.ends)
+                selector = own.selector or BeamSearch
+                self.searches[key] = selector(self.pool, own.config, own.ends)
             self.searches[key].begin(texts)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
@@ -300,19 +303,18 @@ class Engine:
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for events in news for event in events]
 
-    def _search(self, search: BeamSearch) -> list[Event]:
-        """Continue the hypotheses of a search; changes nothing if it fails."""
-        piece, watched = search.piece(), search.owners if self._top else []
+    def _search(self, search: Search) -> list[Event]:
+        """Continue the sequences of a search; changes nothing if it fails."""
+        watched, k = (search.owners, None) if self._top else ([], search.k)
+        own = [search.piece()], [one.begin for one in watched]
         with evaluating(self.model), self._products():
-            k = search.k if search.is_plain and not self._top else None
-            scores, told = self._scores([piece], [one.begin for one in watched], k)
-            offers = search.offers(scores, keeps_all=self._top > 0)
-        events = search.select(offers, self._top, told)
+            scores, told = self._scores(*own, k, search.reads_hidden)
+            events = search.select(scores, self._top, told)
         for number in {event.request for event in events if event.finish}:
-            self._end(search, search.request(number))
+            self._end(search, next(one for one in search.requests if one.number == number))
         return events
 
-    def _end(self, search: BeamSearch, one: Running) -> None:
+    def _end(self, search: Search, one: Running) -> None:
         """Give back the source of a request that a search has ended; forget one without rows."""
         self.pool.give(one.slots)
         if not search.going:
@@ -327,11 +329,15 @@ class Engine:
         return batch_invariant() if self.invariant else nullcontext()
 
     def _scores(
-        self, pieces: Sequence[Piece], firsts: Sequence[int], k: int | None = None
+        self,
+        pieces: Sequence[Piece],
+        firsts: Sequence[int],
+        k: int | None = None,
+        whole: bool = False,
     ) -> tuple[Scores, Told]:
         """Return the scores of a step, and what is recorded of its attention; by the compiled step,
-        unless somebody records what the model computes."""
-        program = None if recorded() else self.program
+        unless a tape or a search (`whole`) reads what the model computes."""
+        program = None if whole or recorded() else self.program
         own = self.model, program, self.pool, pieces, k, self.invariant
         with self.watcher.kept():
             cache, scores = advance(*own)
