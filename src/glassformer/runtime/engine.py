@@ -51,11 +51,11 @@ class Engine:
     """Requests on one model, stepped by its caller; see the module.
 
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
-    1 GiB. `n_slots`: number of its slots, instead of its size. `max_rows`: texts at the same time.
-    `prefill`: elements of prompts in a step while others decode; all of `max_rows` chunks
-    otherwise. `together`: no text gets a token before all others have as many. `invariant`: no bit
-    of a text depends on others. `watch`: what is reported of each choice. The weights must not
-    change while an engine has texts or prefixes. Not for use by several threads.
+    1 GiB. `n_slots`: number of slots of a pool that grows, instead of its size. `max_rows`:
+    sequences at the same time. `prefill`: elements of prompts in a step while others decode, and
+    `max_rows` times as many otherwise. `invariant`: no bit of a text depends on others. `watch`:
+    what is reported of each choice. The weights must not change while an engine has texts or
+    prefixes. Not for use by several threads.
 
     ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
     """
@@ -69,7 +69,6 @@ class Engine:
         n_slots: int | None = None,
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
-        together: bool = False,
         invariant: bool = True,
         watch: Watch | None = None,
     ):
@@ -77,8 +76,7 @@ class Engine:
         self.program = None if watch is not None else program_of(model)
         self.pool = pool_of(model, self.program, max_rows, cache_bytes, n_slots)
         self.prefixes = Prefixes(self.pool)
-        self.shares_prefixes, self.together = shares_prefixes, together
-        self.invariant = invariant
+        self.shares_prefixes, self.invariant = shares_prefixes, invariant
         self.watcher = Watcher(model, watch)
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
@@ -93,8 +91,8 @@ class Engine:
         watch: Watch | None = None,
         max_rows: int | None = None,
     ) -> "Engine":
-        """Return an engine for these requests only, numbered from 1: all together, or invariant if
-        there is a draft, since a guess must not change a bit.
+        """Return an engine for these requests only, numbered from 1, which is invariant if there is
+        a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
@@ -108,8 +106,8 @@ class Engine:
             model,
             max_rows=rows,
             n_slots=1 + (own + source) * first + COLUMNS * rows * searched,
+            prefill=CHUNK if drafted else model.config.max_length,
             shares_prefixes=False,
-            together=not (drafted or searched),
             invariant=drafted,
             watch=watch,
         )
@@ -255,9 +253,6 @@ class Engine:
 
     def _chosen(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
-        if self.together:
-            least = min((one.new for one in self.running), default=0)
-            return [one for one in self.running if one.new == least]
         decoding = [one for one in self.running if one.left == 1]
         budget = self.prefill if decoding else self.prefill * self.max_rows
         reading = []
