@@ -1,6 +1,6 @@
 """One step of the model on the new elements of many sequences: `advance(rows) -> scores`.
 
-pieces ──ids, patches──> one row of elements ──compiled step, or model──> scores where asked
+pieces ──ids, patches──> one row of elements ──compiled step, or model──> scores where wanted
        ──block tables──> RaggedCache ──┘
 """
 
@@ -38,7 +38,7 @@ class Offers:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the next token after the asked elements of a step.
+    """Scores of the next token after the wanted elements of a step.
 
     `head` gives the logits of elements; `likely`: the likeliest tokens of all, if only these were
     computed; `hidden`: the stream after the last block, if torch computed it.

@@ -1,4 +1,4 @@
-"""Many texts at once on one model: a step computes the next token of each and a part of prompts.
+"""Many texts together on one model: a step computes the next token of each and parts of prompts.
 
 engine = Engine(model)
 number = engine.add(Request(prompt=ids, config=config, ends=(eos,)))
@@ -10,8 +10,8 @@ while not engine.idle:
 Texts come and go between steps (continuous batching). One is admitted, in order, once the pool has
 slots for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
 are attended in chunks of CHUNK, a text is decoded over exactly its own keys, and products
-on a CPU have at least `MIN_ROWS` rows: what is computed for a request depends on the request alone,
-bit for bit. Without `invariant` a prompt is read at once, by the products that are fastest.
+on a CPU have at least `MIN_ROWS` rows: no bit of a request depends on others. Without `invariant`
+whole prompts are read, by the products that are fastest.
 """
 
 from collections import deque
@@ -40,8 +40,8 @@ from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
 CHUNK = BLOCK // 2
-"""Elements of a prompt for which attention is computed at once, whatever else a step computes; a
-step with as many beside decoding texts takes less than three times as long as one without."""
+"""Elements of a prompt for which attention is computed together, in any step; one with as many and
+decoding texts takes less than three times as long as one without."""
 STOPS = KeyboardInterrupt, SystemExit
 """What ends the caller, not a request; a library in another language may raise neither these nor an
 `Exception`."""
@@ -96,7 +96,7 @@ class Engine:
 
         Errors: those of `add`, and of a watch.
         """
-        texts = [checked(model, one) for one in requests]
+        texts = [text_for(model, one) for one in requests]
         own, source = max(one.longest for one in texts), max(one.n_source for one in texts)
         drafted = any(one.draft is not None for one in requests)
         searched = any(one.config.beams for one in requests)
@@ -133,7 +133,7 @@ class Engine:
 
         ConfigError: those of `decode`, or a text that can never fit.
         """
-        return self._queue(checked(self.model, request))
+        return self._queue(text_for(self.model, request))
 
     def _queue(self, one: Running) -> int:
         if one.n_slots > self.pool.n_slots - 1 and not self.pool.grows:
@@ -171,12 +171,12 @@ class Engine:
         """
         events = self._admit()
         self._start_searches()
-        chosen = self._chosen()
+        chosen = self._schedule()
         try:
             events += self._advance(chosen) if chosen else []
         except STOPS:
             raise
-        except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
+        except BaseException:  # noqa: BLE001 - nothing changed, so each can be computed by itself
             for one in chosen:
                 events += self._guard([one], partial(self._advance, [one]))
         for search in [*self.searches.values()]:
@@ -191,7 +191,7 @@ class Engine:
             return compute()
         except STOPS:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is that of the requests
+        except BaseException as error:  # noqa: BLE001 - any error is that of the requests
             known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
             events = [Event(one.number, error=known) for one in requests]
             for event in events:
@@ -251,7 +251,7 @@ class Engine:
                 self.pool.write(one.source_slots[: one.n_source], layers, row)
         return []
 
-    def _chosen(self) -> list[Running]:
+    def _schedule(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
         decoding = [one for one in self.running if one.left == 1]
         budget = self.prefill if decoding else self.prefill * self.max_rows
@@ -268,7 +268,7 @@ class Engine:
         groups: dict[tuple[object, ...], list[Running]] = {}
         for one in self.running:
             if one.request.config.beams and one.left == 1:
-                # an invariant engine searches for each request by itself
+                # in an invariant engine each request has its own search
                 own = one.request
                 key = one.settings, own.ends, own.selector, one.number * self.invariant
                 groups.setdefault(key, []).append(one)
@@ -345,7 +345,7 @@ class Engine:
             self.prefixes.keep(one.blocks[block], one.slots[block * BLOCK : (block + 1) * BLOCK])
         right = max(0, len(found.tokens) - 1)
         if one.request.draft is not None and one.proposed:
-            one.request.draft.told(len(one.proposed), right)
+            one.request.draft.learn(len(one.proposed), right)
             one.ahead = min(one.request.ahead, right + 1)
         one.cached = end + right
         one.scores += found.scores
@@ -366,7 +366,7 @@ class Engine:
         self.pool.give(one.slots)
 
 
-def checked(model: Transformer, request: Request) -> Running:
+def text_for(model: Transformer, request: Request) -> Running:
     """Return the text of a request; ConfigError: it cannot be decoded by this model."""
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")

@@ -22,7 +22,7 @@ class Draft(Protocol):
         """At most n tokens that may follow these ids of the text; any may be wrong."""
         ...
 
-    def told(self, proposed: int, right: int) -> None:
+    def learn(self, proposed: int, right: int) -> None:
         """Learn how many of the tokens proposed last were right."""
         ...
 

@@ -42,9 +42,9 @@ class Rows:
         self.tokens = np.concatenate([self.tokens, [one.ids[-1] for one in texts]])
         self.ends = np.concatenate([self.ends, lengths])
         width = max(len(one.source_slots) for one in texts)
-        self.sources = _widened(self.sources, number, width)
+        self.sources = _widen(self.sources, number, width)
         self.source_ends = np.concatenate([self.source_ends, [one.n_source for one in texts]])
-        self.table = _widened(self.table, number, -(-max(lengths) // COLUMNS) * COLUMNS)
+        self.table = _widen(self.table, number, -(-max(lengths) // COLUMNS) * COLUMNS)
         for at, (one, length) in enumerate(zip(texts, lengths, strict=True), -number):
             self.table[at, : length - 1] = one.slots[: length - 1]
             self.sources[at, : len(one.source_slots)] = one.source_slots
@@ -83,7 +83,7 @@ class Rows:
         self.ends, self.tokens, self.extended = self.ends + 1, tokens, False
         self._give(before)
         if (longest := int(self.ends.max(initial=0))) > self.table.shape[1]:
-            self.table = _widened(self.table, 0, longest + COLUMNS)
+            self.table = _widen(self.table, 0, longest + COLUMNS)
 
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows."""
@@ -109,7 +109,7 @@ class Rows:
         self.pool.give(np.flatnonzero(lost))
 
 
-def _widened(table: np.ndarray, rows: int, width: int) -> np.ndarray:
+def _widen(table: np.ndarray, rows: int, width: int) -> np.ndarray:
     """Return a table with more rows, of zeros, and at least this width."""
     height, before = table.shape
     found = np.zeros((height + rows, max(before, width)), table.dtype)

@@ -56,7 +56,9 @@ class Search:
     @property
     def promised(self) -> int:
         """Number of slots that its rows may still take."""
-        return sum(one.n_branches for one in self.going) - len(np.unique(self.rows.slots))
+        prompts = sum(len(one.ids) - one.begin - 1 for one in self.going)
+        most = prompts + sum(one.n_branches for one in self.going)
+        return most - len(np.unique(self.rows.slots))
 
     def begin(self, texts: Sequence[Running]) -> None:
         """Begin requests whose prompts have keys and values, but for the last element; their slots
