@@ -313,3 +313,31 @@ def test_the_rule_sees_what_it_forbids(case):
     else:
         assert found == [expected]
         assert not may_import(name, expected)
+
+
+WALKS = re.findall(r"```walk\n(.*?)```", DOC, re.DOTALL)
+
+
+def test_a_decode_step_and_a_beam_step_are_walks_of_nine_files_at_most():
+    assert len(WALKS) == 2
+    for walk in WALKS:
+        stops = re.findall(r"^\d+\. `([\w/]+\.py):(\d+)` `([\w.]+)`: ", walk, re.MULTILINE)
+        assert len(stops) == len(walk.splitlines())
+        assert len({path for path, *_ in stops}) <= 9
+        wrong = [
+            f"{path}:{at} is not {name}, which is at {found}"
+            for path, at, name in stops
+            if int(at) != (found := line_of(path, name))
+        ]
+        assert not wrong
+
+
+def line_of(path: str, name: str) -> int:
+    """Line of a function, class or method of the package."""
+    nodes = ast.parse((PACKAGE / path).read_text(encoding="utf-8")).body
+    found = 0
+    for part in name.split("."):
+        kinds = ast.FunctionDef | ast.ClassDef
+        (node,) = (one for one in nodes if isinstance(one, kinds) and one.name == part)
+        found, nodes = node.lineno, node.body
+    return found

@@ -12,7 +12,7 @@ import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.layers.ragged import Pool
-from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.runtime import GenerateConfig, beam_search, decode, memory
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.hypotheses import Beams
 from glassformer.tasks.predict.score import forced, score
@@ -300,6 +300,20 @@ def test_slots_that_no_table_lists_are_used_again_and_nothing_changes(changes, m
     for ones, others in zip(search(model, prompts, sources, config, (3, 5)), expected, strict=True):
         assert_same(ones, others)
     assert len({slot for own in taken for slot in own}) < sum(map(len, taken))
+
+
+def test_five_beams_share_the_memory_of_what_they_have_in_common(monkeypatch):
+    """Allocated slots, over a source of 512 elements."""
+    model, sizes = tiny.model(**BOTH, max_length=600), dict[int, int]()
+    for beams in (1, 5):
+        made = list[Pool]()
+        monkeypatch.setattr(
+            memory, "Pool", lambda *a, made=made, **b: made.append(Pool(*a, **b)) or made[-1]
+        )
+        ones = beam_search(model, [[1]], how(beams, max_new_tokens=40), (), padded([row(512, 1)]))
+        assert len(ones[0][0].ids) == 40
+        sizes[beams] = made[0].n_slots
+    assert sizes[5] <= 1.3 * sizes[1] + 5 * 40
 
 
 def test_what_is_cut_off_stands_behind_what_ended_even_with_a_better_score():

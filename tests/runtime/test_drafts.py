@@ -28,7 +28,7 @@ class Scripted:
     def __init__(self, text, n_prompt, wrong=()):
         self.text, self.n_prompt, self.wrong = text, n_prompt, dict(wrong)
         self.counts = Counts()
-        self.told = self.counts.told
+        self.learn = self.counts.learn
 
     def propose(self, ids, n):
         new = len(ids) - self.n_prompt

@@ -33,8 +33,8 @@ class Pool:
     """Keys and values of all layers in slots, each with the number of tables that list it.
 
     `users`: that number, [S]; a slot without users is free and may hold anything. Slot 0 is never
-    free: it is for elements that only make products wide enough. A pool that `grows` is doubled
-    where it has too few slots.
+    free: it is for elements that only make products wide enough. A pool that `grows` gets a
+    quarter more where it has too few slots.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Pool:
         if len(free) < number:
             if not self.grows:
                 return None
-            self.grow(max(number, self.n_slots))
+            self.grow(max(number, self.n_slots // 4))
             return self.take(number)
         begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
         sizes = np.diff(begins, append=len(free))

@@ -175,7 +175,7 @@ class Run:
 
         A model of sequences of parts also takes `image` and `audio`, files or arrays, for all
         prompts. `draft`, a smaller run with the same vocabulary or "ngram", proposes at most
-        `draft_tokens` tokens a step, which changes the time alone (see `generate.drafts`).
+        `draft_tokens` tokens a step, which changes only the time (see `runtime.speculative`).
         """
         named, drafts = ("image", "audio"), drafts_in(changes, self)
         files = {kind: changes.pop(kind) for kind in named if changes.get(kind) is not None}
@@ -195,7 +195,7 @@ class Run:
         return self.task.generate(self.model, prompts, files or {}, config, **options)
 
     def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Generated:
-        """The new text for a prompt with a record of each step; see `generate.watch`."""
+        """The new text for a prompt with a record of each step; see `runtime.trace`."""
         config, watch = self.options(**changes), watch or Watch()
         return self.task.generate(self.model, [prompt], {}, config, watch=watch)[0]
 

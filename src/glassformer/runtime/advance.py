@@ -1,6 +1,6 @@
 """One step of the model on the new elements of many sequences: `advance(rows) -> scores`.
 
-pieces ──ids, patches──> one row of elements ──compiled step, or model──> scores where asked
+pieces ──ids, patches──> one row of elements ──compiled step, or model──> scores where wanted
        ──block tables──> RaggedCache ──┘
 """
 
@@ -38,26 +38,27 @@ class Offers:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the next token after the asked elements of a step.
+    """Scores of the next token after the wanted elements of a step.
 
     `head` gives the logits of elements; `likely`: the likeliest tokens of all, if only these were
-    computed.
+    computed; `hidden`: the stream after the last block, if torch computed it.
     """
 
     head: Callable[[slice], Float[Tensor, "N V"]]
     likely: Offers | None = None
+    hidden: Float[Tensor, "N D"] | None = None
 
     def offers(
-        self, rows: slice, k: int, change: Change | None = None, keeps_all: bool = False
+        self, rows: int, k: int, change: Change | None = None, keeps_all: bool = False
     ) -> Offers:
-        """Return the k likeliest tokens of each row after a `change` of log p; log p of all tokens
-        if it `keeps_all`."""
+        """Return the k likeliest tokens of each of the first rows after a `change` of log p; log p
+        of all tokens if it `keeps_all`."""
         if self.likely is not None:
             return self.likely
-        step = rows.stop - rows.start if change is not None or keeps_all else HEAD_ROWS
+        step = rows if change is not None or keeps_all else HEAD_ROWS
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for begin in range(rows.start, rows.stop, step):
-            left = self.head(slice(begin, min(begin + step, rows.stop))).log_softmax(-1)
+        for begin in range(0, rows, step):
+            left = self.head(slice(begin, min(begin + step, rows))).log_softmax(-1)
             left = left if change is None else change(left)
             ids = likeliest(left, k)
             parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if keeps_all else left[:0]))
@@ -91,7 +92,7 @@ def advance(
     hidden = model.features(batch, cache=cache).hidden[0]
     if len(at) < len(hidden):
         hidden = hidden[torch.tensor(at, dtype=torch.long, device=hidden.device)]
-    return cache, Scores(partial(_logits, model, hidden, least))
+    return cache, Scores(partial(_logits, model, hidden, least), hidden=hidden)
 
 
 def _row(

@@ -12,14 +12,12 @@ hypothesis. As beams narrow and sentences end, there are fewer rows.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Part
 from glassformer.layers.ragged import Pool
 from glassformer.runtime.advance import Offers, Scores
 from glassformer.runtime.config import CONSTRAINTS, GenerateConfig
@@ -27,14 +25,14 @@ from glassformer.runtime.constraints import constrained, is_set
 from glassformer.runtime.hypotheses import Chosen, beams_of, normalized
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Event
-from glassformer.runtime.rows import Rows
 from glassformer.runtime.sampling import likeliest
-from glassformer.runtime.sequence import Piece, Running
+from glassformer.runtime.search import Search
+from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import AttentionRows, BeamStep, Candidate
 
 
-class BeamSearch:
-    """The likeliest continuations of requests with the same settings and ends.
+class BeamSearch(Search):
+    """The likeliest continuations of requests.
 
     At each step the k likeliest continuations (by Σ log p) of a sentence's live hypotheses are
     kept. One with a token of `ends` leaves the beam, which is narrower from then on: with k = 1
@@ -46,92 +44,48 @@ class BeamSearch:
     """
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
-        self.config, self.rows, self.hypotheses = config, Rows(pool), beams_of(config, ends)
-        self.requests: list[Running] = []
-        """The requests that have begun; the number of one here is its sentence."""
-        self.parts: list[Part] = []
-        """Patches among the newest elements, the last ones of prompts."""
+        super().__init__(pool, config, ends)
+        self.hypotheses = beams_of(config, ends)
         self.numbers: list[int | None] = []
         """Number of the candidate that each live hypothesis was."""
+        self.is_plain = not any(is_set(config, name) for name in CONSTRAINTS)
+        """Whether no constraint changes what the model offers."""
 
     @property
     def room(self) -> int:
-        """Largest number of rows in the next steps."""
+        """See `Search`."""
         return self.hypotheses.room
 
     @property
-    def k(self) -> int:
-        """Number of tokens that each hypothesis offers."""
-        return self.hypotheses.widest
+    def k(self) -> int | None:
+        """See `Search`."""
+        return self.hypotheses.widest if self.is_plain else None
 
-    @property
-    def is_plain(self) -> bool:
-        """True if no constraint changes what the model offers."""
-        return not any(is_set(self.config, name) for name in CONSTRAINTS)
-
-    @property
-    def going(self) -> list[Running]:
-        """Requests that have live hypotheses."""
-        return [self.requests[i] for i in self.hypotheses.going.tolist()]
-
-    @property
-    def owners(self) -> list[Running]:
-        """The request of each row."""
-        return [self.requests[i] for i in self.rows.owner.tolist()]
-
-    @property
-    def promised(self) -> int:
-        """Slots that its rows may still take."""
-        return sum(one.n_branches for one in self.going) - len(np.unique(self.rows.slots))
-
-    def request(self, number: int) -> Running:
-        """Return the request with this number."""
-        return next(one for one in self.requests if one.number == number)
-
-    def begin(self, one: Running) -> None:
-        """Begin a request whose prompt has keys and values, but for the last element; its slots
-        except those of its source are the search's from now on."""
-        length, row = len(one.ids) - one.begin, len(self.rows.ends)
-        last = one.parts_at(range(length - 1, length))
-        self.parts += (replace(part, at=part.at + row) for part in last)
-        own, source = one.slots[: one.longest], one.source_slots
-        self.rows.add(own[: length - 1], one.ids[-1], source, one.n_source)
-        self.rows.pool.give(own[length - 1 :])
-        one.slots, one.longest = source, 0
-        self.hypotheses.begin([one.limit])
-        self.requests.append(one)
-        self.numbers.append(None)
-
-    def piece(self) -> Piece:
-        """Return the newest element of each hypothesis, which has a slot then."""
-        group, sources = self.rows.extend(), self.rows.source_groups()
-        tokens = self.rows.tokens.tolist()
-        return Piece(tokens, [group], sources, len(tokens), tuple(self.parts))
-
-    def offers(self, scores: Scores, keeps_all: bool) -> Offers:
-        """Return what the hypotheses offer after the constraints."""
-        rows = slice(0, len(self.rows.ends))
-        return scores.offers(rows, self.k, None if self.is_plain else self._constrain, keeps_all)
+    def begin(self, texts: Sequence[Running]) -> None:
+        """See `Search`."""
+        super().begin(texts)
+        self.hypotheses.begin([one.limit for one in texts])
+        self.numbers += [None] * len(texts)
 
     def _constrain(self, log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
         rows = self.hypotheses.rows([one.seen for one in self.requests])
         return constrained(log_probs, rows, self.config)
 
     def select(
-        self, offers: Offers, top: int = 0, told: Sequence[AttentionRows | None] = ()
+        self, scores: Scores, top: int = 0, told: Sequence[AttentionRows | None] = ()
     ) -> list[Event]:
-        """Continue the best of what the hypotheses offer; return the events of what ended, and with
-        a `top` of each sentence its candidates.
+        """Continue the best of what the hypotheses offer; see `Search`.
 
         GlassformerError: log p that is no number.
         """
-        check_numbers(torch.from_numpy(offers.log_probs))
         beams = self.hypotheses
+        change = None if self.is_plain else self._constrain
+        offers = scores.offers(len(self.owners), beams.widest, change, keeps_all=top > 0)
+        check_numbers(torch.from_numpy(offers.log_probs))
         before, totals, going = beams.sentence, beams.totals, beams.going
         chosen = beams.extend(offers.log_probs, offers.ids)
-        self.parts.clear()
         found = self._candidates(offers, before, totals, chosen, top, told) if top else {}
-        self.rows.fork(chosen.parents[chosen.live], beams.last)
+        self.fork(chosen.parents[chosen.live], beams.last)
         live = set(beams.going.tolist())
         events: list[Event] = []
         for sentence in going.tolist():
@@ -144,11 +98,10 @@ class BeamSearch:
             events.append(Event(number, finish=finish, hypotheses=best, candidates=step))
         return events
 
-    def drop(self, one: Running) -> None:
-        """End a request without an event."""
-        keep = np.flatnonzero(self.rows.owner != self.requests.index(one))
-        self.hypotheses.keep(keep)
-        self.rows.keep(keep)
+    def keep(self, rows: np.ndarray) -> None:
+        """See `Search`."""
+        super().keep(rows)
+        self.hypotheses.keep(rows)
 
     def _candidates(
         self,

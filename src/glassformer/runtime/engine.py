@@ -1,4 +1,4 @@
-"""Many texts at once on one model: a step computes the next token of each and a part of prompts.
+"""Many texts together on one model: a step computes the next token of each and parts of prompts.
 
 engine = Engine(model)
 number = engine.add(Request(prompt=ids, config=config, ends=(eos,)))
@@ -10,8 +10,8 @@ while not engine.idle:
 Texts come and go between steps (continuous batching). One is admitted, in order, once the pool has
 slots for its prompt and all tokens that may come, so that no step can run out of memory. Prompts
 are attended in chunks of CHUNK, a text is decoded over exactly its own keys, and products
-on a CPU have at least `MIN_ROWS` rows: what is computed for a request depends on the request alone,
-bit for bit. Without `invariant` a prompt is read at once, by the products that are fastest.
+on a CPU have at least `MIN_ROWS` rows: no bit of a request depends on others. Without `invariant`
+whole prompts are read, by the products that are fastest.
 """
 
 from collections import deque
@@ -33,13 +33,15 @@ from glassformer.runtime.memory import pool_of, program_of
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
+from glassformer.runtime.rows import COLUMNS
 from glassformer.runtime.sampler import Read, Told, read
+from glassformer.runtime.search import Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
 CHUNK = BLOCK // 2
-"""Elements of a prompt for which attention is computed at once, whatever else a step computes; a
-step with as many beside decoding texts takes less than three times as long as one without."""
+"""Elements of a prompt for which attention is computed together, in any step; one with as many and
+decoding texts takes less than three times as long as one without."""
 STOPS = KeyboardInterrupt, SystemExit
 """What ends the caller, not a request; a library in another language may raise neither these nor an
 `Exception`."""
@@ -49,11 +51,11 @@ class Engine:
     """Requests on one model, stepped by its caller; see the module.
 
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
-    1 GiB. `n_slots`: number of its slots, instead of its size. `max_rows`: texts at the same time.
-    `prefill`: elements of prompts in a step while others decode; all of `max_rows` chunks
-    otherwise. `together`: no text gets a token before all others have as many. `invariant`: no bit
-    of a text depends on others. `watch`: what is reported of each choice. The weights must not
-    change while an engine has texts or prefixes. Not for use by several threads.
+    1 GiB. `n_slots`: number of slots of a pool that grows, instead of its size. `max_rows`:
+    sequences at the same time. `prefill`: elements of prompts in a step while others decode, and
+    `max_rows` times as many otherwise. `invariant`: no bit of a text depends on others. `watch`:
+    what is reported of each choice. The weights must not change while an engine has texts or
+    prefixes. Not for use by several threads.
 
     ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
     """
@@ -67,7 +69,6 @@ class Engine:
         n_slots: int | None = None,
         prefill: int = CHUNK,
         shares_prefixes: bool = True,
-        together: bool = False,
         invariant: bool = True,
         watch: Watch | None = None,
     ):
@@ -75,12 +76,11 @@ class Engine:
         self.program = None if watch is not None else program_of(model)
         self.pool = pool_of(model, self.program, max_rows, cache_bytes, n_slots)
         self.prefixes = Prefixes(self.pool)
-        self.shares_prefixes, self.together = shares_prefixes, together
-        self.invariant = invariant
+        self.shares_prefixes, self.invariant = shares_prefixes, invariant
         self.watcher = Watcher(model, watch)
         self.waiting: deque[Running] = deque()
         self.running: list[Running] = []
-        self.searches: dict[tuple[object, ...], BeamSearch] = {}
+        self.searches: dict[tuple[object, ...], Search] = {}
         self._count = 0
 
     @classmethod
@@ -91,21 +91,23 @@ class Engine:
         watch: Watch | None = None,
         max_rows: int | None = None,
     ) -> "Engine":
-        """Return an engine for these requests only, numbered from 1: all together, or invariant if
-        there is a draft, since a guess must not change a bit.
+        """Return an engine for these requests only, numbered from 1, which is invariant if there is
+        a draft, since a guess must not change a bit.
 
         Errors: those of `add`, and of a watch.
         """
-        texts = [checked(model, one) for one in requests]
+        texts = [text_for(model, one) for one in requests]
         own, source = max(one.longest for one in texts), max(one.n_source for one in texts)
         drafted = any(one.draft is not None for one in requests)
         searched = any(one.config.beams for one in requests)
+        rows = max_rows or sum(one.width for one in texts)
+        first = min(len(texts), rows // max(one.width for one in texts))
         engine = cls(
             model,
-            max_rows=max_rows or sum(one.width for one in texts),
-            n_slots=1 if searched else 1 + (own + source) * len(texts),
+            max_rows=rows,
+            n_slots=1 + (own + source) * first + COLUMNS * rows * searched,
+            prefill=CHUNK if drafted else model.config.max_length,
             shares_prefixes=False,
-            together=not (drafted or searched),
             invariant=drafted,
             watch=watch,
         )
@@ -131,7 +133,7 @@ class Engine:
 
         ConfigError: those of `decode`, or a text that can never fit.
         """
-        return self._queue(checked(self.model, request))
+        return self._queue(text_for(self.model, request))
 
     def _queue(self, one: Running) -> int:
         if one.n_slots > self.pool.n_slots - 1 and not self.pool.grows:
@@ -169,12 +171,12 @@ class Engine:
         """
         events = self._admit()
         self._start_searches()
-        chosen = self._chosen()
+        chosen = self._schedule()
         try:
             events += self._advance(chosen) if chosen else []
         except STOPS:
             raise
-        except BaseException:  # noqa: BLE001 - nothing changed: each alone gives the same numbers
+        except BaseException:  # noqa: BLE001 - nothing changed, so each can be computed by itself
             for one in chosen:
                 events += self._guard([one], partial(self._advance, [one]))
         for search in [*self.searches.values()]:
@@ -189,7 +191,7 @@ class Engine:
             return compute()
         except STOPS:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is that of the requests
+        except BaseException as error:  # noqa: BLE001 - any error is that of the requests
             known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
             events = [Event(one.number, error=known) for one in requests]
             for event in events:
@@ -220,9 +222,7 @@ class Engine:
         if self.shares_prefixes and one.has_plain_prompt and not one.blocks:
             one.blocks = keys(one.ids[one.begin : one.n_prompt], one.request.salt)
         known = self.prefixes.take(one.blocks[: one.n_shared // BLOCK])
-        promised = sum(other.n_branches for other in self.running)
-        promised += sum(search.promised for search in self.searches.values())
-        while self.pool.n_free - promised < one.n_slots - len(known) and not self.pool.grows:
+        while not self.pool.grows and self._n_free < one.n_slots - len(known):
             if not self.prefixes.shrink():
                 self.pool.give(known)
                 return False
@@ -232,6 +232,13 @@ class Engine:
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK
         return True
+
+    @property
+    def _n_free(self) -> int:
+        """Number of free slots that are promised to no search."""
+        promised = sum(one.n_branches for one in self.running)
+        promised += sum(search.promised for search in self.searches.values())
+        return self.pool.n_free - promised
 
     def _read_sources(self, new: Sequence[Running]) -> list[Event]:
         """Encode the sources of requests, and write keys and values at every layer to slots."""
@@ -244,11 +251,8 @@ class Engine:
                 self.pool.write(one.source_slots[: one.n_source], layers, row)
         return []
 
-    def _chosen(self) -> list[Running]:
+    def _schedule(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
-        if self.together:
-            least = min((one.new for one in self.running), default=0)
-            return [one for one in self.running if one.new == least]
         decoding = [one for one in self.running if one.left == 1]
         budget = self.prefill if decoding else self.prefill * self.max_rows
         reading = []
@@ -261,14 +265,20 @@ class Engine:
 
     def _start_searches(self) -> None:
         """Begin the search of requests whose prompts have keys and values."""
-        for one in [one for one in self.running if one.request.config.beams and one.left == 1]:
-            # an invariant engine searches for each request by itself
-            key = one.settings, one.request.ends, one.number * self.invariant
+        groups: dict[tuple[object, ...], list[Running]] = {}
+        for one in self.running:
+            if one.request.config.beams and one.left == 1:
+                # in an invariant engine each request has its own search
+                own = one.request
+                key = one.settings, own.ends, own.selector, one.number * self.invariant
+                groups.setdefault(key, []).append(one)
+        for key, texts in groups.items():
+            self.running = [one for one in self.running if one not in texts]
             if key not in self.searches:
-                own = one.request.config, one.request.ends
-                self.searches[key] = BeamSearch(self.pool, *own)
-            self.running.remove(one)
-            self.searches[key].begin(one)
+                own = texts[0].request
+                selector = own.selector or BeamSearch
+                self.searches[key] = selector(self.pool, own.config, own.ends)
+            self.searches[key].begin(texts)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
@@ -288,19 +298,18 @@ class Engine:
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for events in news for event in events]
 
-    def _search(self, search: BeamSearch) -> list[Event]:
-        """Continue the hypotheses of a search; changes nothing if it fails."""
-        piece, firsts = search.piece(), [one.begin for one in search.owners]
+    def _search(self, search: Search) -> list[Event]:
+        """Continue the sequences of a search; changes nothing if it fails."""
+        watched, k = (search.owners, None) if self._top else ([], search.k)
+        own = [search.piece()], [one.begin for one in watched]
         with evaluating(self.model), self._products():
-            k = search.k if search.is_plain and not self._top else None
-            scores, told = self._scores([piece], firsts, k)
-            offers = search.offers(scores, keeps_all=self._top > 0)
-        events = search.select(offers, self._top, told)
+            scores, told = self._scores(*own, k, search.reads_hidden)
+            events = search.select(scores, self._top, told)
         for number in {event.request for event in events if event.finish}:
-            self._end(search, search.request(number))
+            self._end(search, next(one for one in search.requests if one.number == number))
         return events
 
-    def _end(self, search: BeamSearch, one: Running) -> None:
+    def _end(self, search: Search, one: Running) -> None:
         """Give back the source of a request that a search has ended; forget one without rows."""
         self.pool.give(one.slots)
         if not search.going:
@@ -315,11 +324,15 @@ class Engine:
         return batch_invariant() if self.invariant else nullcontext()
 
     def _scores(
-        self, pieces: Sequence[Piece], firsts: Sequence[int], k: int | None = None
+        self,
+        pieces: Sequence[Piece],
+        firsts: Sequence[int],
+        k: int | None = None,
+        whole: bool = False,
     ) -> tuple[Scores, Told]:
         """Return the scores of a step, and what is recorded of its attention; by the compiled step,
-        unless somebody records what the model computes."""
-        program = None if recorded() else self.program
+        unless a tape or a search (`whole`) reads what the model computes."""
+        program = None if whole or recorded() else self.program
         own = self.model, program, self.pool, pieces, k, self.invariant
         with self.watcher.kept():
             cache, scores = advance(*own)
@@ -332,7 +345,7 @@ class Engine:
             self.prefixes.keep(one.blocks[block], one.slots[block * BLOCK : (block + 1) * BLOCK])
         right = max(0, len(found.tokens) - 1)
         if one.request.draft is not None and one.proposed:
-            one.request.draft.told(len(one.proposed), right)
+            one.request.draft.learn(len(one.proposed), right)
             one.ahead = min(one.request.ahead, right + 1)
         one.cached = end + right
         one.scores += found.scores
@@ -353,7 +366,7 @@ class Engine:
         self.pool.give(one.slots)
 
 
-def checked(model: Transformer, request: Request) -> Running:
+def text_for(model: Transformer, request: Request) -> Running:
     """Return the text of a request; ConfigError: it cannot be decoded by this model."""
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")

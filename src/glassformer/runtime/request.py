@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from glassformer.axes import Bool, Tensor
 from glassformer.data.example import Example
@@ -22,7 +22,7 @@ class Draft(Protocol):
         """At most n tokens that may follow these ids of the text; any may be wrong."""
         ...
 
-    def told(self, proposed: int, right: int) -> None:
+    def learn(self, proposed: int, right: int) -> None:
         """Learn how many of the tokens proposed last were right."""
         ...
 
@@ -39,7 +39,8 @@ class Request:
     `only`: the range of those that may ever come. `given`: the first new tokens, as if chosen; the
     first event has the last of them. `limit`: at most this many new tokens, if fewer than the
     configuration's. `source`: of an encoder-decoder, what its encoder reads. `draft`: proposes at
-    most `ahead` tokens for a step, which changes only the time.
+    most `ahead` tokens for a step, which changes only the time. `selector`: the `Search` among
+    `config.beams` sequences, made of the pool, `config` and `ends`; None: a beam search.
     """
 
     prompt: Prompt
@@ -55,6 +56,7 @@ class Request:
     source: Example | None = None
     draft: Draft | None = None
     ahead: int = AHEAD
+    selector: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ table    x x x a b c        the slots of the elements of a sequence
          x x x a b d        no key is copied where it continues in two ways
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from glassformer.layers.ragged import Pool
 from glassformer.layers.sequences import Sequences
+from glassformer.runtime.sequence import Running
 
 COLUMNS = 32
 """Elements for which tables get room at a time."""
@@ -33,19 +35,22 @@ class Rows:
         """Slots of the source of each owner, and of padding after it."""
         self.source_ends = np.zeros(0, np.int64)
 
-    def add(self, slots: np.ndarray, token: int, source: np.ndarray, n_source: int) -> None:
-        """Add an owner with one row: the slots of its elements but for the newest, and those of its
-        source, which has `n_source` elements."""
-        self.owner = np.append(self.owner, len(self.sources))
-        self.tokens = np.append(self.tokens, token)
-        self.ends = np.append(self.ends, len(slots) + 1)
-        self.table = np.pad(self.table, [(0, 1), (0, 0)])
-        self._widen(len(slots) + 1)
-        self.table[-1, : len(slots)] = slots
-        missing = max(0, len(source) - self.sources.shape[1])
-        self.sources = np.pad(self.sources, [(0, 1), (0, missing)])
-        self.sources[-1, : len(source)] = source
-        self.source_ends = np.append(self.source_ends, n_source)
+    def add(self, texts: Sequence[Running]) -> None:
+        """Add owners with one row each: texts whose elements have keys, but for the last one. Their
+        slots except those of their sources are the rows' from now on."""
+        number, lengths = len(texts), [len(one.ids) - one.begin for one in texts]
+        self.owner = np.concatenate([self.owner, len(self.sources) + np.arange(number)])
+        self.tokens = np.concatenate([self.tokens, [one.ids[-1] for one in texts]])
+        self.ends = np.concatenate([self.ends, lengths])
+        width = max(len(one.source_slots) for one in texts)
+        self.sources = _widen(self.sources, number, width)
+        self.source_ends = np.concatenate([self.source_ends, [one.n_source for one in texts]])
+        self.table = _widen(self.table, number, -(-max(lengths) // COLUMNS) * COLUMNS)
+        for at, (one, length) in enumerate(zip(texts, lengths, strict=True), -number):
+            self.table[at, : length - 1] = one.slots[: length - 1]
+            self.sources[at, : len(one.source_slots)] = one.source_slots
+            self.pool.give(one.slots[length - 1 : one.longest])
+            one.slots, one.longest = one.source_slots, 0
 
     def extend(self) -> Sequences:
         """Return all rows; their newest elements have slots then."""
@@ -60,7 +65,8 @@ class Rows:
         """Return the sources of all rows, neighbours with equally many rows together."""
         if not self.sources.size:
             return []
-        owners, counts = np.unique(self.owner, return_counts=True)
+        first = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        owners, counts = self.owner[first], np.diff(first, append=len(self.owner))
         bounds = [0, *(np.flatnonzero(np.diff(counts)) + 1).tolist(), len(counts)]
         return [
             Sequences(
@@ -77,7 +83,8 @@ class Rows:
         self._select(parents)
         self.ends, self.tokens, self.extended = self.ends + 1, tokens, False
         self._give(before)
-        self._widen(int(self.ends.max(initial=0)))
+        if (longest := int(self.ends.max(initial=0))) > self.table.shape[1]:
+            self.table = _widen(self.table, 0, longest + COLUMNS)
 
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows."""
@@ -97,10 +104,15 @@ class Rows:
 
     def _give(self, before: np.ndarray) -> None:
         """Give back those of these slots that no row lists any more."""
-        listed = np.zeros(self.pool.n_slots, bool)
-        listed[self.slots] = True
-        self.pool.give(np.unique(before[~listed[before]]))
+        lost = np.zeros(self.pool.n_slots, bool)
+        lost[before] = True
+        lost[self.slots] = False
+        self.pool.give(np.flatnonzero(lost))
 
-    def _widen(self, columns: int) -> None:
-        if (missing := columns - self.table.shape[1]) > 0:
-            self.table = np.pad(self.table, [(0, 0), (0, -(-missing // COLUMNS) * COLUMNS)])
+
+def _widen(table: np.ndarray, rows: int, width: int) -> np.ndarray:
+    """Return a table with more rows, of zeros, and at least this width."""
+    height, before = table.shape
+    found = np.zeros((height + rows, max(before, width)), table.dtype)
+    found[:height, :before] = table
+    return found

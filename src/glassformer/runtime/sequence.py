@@ -178,7 +178,7 @@ class Running:
 
     @property
     def pieces(self) -> list[Piece]:
-        """The chunk, and the tokens proposed after it, each of which attends by itself."""
+        """The chunk, and the tokens proposed after it, each a sequence of one."""
         at, end = self.begin + self.cached, self.cached + self.chunk
         starts = range(self.cached, end, self.most)
         own = [self._elements(at, min(self.most, end - at)) for at in starts]

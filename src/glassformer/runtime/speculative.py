@@ -32,7 +32,7 @@ class Counts:
     proposed: int = 0
     right: int = 0
 
-    def told(self, proposed: int, right: int) -> None:
+    def learn(self, proposed: int, right: int) -> None:
         """Add those of a step."""
         self.proposed, self.right = self.proposed + proposed, self.right + right
 
@@ -72,7 +72,7 @@ class Lookup:
     """Proposes what followed the last tokens of a text where they stood the last time."""
 
     def __init__(self, counts: Counts):
-        self.told, self.read = counts.told, 0
+        self.learn, self.read = counts.learn, 0
         self.places: dict[tuple[int, ...], int] = {}
         """Where the text went on behind each sequence."""
 
@@ -96,7 +96,7 @@ class ModelDraft:
     """
 
     def __init__(self, model: Transformer, request: Request, counts: Counts):
-        self.told, self.model = counts.told, model
+        self.learn, self.model = counts.learn, model
         config = request.config.model_copy(update={"overflow": "window"})
         own = Request(tuple(tokens_of(request.prompt)), config, only=request.only)
         self.request = replace(own, limit=request.limit)

@@ -84,7 +84,7 @@ def generate(
     watch = Watch(top=alternatives, attention=source is not None)
     if beams:
         steps = beam_steps(look.model, [prompt], config, ends, source, watch=watch)
-        return _searched(look, steps)
+        return _search_items(look, steps)
     if look.edits:
         known = _rerun(look, prompt, config, ends, colours, alternatives, given)
     else:
@@ -157,7 +157,7 @@ def _rerun(
             return
 
 
-def _searched(look: Look, steps: Iterator[list[Event]]) -> Iterator[dict[str, Any]]:
+def _search_items(look: Look, steps: Iterator[list[Event]]) -> Iterator[dict[str, Any]]:
     """The candidates of each step of a beam search: parent, score and fate; then the best."""
     best: list[Any] = []
     fields = ("total", "score", "parent", "kept", "finished", "live")
