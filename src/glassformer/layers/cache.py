@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
 """Keys and values by layer; their number differs between self- and cross-attention."""
-Picked = dict[int, tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]]
-"""The same for N selected rows."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +53,3 @@ class Cache:
         if layer not in self.cross:
             self.cross[layer] = compute()
         return self.cross[layer]
-
-    def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
-        """The cache of the given rows, in that order."""
-        positions = self.positions.selected(rows) if self.positions else None
-        return Cache(positions, picked(self.own, rows), picked(self.cross, rows))
-
-
-def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
-    """Copies of the keys and values of the given rows at every layer."""
-    return {
-        layer: (k.index_select(0, rows), v.index_select(0, rows))
-        for layer, (k, v) in layers.items()
-    }

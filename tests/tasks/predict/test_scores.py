@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.tasks.predict import likelihood
-from glassformer.tasks.predict.likelihood import cut, likelihoods, rolling, split_answer
+from glassformer.runtime import scoring
+from glassformer.tasks.predict.scores import cut, likelihoods, rolling, split_answer
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
@@ -54,8 +54,8 @@ def agree(found, expected) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["position"])
 @pytest.mark.parametrize("shared", [0, 5])
 def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, shared, monkeypatch):
-    monkeypatch.setattr(likelihood, "LOGITS", 8 * tiny.VOCABULARY)  # some rows at a time
-    monkeypatch.setattr(likelihood, "TOKENS", 50)
+    monkeypatch.setattr(scoring, "LOGITS", 8 * tiny.VOCABULARY)  # some rows at a time
+    monkeypatch.setattr(scoring, "TOKENS", 50)
     draw, model = random.Random(shared), tiny.model(architecture="decoder", **kind)
     first = ids(draw, shared, shared)
     prompts = [first + ids(draw, 1, 6) for _ in range(5)]
