@@ -106,7 +106,7 @@ class BeamSearch:
         """Return the newest element of each hypothesis, which has a slot then."""
         group, sources = self.rows.extend(), self.rows.source_groups()
         tokens = self.rows.tokens.tolist()
-        return Piece(tokens, [group], sources, len(tokens), tuple(self.parts))
+        return Piece(tokens, [group], sources, range(len(tokens)), tuple(self.parts))
 
     def offers(self, scores: Scores, keeps_all: bool) -> Offers:
         """Return what the hypotheses offer after the constraints."""

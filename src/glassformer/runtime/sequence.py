@@ -23,13 +23,13 @@ from glassformer.runtime.request import Request, Scored
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements for a step: their ids, where they and their sources stand in the pool, patches, and
-    the number of positions at the end whose logits are wanted."""
+    """Elements for a step: their ids, where they and their sources stand in the pool, the numbers
+    of those after which logits are wanted, and patches."""
 
     ids: list[int]
     texts: list[Sequences]
     sources: list[Sequences]
-    n_asked: int
+    asked: Sequence[int]
     parts: tuple[Part, ...] = ()
 
 
@@ -183,11 +183,11 @@ class Running:
         starts = range(self.cached, end, self.most)
         own = [self._elements(at, min(self.most, end - at)) for at in starts]
         after = [self._elements(end + i, 1) for i in range(len(self.proposed))]
-        asked = self.n_asked - len(after)
+        asked = range(self.chunk - self.n_asked + len(after), self.chunk)
         ids, parts = self.ids[at : at + self.chunk], self._parts(end)
         pieces = [Piece(ids, own, self._sources(own), asked, parts)]
         if after:
-            pieces.append(Piece(self.proposed, after, self._sources(after), len(after)))
+            pieces.append(Piece(self.proposed, after, self._sources(after), range(len(after))))
         return pieces
 
     def _parts(self, end: int) -> tuple[Part, ...]:

@@ -16,7 +16,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import (
     check_ids,
     check_language_model,
-    check_source,
+    check_sources,
     half,
     sources_of,
 )
@@ -57,7 +57,8 @@ def score(
     an encoder-decoder without a source (of one row) or another model with one.
     """
     check_language_model(model)
-    check_source(source, 1, model)
+    sources = None if source is None else sources_of(source)
+    check_sources(sources, 1, model)
     whole, done, least = (*prefix, *ids), len(prefix or ids[:1]), 1 if prefix else 2
     check_ids(whole, model, "The text")
     if len(ids) < least:
@@ -70,7 +71,7 @@ def score(
         end = begin + context + 1
         windows.append(Text(whole[begin:done], whole[done:end]))
         done = end
-    found = scored(model, windows, [] if source is None else sources_of(source))
+    found = scored(model, windows, sources or ())
     return [log_prob for one in found for log_prob in one.log_probs]
 
 
