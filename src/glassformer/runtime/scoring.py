@@ -4,8 +4,8 @@
     The sky is green     those from `green` on; its block table lists the slots of the others
     The tree is          those from `tree` on
 
-Texts are read in order, so that one shares most with the one before it, whatever is its prompt and
-whatever its answer.
+Texts are sorted by their elements: none shares more with another than with the one before it.
+Prompts and answers make no difference there.
 """
 
 import math
@@ -29,7 +29,7 @@ from glassformer.runtime.sequence import Piece, no_slots
 
 Ids = tuple[int, ...]
 TOKENS, NUMBERS = 1 << 13, 1 << 13
-"""Elements of a step, about; so many numbers of the logits count as one."""
+"""Largest number of elements of a step, and how many numbers of logits count as one of them."""
 Known = tuple["Text", int]
 """A text, and the number of its first elements that it shares with the one before it."""
 
@@ -63,7 +63,7 @@ class Text(NamedTuple):
 def scored(
     model: Transformer, texts: Sequence[Text], sources: Sequence[Example] = ()
 ) -> list[Likelihood]:
-    """Return log p(answer | prompt, source) of each text, in order, whatever the others are.
+    """Return log p(answer | prompt, source) of each text, in their order.
 
     GlassformerError: log p that is no number.
     """
@@ -81,7 +81,7 @@ def scored(
 
 
 def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[list[Known]]:
-    """Yield the texts of each step: as many as the limit allows, at least one.
+    """Yield the texts of each step: no more than the limit allows, but one at least.
 
     `sizes`: of sources; `width`: numbers in the logits after an element.
     """

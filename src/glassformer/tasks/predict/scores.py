@@ -30,7 +30,7 @@ Pair = tuple[Ids, Ids]
 def likelihoods(
     model: Transformer, pairs: Sequence[Pair], begin: int | None = None
 ) -> list[Likelihood]:
-    """log p(answer | prompt) of each pair, in order, whatever else is asked for.
+    """Return log p(answer | prompt) of each pair, in their order.
 
     `begin`: the symbol that answers of an encoder-decoder begin with, whose prompts are sources;
     None for a decoder. ConfigError: an empty prompt or answer, a pair longer than the model, an id
