@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from glassformer.batch import IGNORE
-from glassformer.losses import binary_cross_entropy, cross_entropy, divergence, token_log_probs
+from glassformer.losses import binary_cross_entropy, cross_entropy, divergence
 from glassformer.metrics.writing import LanguageModelScore
 
 
@@ -164,20 +164,6 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     assert loss.total.item() == pytest.approx(
         numpy_loss(rounded.double().numpy(), targets.numpy())[0], rel=1e-6
     )
-    torch.testing.assert_close(
-        -token_log_probs(rounded, targets).double().sum(), loss.total.double()
-    )
-
-
-def test_token_log_probs_are_log_softmax_at_the_target_and_zero_where_there_is_none():
-    logits, targets = example(2)
-    expected = (
-        logits.log_softmax(-1)
-        .gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-        .where(targets != IGNORE, 0.0)
-    )
-    torch.testing.assert_close(token_log_probs(logits, targets), expected)
-    assert (token_log_probs(logits, targets)[targets == IGNORE] == 0).all()
 
 
 def test_a_score_counts_batches_of_any_size():

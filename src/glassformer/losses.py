@@ -87,14 +87,6 @@ def divergence(
     return torch.where(known if known.dim() == terms.dim() else known[..., None], terms, 0.0).sum()
 
 
-def token_log_probs(
-    logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
-    """log p of each target, in nats; 0 where the target is IGNORE."""
-    flat, wanted = at_least_float32(logits).flatten(0, 1), targets.flatten()
-    return -F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="none").view(targets.shape)
-
-
 def at_least_float32(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Logits in float32 or better, for sums of exponentials; half precisions become float32."""
     return logits.float() if logits.element_size() < 4 else logits

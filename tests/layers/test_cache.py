@@ -24,16 +24,6 @@ def test_what_is_stored_comes_back_in_order():
     assert not empty.own
 
 
-def test_selected_rows_are_copies():
-    cache = Cache().advance(Positions.padded([1, 2], "left"))
-    cache.store(0, lambda: (torch.arange(4.0).view(2, 1, 2, 1),) * 2)
-    picked = cache.selected(torch.tensor([1, 1, 0]))
-    assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3, 0, 1]
-    assert picked.positions.valid.tolist() == [[True, True], [True, True], [False, True]]
-    picked.own[0][0].zero_()
-    assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
-
-
 def test_the_encoder_s_keys_are_computed_once_for_each_line_of_descent():
     calls = []
 

@@ -26,7 +26,7 @@ from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
 from glassformer.runtime import GenerateConfig
-from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.scores import score
 from glassformer.tasks.predict.text import generate
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer

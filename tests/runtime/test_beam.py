@@ -15,7 +15,7 @@ from glassformer.layers.ragged import Pool
 from glassformer.runtime import GenerateConfig, beam_search, decode, memory
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.hypotheses import Beams
-from glassformer.tasks.predict.score import forced, score
+from glassformer.tasks.predict.scores import likelihoods, score
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -224,15 +224,16 @@ def test_forced_decoding_of_a_hypothesis_gives_its_log_probabilities_and_score(c
 def test_forced_decoding_of_a_batch_is_that_of_its_rows():
     model = tiny.model(**BOTH)
     targets, sources = [row(5, 1), row(1, 2), row(32, 3)], [row(3, 4), row(8, 5), row(1, 6)]
-    rows = forced(model, targets, padded(sources), 1)
-    for target, source, log_probs in zip(targets, sources, rows, strict=True):
-        assert log_probs == pytest.approx(score(model, target, padded([source]), [1]), abs=1e-10)
+    pairs = [(tuple(source), tuple(own)) for source, own in zip(sources, targets, strict=True)]
+    for (source, target), one in zip(pairs, likelihoods(model, pairs, begin=1), strict=True):
+        alone = score(model, target, padded([source]), [1])
+        assert one.log_probs == pytest.approx(alone, abs=1e-10)
     for wrong, message in (
-        ([], "of 0 tokens"),
-        (row(33, 1), "of 33 tokens cannot be scored; give 1 to 32"),
+        ((), "Pair 1 has no prompt or no answer"),
+        ((1,) * 33, "its answer 33, and the context is 32"),
     ):
         with pytest.raises(ConfigError, match=message):
-            forced(model, [wrong], padded([[1]]), 1)
+            likelihoods(model, [((1,), wrong)], begin=1)
 
 
 def flat(**changes):

@@ -52,9 +52,7 @@ def requests(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
             seed=i,
         )
         ids = SHARED + own if i % 3 == 0 else own
-        found.append(
-            Request(ids, how, ends=(7,), top=2, scores="prompt" if len(ids) == 100 else None)
-        )
+        found.append(Request(ids, how, ends=(7,), top=2, scores=len(ids) == 100))
     return found
 
 
@@ -64,7 +62,7 @@ def mixed(n: int, new: tuple[int, ...] = (1, 5, 40)) -> list[Request]:
     for at in range(3, n, 4):
         how = {"beams": 3, "n_best": 3, "max_new_tokens": 1 + at % 9, "overflow": "window"}
         config = GenerateConfig(**how, repetition_penalty=(1, 1.3)[at % 8 == 3])
-        found[at] = replace(found[at], config=config, scores=None)
+        found[at] = replace(found[at], config=config, scores=False)
     return found
 
 
@@ -267,7 +265,7 @@ def test_a_long_prompt_is_read_between_the_tokens_of_others(monkeypatch):
         (Request((), WINDOW), "empty"),
         (Request((300,), WINDOW), "300"),
         (Request((1,) * 151, GenerateConfig()), "151 tokens"),
-        (Request((1,) * 151, WINDOW, scores="prompt"), "not all of them"),
+        (Request((1,) * 151, WINDOW, scores=True), "not all of them"),
         (Request((1,), GenerateConfig(beams=17, max_new_tokens=1)), "beams=17"),
         (Request((1,) * 100, GenerateConfig(max_new_tokens=1)), "make the cache larger"),
     ],

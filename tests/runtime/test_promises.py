@@ -64,7 +64,7 @@ def test_the_cache_changes_no_token(table, monkeypatch):
                 prompt = tuple(draw.randrange(300) for _ in range(length))
                 new = min(5, CONTEXT + 1 - length)
                 how = GenerateConfig(max_new_tokens=new, temperature=0)
-                events = run(engine, Request(prompt, how, scores="prompt"))
+                events = run(engine, Request(prompt, how, scores=True))
                 tokens = [*events[0].scored[1:], *(event.token for event in events)]
                 ids = [*prompt, *(event.token.id for event in events)]
                 full = log_probs(model, ids[:CONTEXT])

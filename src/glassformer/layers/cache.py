@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.context import CROSSED, AttentionContext, Scoring, SelectedPositions
 
@@ -120,12 +120,3 @@ class Cache(Layout):
         if layer not in self.cross:
             self.cross[layer] = compute()
         return self.cross[layer]
-
-    def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
-        """The cache of the given rows, in that order; keys and values are copies."""
-        positions = self.positions.selected(rows) if self.positions else None
-        own, cross = (
-            {layer: (k.index_select(0, rows), v.index_select(0, rows)) for layer, (k, v) in of}
-            for of in (self.own.items(), self.cross.items())
-        )
-        return Cache(positions, own, cross)

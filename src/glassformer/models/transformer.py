@@ -51,10 +51,6 @@ class Memory:
     hidden: Float[Tensor, "B S D"]
     positions: Positions
 
-    def selected(self, rows: Int[Tensor, "N"]) -> "Memory":
-        """The memory of the given rows, in that order."""
-        return Memory(self.hidden[rows], self.positions.selected(rows))
-
 
 @dataclass(frozen=True)
 class Features:

@@ -43,7 +43,7 @@ from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.predict.embed import embed
 from glassformer.tasks.predict.fill import Filled
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.likelihood import Likelihood
+from glassformer.tasks.predict.scores import Likelihood
 from glassformer.tasks.predict.tag import Tags
 from glassformer.tasks.predict.text import Delta, Generated
 from glassformer.tasks.predict.transduce import Transduction

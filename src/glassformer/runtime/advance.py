@@ -106,8 +106,8 @@ def _row(
     device = pool.numbers.device
     for one in pieces:
         parts += (replace(part, at=part.at + len(ids)).to(device) for part in one.parts)
+        at += (len(ids) + i for i in one.asked)
         ids += one.ids
-        at += range(len(ids) - one.n_asked, len(ids))
     missing = max(0, least - len(ids))
     texts = [text for one in pieces for text in one.texts]
     sources = [source for one in pieces for source in one.sources]

@@ -22,14 +22,13 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from glassformer.data.collate import padded
 from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import batch_invariant
 from glassformer.layers.tap import recorded
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import Scores, advance
 from glassformer.runtime.beam_search import BeamSearch
-from glassformer.runtime.memory import pool_of, program_of
+from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
@@ -242,13 +241,10 @@ class Engine:
 
     def _read_sources(self, new: Sequence[Running]) -> list[Event]:
         """Encode the sources of requests, and write keys and values at every layer to slots."""
-        assert self.model.decoder is not None
-        sources = padded([one.request.source for one in new if one.request.source is not None])
+        sources = [one.request.source for one in new if one.request.source is not None]
+        tables = [one.source_slots[: one.n_source] for one in new]
         with evaluating(self.model), self._products():
-            memory = self.model.encode(sources.to(self.pool.numbers.device))
-            layers = self.model.decoder.source_keys_values(memory.hidden)
-            for row, one in enumerate(new):
-                self.pool.write(one.source_slots[: one.n_source], layers, row)
+            write_sources(self.model, self.pool, sources, tables)
         return []
 
     def _schedule(self) -> list[Running]:
@@ -351,7 +347,7 @@ class Engine:
         one.scores += found.scores
         events: list[Event] = []
         for token, choice in zip_longest(found.tokens, found.choices):
-            scores = () if one.first_scored is None else tuple(one.scores)
+            scores = tuple(one.scores) if one.is_scored else ()
             one.append(token.id)
             ended = token.id in one.request.ends
             finish = "end" if ended else "length" if one.new >= one.limit else None

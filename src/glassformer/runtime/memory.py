@@ -1,5 +1,11 @@
-"""The pool of an engine: how many slots, of which type."""
+"""The pool of an engine: how many slots, of which type; and sources in it."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.data.collate import padded
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.layers.ragged import Pool
 from glassformer.models.compiled_step import CompiledStep
@@ -42,3 +48,14 @@ def pool_of(
             f"{(1 + BLOCK) * size}, for {BLOCK} elements."
         )
     return Pool(*shape, n_slots, dtype, weight.device)
+
+
+def write_sources(
+    model: Transformer, pool: Pool, sources: Sequence[Example], tables: Sequence[np.ndarray]
+) -> None:
+    """Encode sources together, and write their keys and values at every layer to these slots."""
+    assert model.decoder is not None
+    memory = model.encode(padded(sources).to(pool.numbers.device))
+    layers = model.decoder.source_keys_values(memory.hidden)
+    for row, slots in enumerate(tables):
+        pool.write(slots, layers, row)

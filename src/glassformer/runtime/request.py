@@ -32,22 +32,22 @@ class Request:
     """A text to be continued.
 
     `ends`: ids that end it. `top`: number of the likeliest tokens that are reported with each.
-    `scores`: whether the log-probabilities of the prompt's tokens, or of the given ones, are
-    reported too. `salt`: prefixes are shared only among requests of one salt. `allowed`: called
-    with the new tokens so far (in each step, perhaps twice with the same, and with fewer after a
-    step with a draft that failed); returns those that may come next, at least one, as bool [V].
-    `only`: the range of those that may ever come. `given`: the first new tokens, as if chosen; the
-    first event has the last of them. `limit`: at most this many new tokens, if fewer than the
-    configuration's. `source`: of an encoder-decoder, what its encoder reads. `draft`: proposes at
-    most `ahead` tokens for a step, which changes only the time. `selector`: the `Search` among
-    `config.beams` sequences, made of the pool, `config` and `ends`; None: a beam search.
+    `scores`: whether the log-probabilities of the prompt's tokens are reported too. `salt`:
+    prefixes are shared only among requests of one salt. `allowed`: called with the new tokens so
+    far (in each step, perhaps twice with the same, and with fewer after a step with a draft that
+    failed); returns those that may come next, at least one, as bool [V]. `only`: the range of those
+    that may ever come. `given`: the first new tokens, as if chosen; the first event has the last of
+    them. `limit`: at most this many new tokens, if fewer than the configuration's. `source`: of an
+    encoder-decoder, what its encoder reads. `draft`: proposes at most `ahead` tokens for a step,
+    which changes only the time. `selector`: the `Search` among `config.beams` sequences, made of
+    the pool, `config` and `ends`; None: a beam search.
     """
 
     prompt: Prompt
     config: GenerateConfig
     ends: tuple[int, ...] = ()
     top: int = 0
-    scores: Literal["prompt", "given"] | None = None
+    scores: bool = False
     salt: bytes = b""
     allowed: Callable[[Sequence[int]], Bool[Tensor, "V"]] | None = None
     only: range | None = None
@@ -73,9 +73,8 @@ class Scored:
 class Event:
     """News of a request: its next `token`, its best `hypotheses`, or the `error` that ended it.
 
-    `finish`: why the text ended; None: it continues. `scored`: the scored tokens of the prompt, or
-    of the given ones but the last. `choice`, `candidates`: the record of the step in an engine with
-    a watch.
+    `finish`: why the text ended; None: it continues. `scored`: the scored tokens of the prompt.
+    `choice`, `candidates`: the record of the step in an engine with a watch.
     """
 
     request: int

@@ -170,7 +170,7 @@ def _scored(
         top = one.request.top if own else 0
         best = _likeliest(log_probs[begin : begin + len(own)], top) if top else [()] * len(own)
         scored = [Scored(i, next(values), others) for i, others in zip(own, best, strict=True)]
-        first = one.first_scored == 0 and not one.cached
+        first = one.is_scored and not one.cached
         found.append([Scored(one.ids[0], None), *scored] if first else scored)
     return found
 

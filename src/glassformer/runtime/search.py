@@ -74,7 +74,7 @@ class Search:
         """Return the newest element of each row, which has a slot then."""
         group, sources = self.rows.extend(), self.rows.source_groups()
         tokens = self.rows.tokens.tolist()
-        return Piece(tokens, [group], sources, len(tokens), tuple(self.parts))
+        return Piece(tokens, [group], sources, range(len(tokens)), tuple(self.parts))
 
     def select(
         self, scores: Scores, top: int = 0, told: Sequence[AttentionRows | None] = ()

@@ -23,13 +23,13 @@ from glassformer.runtime.request import Request, Scored
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements for a step: their ids, where they and their sources stand in the pool, patches, and
-    the number of positions at the end whose logits are wanted."""
+    """Elements for a step: their ids, where they and their sources stand in the pool, the numbers
+    of those after which logits are wanted, and patches."""
 
     ids: list[int]
     texts: list[Sequences]
     sources: list[Sequences]
-    n_asked: int
+    asked: Sequence[int]
     parts: tuple[Part, ...] = ()
 
 
@@ -44,8 +44,8 @@ class Running:
 
     `limit`: most new tokens. `context`: most elements in the context, of which `begin` is the index
     of the first. `ids`: all elements so far, 0 for patches. `n_prompt`: how many are the prompt's;
-    `before`: the tokens among these. `first_scored`: index of the first element whose
-    log-probability is reported before the first new token; None: there is none.
+    `before`: the tokens among these. `is_scored`: whether log-probabilities of the prompt's tokens
+    are reported, before the first new token.
     """
 
     number: int
@@ -67,7 +67,7 @@ class Running:
     before: list[int]
     settings: str
     """How its tokens are chosen, but for the seed."""
-    first_scored: int | None = None
+    is_scored: bool = False
     parts: tuple[Part, ...] = ()
     slots: np.ndarray = field(default_factory=no_slots)
     """Those in the pool: for its elements, then for its source."""
@@ -120,7 +120,7 @@ class Running:
             n_prompt=len(ids),
             before=tokens_of(prompt),
             settings=request.config.model_dump_json(exclude={"seed"}),
-            first_scored={None: None, "prompt": 0, "given": len(ids)}[request.scores],
+            is_scored=request.scores,
             parts=padded([prompt]).parts if isinstance(prompt, Example) else (),
             ahead=request.ahead,
         )
@@ -183,11 +183,11 @@ class Running:
         starts = range(self.cached, end, self.most)
         own = [self._elements(at, min(self.most, end - at)) for at in starts]
         after = [self._elements(end + i, 1) for i in range(len(self.proposed))]
-        asked = self.n_asked - len(after)
+        asked = range(self.chunk - self.n_asked + len(after), self.chunk)
         ids, parts = self.ids[at : at + self.chunk], self._parts(end)
         pieces = [Piece(ids, own, self._sources(own), asked, parts)]
         if after:
-            pieces.append(Piece(self.proposed, after, self._sources(after), len(after)))
+            pieces.append(Piece(self.proposed, after, self._sources(after), range(len(after))))
         return pieces
 
     def _parts(self, end: int) -> tuple[Part, ...]:
@@ -219,10 +219,8 @@ class Running:
     @property
     def known(self) -> Sequence[int]:
         """Tokens that the chunk's logits score."""
-        if self.first_scored is None:
-            return ()
         at = self.begin + self.cached + 1
-        return self.ids[max(at, self.first_scored) : at + self.chunk]
+        return self.ids[at : at + self.chunk] if self.is_scored else ()
 
     @property
     def n_asked(self) -> int:
@@ -239,8 +237,7 @@ class Running:
     @property
     def n_shared(self) -> int:
         """Elements that others may have computed: not the last one before a logit is wanted."""
-        first = self.first_scored
-        return self.left - 1 if first is None else max(0, min(self.left, first - self.begin) - 1)
+        return 0 if self.is_scored else self.left - 1
 
     def propose(self, vocab_size: int) -> None:
         """Call the draft, if the next step gives a token; no more than fit the context, or are
@@ -256,7 +253,7 @@ class Running:
     def append(self, token: int) -> None:
         """Append a new token; a full context moves on to its last half."""
         self.ids.append(token)
-        self.first_scored = None
+        self.is_scored = False
         if self.left + self.cached > self.context:
             self.begin, self.cached = len(self.ids) - half(self.context), 0
             self.blocks = []

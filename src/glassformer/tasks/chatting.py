@@ -9,7 +9,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.predict.likelihood import (
+from glassformer.tasks.predict.scores import (
     Likelihood,
     beginning,
     cut,

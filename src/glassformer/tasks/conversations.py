@@ -19,7 +19,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.scores import score
 from glassformer.tasks.predict.text import Delta, Generated
 from glassformer.tasks.task import Card, Sample
 

@@ -21,7 +21,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.scores import score
 from glassformer.tasks.predict.text import Delta, Generated, generate, stream
 from glassformer.tasks.task import Card, Sample, Task
 

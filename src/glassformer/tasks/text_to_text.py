@@ -22,7 +22,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.predict.gradually import Steps
-from glassformer.tasks.predict.likelihood import Likelihood, likelihoods
+from glassformer.tasks.predict.scores import Likelihood, likelihoods
 from glassformer.tasks.predict.text import Generated
 from glassformer.tasks.predict.transduce import (
     Transduction,

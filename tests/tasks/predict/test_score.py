@@ -6,7 +6,7 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.scores import score
 
 CONTEXT = 32
 

@@ -16,7 +16,7 @@ from glassformer.models import Transformer
 from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
-from glassformer.tasks.predict.score import score
+from glassformer.tasks.predict.scores import score
 from glassformer.tasks.predict.transduce import Transduction, score_pairs, transduce
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
@@ -259,13 +259,12 @@ def test_a_text_ends_before_its_first_stop_string(choice):
     assert (cut.finish, cut.ids) == ("stop", whole.ids)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 32])
-def test_pairs_are_scored_by_the_model_s_own_log_probabilities(batch_size):
+def test_pairs_are_scored_by_the_model_s_own_log_probabilities():
     pair, pairs = (
         tokenizer(),
         [("the dog", "der hund"), ("a", ""), ("", "eine katze singt"), ("a cat sings", "das")],
     )
-    rows = score_pairs(model(), pair, pairs, batch_size)
+    rows = score_pairs(model(), pair, pairs)
     for (source, target), row in zip(pairs, rows, strict=True):
         read = Batch.padded([pair.source_ids(source)])
         expected = score(model(), pair.target_ids(target).tolist(), read, [pair.bos])

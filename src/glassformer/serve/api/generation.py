@@ -35,7 +35,7 @@ from glassformer.serve.api.texts import (
     chat_log_probs,
     completion_log_probs,
 )
-from glassformer.tasks.predict.likelihood import prompt_ids
+from glassformer.tasks.predict.scores import prompt_ids
 from glassformer.tasks.predict.text import RowText
 
 NEW_TOKENS = 16
@@ -169,7 +169,7 @@ class Completion:
         if number:  # the first has the request's own seed
             seed = seed_from(f"{how.seed}/{number}") & LARGEST
             how = how.model_copy(update={"seed": seed})
-        scores = "prompt" if choice.echo and self.asked.logprobs is not None else None
+        scores = choice.echo and self.asked.logprobs is not None
         allowed = self.format.begin() if self.format else None
         return Request(choice.prompt.ids, how, self.ends, self.top, scores, salt, allowed)
 

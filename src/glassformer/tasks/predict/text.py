@@ -23,7 +23,7 @@ from glassformer.runtime.prompts import Prompts, rooms
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
 from glassformer.tasks.predict.gradually import Steps, by_length, finish
-from glassformer.tasks.predict.likelihood import prompt_ids
+from glassformer.tasks.predict.scores import prompt_ids
 from glassformer.tasks.predict.stop import StopStrings
 from glassformer.tokenizers.stream import WINDOW, StreamDecoder
 from glassformer.tokenizers.text import Tokenizer

@@ -17,7 +17,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_steps, decode
 from glassformer.runtime.hypotheses import Hypothesis, normalized
 from glassformer.tasks.predict.gradually import Steps, by_length, finish
-from glassformer.tasks.predict.score import forced
+from glassformer.tasks.predict.scores import likelihoods
 from glassformer.tasks.predict.stop import StopStrings
 from glassformer.tasks.predict.text import Finish
 
@@ -92,7 +92,6 @@ def score_pairs(
     model: Transformer,
     tokenizer: PairTokenizer,
     pairs: Sequence[tuple[str, str]],
-    batch_size: int = 32,
     first: int = 1,
 ) -> list[list[float]]:
     """log p of each token of every pair's target, the end included, given its source, in nats.
@@ -100,10 +99,10 @@ def score_pairs(
     Errors: a model that is no encoder-decoder; a pair with a side longer than the context, counted
     from `first`.
     """
-    _check(model, batch_size)
+    _check(model)
     context = model.config.max_length
     sides = [
-        (tokenizer.source_ids(source).tolist(), tokenizer.target_ids(target).tolist())
+        (tuple(tokenizer.source_ids(source).tolist()), tuple(tokenizer.target_ids(target).tolist()))
         for source, target in pairs
     ]
     for at, (source, target) in enumerate(sides, first):
@@ -113,16 +112,10 @@ def score_pairs(
                 f"context {context}; "
                 "shorten it, or leave it out."
             )
-
-    def scored(batch: list[tuple[list[int], list[int]]]) -> Steps[list[list[float]]]:
-        yield
-        sources, targets = zip(*batch, strict=True)
-        return forced(model, targets, Batch.padded(sources), tokenizer.bos)
-
-    return finish(by_length(sides, lambda pair: len(pair[0]), batch_size, scored))
+    return [[*one.log_probs] for one in likelihoods(model, sides, begin=tokenizer.bos)]
 
 
-def _check(model: Transformer, batch_size: int) -> None:
+def _check(model: Transformer, batch_size: int = 1) -> None:
     architecture = model.config.architecture
     if architecture != "encoder_decoder":
         raise ConfigError(

@@ -1,19 +1,21 @@
 """log p of answers is that of the whole sequence in one plain forward pass, however prompts are
 shared, batched and padded."""
 
+import copy
 import random
 from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.tasks.predict import likelihood
-from glassformer.tasks.predict.likelihood import cut, likelihoods, rolling, split_answer
+from glassformer.native import Program, compiler
+from glassformer.runtime import scoring
+from glassformer.tasks.predict.scores import cut, likelihoods, rolling, split_answer
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
@@ -51,18 +53,23 @@ def agree(found, expected) -> None:
         assert one.greedy == greedy
 
 
+few = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
+"""So few ids that many texts begin alike, and prompts end where others go on."""
+
+
+@pytest.fixture(params=[3, 50])
+def at_once(request, monkeypatch):
+    monkeypatch.setattr(scoring, "TOKENS", request.param)  # some texts at a time
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["position"])
-@pytest.mark.parametrize("shared", [0, 5])
-def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, shared, monkeypatch):
-    monkeypatch.setattr(likelihood, "LOGITS", 8 * tiny.VOCABULARY)  # some rows at a time
-    monkeypatch.setattr(likelihood, "TOKENS", 50)
-    draw, model = random.Random(shared), tiny.model(architecture="decoder", **kind)
-    first = ids(draw, shared, shared)
-    prompts = [first + ids(draw, 1, 6) for _ in range(5)]
-    pairs = [(prompt, ids(draw, 1, 4)) for prompt in prompts for _ in range(4)]
-    greedy = int(model(torch.tensor([prompts[0]])).logits[0, -1].argmax())
-    pairs += [(prompts[0], (greedy,)), (first or prompts[1], (1, 2))]
-    draw.shuffle(pairs)
+@given(pairs=st.lists(st.tuples(few, few), min_size=1, max_size=12))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_decoder_scores_answers_as_one_pass_over_each_does(kind, pairs):
+    model = tiny.model(architecture="decoder", **kind)
+    greedy = int(model(torch.tensor([pairs[0][0]])).logits[0, -1].argmax())
+    pairs = [*pairs, (pairs[0][0], (greedy,))]
     expected = [plainly(model, *pair) for pair in pairs]
     assert any(right for _, right in expected)
     agree(likelihoods(model, pairs), expected)
@@ -74,15 +81,29 @@ def test_rows_that_fill_the_context_are_scored_together():
     agree(likelihoods(model, pairs), [plainly(model, *pair) for pair in pairs])
 
 
-def test_an_encoder_decoder_scores_answers_to_sources():
-    draw, model = random.Random(0), tiny.model(architecture="encoder_decoder", position="rotary")
-    sources = [ids(draw, 1, 6) for _ in range(4)]
-    pairs = [(source, ids(draw, 1, 4)) for source in sources for _ in range(3)]
-    expected = []
+@pytest.mark.usefixtures("at_once")
+@given(pairs=st.lists(st.tuples(few, few), min_size=1, max_size=12))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_encoder_decoder_scores_answers_to_sources(pairs):
+    model, expected = tiny.model(architecture="encoder_decoder", position="rotary"), []
     for source, answer in pairs:
         batch = Batch(torch.tensor([(1, *answer[:-1])]), source=Batch(torch.tensor([source])))
         expected.append(told(model(batch).logits[0], answer))
     agree(likelihoods(model, pairs, begin=1), expected)
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("changes", [KINDS[0], {"architecture": "encoder_decoder"}], ids=str)
+def test_a_compiled_step_scores_as_the_model_does(changes):
+    """300 elements, which it computes in parts, of which each reads keys of those before."""
+    draw, model = random.Random(0), copy.deepcopy(tiny.model(**changes)).float()
+    prompts = [ids(draw, 1, 9) for _ in range(40)]
+    pairs = [(prompt, ids(draw, 1, 8)) for prompt in prompts for _ in range(3)]
+    begin = 1 if model.encoder is not None else None
+    expected = likelihoods(model, pairs, begin)
+    model.compiled_step = Program(model)
+    for one, other in zip(likelihoods(model, pairs, begin), expected, strict=True):
+        assert one.log_probs == pytest.approx(other.log_probs, rel=1e-4, abs=1e-4)
 
 
 @given(length=st.integers(1, 40), longest=st.integers(1, 9))

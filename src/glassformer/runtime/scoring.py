@@ -1,0 +1,152 @@
+"""Log-probability of given texts, each after its prompt; what they have in common is read once.
+
+    The sky is blue      all of its elements
+    The sky is green     those from `green` on; its block table lists the slots of the others
+    The tree is          those from `tree` on
+
+Texts are sorted by their elements: none shares more with another than with the one before it.
+Prompts and answers make no difference there.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from glassformer.data.example import Example
+from glassformer.layers.ragged import Pool, Sequences
+from glassformer.layers.tap import recorded
+from glassformer.models.compiled_step import CompiledStep
+from glassformer.models.transformer import Transformer, evaluating
+from glassformer.runtime.advance import HEAD_ROWS, Scores, advance
+from glassformer.runtime.memory import pool_of, program_of, write_sources
+from glassformer.runtime.prompts import check_numbers
+from glassformer.runtime.sequence import Piece, no_slots
+
+Ids = tuple[int, ...]
+TOKENS, NUMBERS = 1 << 13, 1 << 13
+"""Largest number of elements of a step, and how many numbers of logits count as one of them."""
+Known = tuple["Text", int]
+"""A text, and the number of its first elements that it shares with the one before it."""
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """log p of each token of an answer in nats, and whether each is the likeliest."""
+
+    log_probs: tuple[float, ...]
+    greedy: bool
+
+    @property
+    def log_prob(self) -> float:
+        """log p of the answer."""
+        return math.fsum(self.log_probs)
+
+
+class Text(NamedTuple):
+    """A prompt, its answer, and of an encoder-decoder the number of its source; none is empty."""
+
+    prompt: Ids
+    answer: Ids
+    source: int = 0
+
+    @property
+    def read(self) -> Ids:
+        """The elements after which a token is predicted, and all before them."""
+        return (*self.prompt, *self.answer[:-1])
+
+
+def scored(
+    model: Transformer, texts: Sequence[Text], sources: Sequence[Example] = ()
+) -> list[Likelihood]:
+    """Return log p(answer | prompt, source) of each text, in their order.
+
+    GlassformerError: log p that is no number.
+    """
+    sizes = [len(source.ids) + model.config.n_prefix for source in sources] or [0]
+    key = lambda n: (sizes[texts[n].source], texts[n].source, texts[n].read)
+    order, found = sorted(range(len(texts)), key=key), list[Likelihood]()
+    program = None if recorded() else program_of(model)
+    pool, table = pool_of(model, program, n_slots=1), no_slots()
+    with evaluating(model):
+        for step in _steps([texts[n] for n in order], sizes, model.config.vocab_size):
+            own, table = _read(model, program, pool, step, table, sources)
+            found += own
+    told = dict(zip(order, found, strict=True))
+    return [told[n] for n in range(len(texts))]
+
+
+def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[list[Known]]:
+    """Yield the texts of each step: no more than the limit allows, but one at least.
+
+    `sizes`: of sources; `width`: numbers in the logits after an element.
+    """
+    step, size, before = list[Known](), 0, Text((), (), -1)
+    for one in texts:
+        is_new = one.source != before.source
+        known = 0 if is_new else len(commonprefix([one.read, before.read]))  # noqa: RUF071 - of ids
+        own = len(one.read) - known + len(one.answer) * width // NUMBERS
+        own += is_new * sizes[one.source]
+        if step and size + own > TOKENS:
+            yield step
+            step, size = [], 0
+        step.append((one, known))
+        size, before = size + own, one
+    if step:
+        yield step
+
+
+def _read(
+    model: Transformer,
+    program: CompiledStep | None,
+    pool: Pool,
+    step: Sequence[Known],
+    table: np.ndarray,
+    sources: Sequence[Example],
+) -> tuple[list[Likelihood], np.ndarray]:
+    """Return what each text of a step has, and the slots of the last one's elements, which are kept
+    for the next step; `table`: those of the step before."""
+    # after its prompts, a step computes what predicts a token, though the last one may have it
+    (first, known), *rest = step
+    step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *rest]
+    numbers = sorted({one.source for one, _ in step} if sources else ())
+    lengths = [sum(len(one.read) - known for one, known in step)]
+    lengths += [len(sources[n].ids) + model.config.n_prefix for n in numbers]
+    if (missing := sum(lengths) - pool.n_free) > 0:
+        pool.grow(missing)
+    taken = pool.take(sum(lengths))
+    assert taken is not None
+    new, *tables = np.split(taken, np.cumsum(lengths)[:-1])
+    if numbers:
+        write_sources(model, pool, [sources[n] for n in numbers], tables)
+    ids, own, read, wanted = list[int](), list[Sequences](), list[Sequences](), list[np.ndarray]()
+    for one, known in step:
+        begin, length = len(ids), len(one.read) - known
+        table = np.concatenate([table[:known], new[begin : begin + length]])
+        wanted.append(table[len(one.prompt) - 1 :])
+        ids += one.read[known:]
+        own += [Sequences.single(table, length)] * bool(length)
+        if numbers and length:
+            read.append(Sequences.single(tables[numbers.index(one.source)], length))
+    asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
+    _, scores = advance(model, program, pool, [Piece(ids, own, read, asked.tolist())])
+    pool.give(np.setdiff1d(np.flatnonzero(pool.users), [0, *table]))
+    return _likelihoods(scores, rows, [one.answer for one, _ in step]), table
+
+
+def _likelihoods(scores: Scores, rows: np.ndarray, answers: Sequence[Ids]) -> list[Likelihood]:
+    """Return what answers have after rows of a step; `rows`: those of all of their tokens."""
+    tokens, found = np.concatenate(answers), np.zeros((2, len(rows)))
+    for begin in range(0, int(rows.max()) + 1, HEAD_ROWS):
+        at = np.flatnonzero(rows // HEAD_ROWS == begin // HEAD_ROWS)
+        logits = scores.head(slice(begin, begin + HEAD_ROWS))
+        own, ids = (torch.from_numpy(x[at]).to(logits.device) for x in (rows - begin, tokens))
+        likeliest = logits.argmax(-1)[own] == ids
+        found[:, at] = torch.stack([logits.log_softmax(-1)[own, ids], likeliest]).cpu()
+    check_numbers(torch.from_numpy(found[0]))
+    parts = np.split(found, np.cumsum([*map(len, answers)])[:-1], 1)
+    return [Likelihood(tuple(own.tolist()), bool(right.all())) for own, right in parts]

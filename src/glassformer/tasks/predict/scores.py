@@ -1,0 +1,148 @@
+"""Log-probability of texts: of answers to prompts, as evaluation harnesses score them, of a whole
+text in windows, and of targets of sources.
+
+    The sky is          blue       log p(blue | The sky is)            whether it is the likeliest
+                        green
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.batch import Batch
+from glassformer.data.example import Example
+from glassformer.errors import ConfigError
+from glassformer.models.transformer import Transformer
+from glassformer.runtime.prompts import (
+    check_ids,
+    check_language_model,
+    check_sources,
+    half,
+    sources_of,
+)
+from glassformer.runtime.scoring import Ids, Likelihood, Text, scored
+from glassformer.tokenizers.text import Tokenizer
+
+Pair = tuple[Ids, Ids]
+"""The ids of a prompt and of its answer."""
+
+
+def likelihoods(
+    model: Transformer, pairs: Sequence[Pair], begin: int | None = None
+) -> list[Likelihood]:
+    """Return log p(answer | prompt) of each pair, in their order.
+
+    `begin`: the symbol that answers of an encoder-decoder begin with, whose prompts are sources;
+    None for a decoder. ConfigError: an empty prompt or answer, a pair longer than the model, an id
+    outside the vocabulary, a model that predicts no next token.
+    """
+    check_language_model(model)
+    _check(model, pairs, begin is None)
+    if begin is None:
+        return scored(model, [Text(*pair) for pair in pairs])
+    number = {ids: n for n, ids in enumerate(dict.fromkeys(prompt for prompt, _ in pairs))}
+    sources = [Example(np.array(ids, np.int32)) for ids in number]
+    return scored(model, [Text((begin,), own, number[ids]) for ids, own in pairs], sources)
+
+
+def score(
+    model: Transformer, ids: Sequence[int], source: Batch | None = None, prefix: Sequence[int] = ()
+) -> list[float]:
+    """log p(x_t | prefix, x_1 .. x_{t-1}, source) in nats for each x of `ids`; without a prefix for
+    t = 2 .. T only.
+
+    A text longer than the context is read in windows that overlap by half, so that every token but
+    those of the first window is predicted from at least half a context; each is counted once.
+    Errors: nothing to predict, an id outside the vocabulary, a model without a language model head,
+    an encoder-decoder without a source (of one row) or another model with one.
+    """
+    check_language_model(model)
+    sources = None if source is None else sources_of(source)
+    check_sources(sources, 1, model)
+    whole, done, least = (*prefix, *ids), len(prefix or ids[:1]), 1 if prefix else 2
+    check_ids(whole, model, "The text")
+    if len(ids) < least:
+        raise ConfigError(
+            f"A text of {len(ids)} token(s) cannot be scored; at least {least} are needed."
+        )
+    context, windows = model.config.max_length, list[Text]()
+    while done < len(whole):
+        begin = 0 if not windows and done <= context else max(0, done - half(context))
+        end = begin + context + 1
+        windows.append(Text(whole[begin:done], whole[done:end]))
+        done = end
+    found = scored(model, windows, sources or ())
+    return [log_prob for one in found for log_prob in one.log_probs]
+
+
+def split_answer(tokenizer: Tokenizer, prompt: str, answer: str) -> Pair:
+    """The ids of a prompt, behind the symbols of a text's beginning, and of the answer behind it.
+
+    Spaces at the end of the prompt belong to the answer, since tokens begin with a space; the
+    answer's ids are those of the whole behind as many as the prompt has. ConfigError: an answer
+    without a token of its own, or an empty prompt where no symbol begins a text.
+    """
+    kept = prompt.rstrip()
+    before = tokenizer.encode(kept).tolist()
+    ids = tokenizer.encode(prompt + answer).tolist()[len(before) :]
+    if not ids:
+        raise ConfigError(f"The answer {answer!r:.60} has no token of its own; give another.")
+    frame = tokenizer.frame_or("", "").begin
+    context = [*frame, *before] or list(beginning(tokenizer))
+    if not context:
+        raise ConfigError("The prompt is empty, and this tokenizer has no symbol that begins one.")
+    return tuple(context), tuple(ids)
+
+
+def beginning(tokenizer: Tokenizer) -> Ids:
+    """The symbol behind which a text's first token is predicted: of its frame, or that which ends
+    the document before it; none if there is none."""
+    frame, specials = tokenizer.frame_or("", "").begin, tokenizer.specials
+    named = [specials[role] for role in ("eos", "bos") if role in specials]
+    return frame or tuple(named[:1])
+
+
+def prompt_ids(tokenizer: Tokenizer, text: str) -> tuple[Ids, int]:
+    """Return the ids of a prompt, and how many of them are before its text; a text without a token
+    is the beginning of one."""
+    first = tokenizer.frame_or("", "").begin
+    ids = (*first, *tokenizer.encode(text).tolist())
+    if ids:
+        return ids, len(first)
+    ids = beginning(tokenizer)
+    return ids, len(ids)
+
+
+def cut(pair: Pair, longest: int) -> Pair:
+    """A pair without the beginning of a prompt that is too long beside its answer."""
+    prompt, answer = pair
+    return prompt[max(0, len(prompt) + len(answer) - 1 - longest) :], answer
+
+
+def rolling(ids: Sequence[int], begin: int, longest: int) -> list[Pair]:
+    """A text as pairs that predict each token once, each from as many before it as fit.
+
+    The first pair begins with the symbol `begin`; each predicts `longest` tokens, the last the rest
+    with a full context. Source: Gao et al. 2021, A framework for few-shot language model
+    evaluation.
+    """
+    whole, found = (begin, *ids), list[Pair]()
+    for done in range(0, len(ids), longest):
+        end = min(done + longest, len(ids))
+        first = max(0, end - longest)
+        found.append((tuple(whole[first : done + 1]), tuple(whole[done + 1 : end + 1])))
+    return found
+
+
+def _check(model: Transformer, pairs: Sequence[Pair], together: bool) -> None:
+    longest = model.config.max_length
+    for number, (prompt, answer) in enumerate(pairs, 1):
+        check_ids([*prompt, *answer] if together else answer, model, "The text")
+        if not prompt or not answer:
+            raise ConfigError(f"Pair {number} has no prompt or no answer; give both a token.")
+        sizes = (len(prompt) + len(answer) - 1,) if together else (len(prompt), len(answer))
+        if max(sizes) > longest:
+            raise ConfigError(
+                f"Prompt {number} has {len(prompt)} tokens and its answer {len(answer)}, and the "
+                f"context is {longest}; shorten the prompt, or give fewer shots."
+            )
