@@ -34,7 +34,8 @@ from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
 from glassformer.runtime import GenerateConfig
-from glassformer.tasks.predict.transduce import transduce
+from glassformer.tasks.predict.gradually import finish
+from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.run_folder import prepare
@@ -260,9 +261,8 @@ def decoding(
         for name, beams in (("glassformer", 5), ("greedy", 1)):
             config = GenerateConfig.parse({"beams": beams, "max_new_tokens": 100})
             begin = time.perf_counter()
-            results = [
-                best[0] for best in transduce(run.model, pair, sources, config, batch_size=32)
-            ]
+            found = finish(transduce_steps(run.model, pair, sources, config))
+            results = [best[0] for best in found]
             seconds[name].append(time.perf_counter() - begin)
             outputs[name] = [best.text for best in results]
             lengths[name] = float(np.mean([len(best.ids) for best in results]))

@@ -34,7 +34,8 @@ import glassformer as gf
 from glassformer.files import read_json
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig
-from glassformer.tasks.predict.transduce import transduce
+from glassformer.tasks.predict.gradually import finish
+from glassformer.tasks.predict.transduce import transduce_steps
 
 BEAMS, LONGEST = 5, 100
 OURS = {"float32": None, "int8": "int8"}
@@ -47,7 +48,7 @@ def ours(run: gf.Run, batch: int) -> Search:
     config = GenerateConfig.parse({"beams": BEAMS, "max_new_tokens": LONGEST})
 
     def search(texts: Sequence[str]) -> list[str]:
-        found = transduce(run.model, run.task.pair, texts, config, batch_size=batch)
+        found = finish(transduce_steps(run.model, run.task.pair, texts, config, batch))
         return [best[0].text for best in found]
 
     return search

@@ -23,7 +23,7 @@ from glassformer.models.weights import load_weights, save_weights
 from glassformer.native import Program, compiler
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.runtime import GenerateConfig, decode
-from glassformer.runtime.decode import beam_search
+from glassformer.runtime.decode import beam_search, steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts
@@ -141,11 +141,8 @@ def decoded(model):
 
 
 def drafted(model):
-    return [
-        x
-        for step in decode(model, [PROMPT], GREEDY, drafts=Drafts(model, 2))
-        for x in step.log_probs
-    ]
+    engine = Engine.of(model, [Drafts(model, 2).drafted(Request(PROMPT, GREEDY))])
+    return [event.token.log_prob for events in steps(engine) for event in events]
 
 
 def searched(model):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 import published_families as families
-from glassformer.batch import Batch
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.tensors import tensors_of
@@ -102,15 +101,15 @@ def how(name: str, own: dict[str, Any], way: dict[str, Any]) -> GenerateConfig:
 
 def of_ours(name: str, model: Any, config: GenerateConfig, inputs: list[list[int]]):
     """New tokens for each input by the package."""
-    prompts, source = inputs, None
+    prompts, sources = inputs, None
     if model.config.architecture == "encoder_decoder":
         prompts = [[families.CASES[name].values["decoder_start_token_id"]]] * len(inputs)
-        source = Batch.padded(inputs)
+        sources = inputs
     ends = config.ends(None)
     if config.beams:
-        return [ones[0].ids for ones in beam_search(model, prompts, config, ends, source)]
+        return [ones[0].ids for ones in beam_search(model, prompts, config, ends, sources)]
     found = [[] for _ in inputs]
-    for step in decode(model, prompts, config, ends, source):
+    for step in decode(model, prompts, config, ends, sources):
         for row, token in zip(step.rows, step.ids, strict=True):
             found[row].append(token)
     return found

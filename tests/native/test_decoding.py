@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
 from glassformer.layers.packed import PackedMatrix
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.packing import pack
@@ -80,10 +79,10 @@ def test_an_encoder_decoder_writes_the_same(rows):
     changes = {"architecture": "encoder_decoder", "position": "buckets", "d_model": 64}
     exact = tiny.model(**changes, max_length=CONTEXT)
     plain, quick = copy.deepcopy(exact).float(), compiled(copy.deepcopy(exact).float())
-    source, config = Batch(tiny.tokens(rows, 9)), GenerateConfig(max_new_tokens=8, temperature=0)
+    sources, config = tiny.tokens(rows, 9).tolist(), GenerateConfig(max_new_tokens=8, temperature=0)
     prompts = [[1]] * rows
-    want = list(decode(plain, prompts, config, source=source))
-    assert list(map(ids_of, decode(quick, prompts, config, source=source))) == list(
+    want = list(decode(plain, prompts, config, sources=sources))
+    assert list(map(ids_of, decode(quick, prompts, config, sources=sources))) == list(
         map(ids_of, want)
     )
     assert quick.compiled_step.elements == 8 * rows

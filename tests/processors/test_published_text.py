@@ -26,8 +26,9 @@ from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
 from glassformer.runtime import GenerateConfig
+from glassformer.tasks.chatting import continuations
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import generate
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from published_folders import FAMILIES, published_folder
@@ -167,10 +168,12 @@ def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tokenizers):
     llama, gpt2 = tokenizers["llama"], tokenizers["gpt2"]
     model, how = small(llama), GenerateConfig.parse({"max_new_tokens": 5, "temperature": 0})
     whole = [1, *llama.encode("the").tolist()]
-    (found,) = generate(model, llama, ["the"], how)
+    (found,) = finish(continuations(model, llama, ["the"], how))
     scores = score(model, [*whole, *found.ids])[-len(found.ids) :]
     assert found.log_probs == pytest.approx(scores, abs=1e-9)  # float64
-    assert generate(model, llama, [""], how)[0].ids  # the begin symbol alone is a prompt
+    assert finish(continuations(model, llama, [""], how))[
+        0
+    ].ids  # the begin symbol alone is a prompt
     answers = ModelFacts(window=64, context=64, answers=True)
     look = DocumentsProcessor(llama, answers).encode("the cat")
     assert [e.id for e in look.elements] == [1, *llama.encode("the cat").tolist()]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.layers.ragged import Pool
 from glassformer.runtime import GenerateConfig, beam_search, decode, memory
@@ -38,22 +38,12 @@ def row(length: int, seed: int) -> list[int]:
     return tiny.tokens(1, length, seed=seed)[0].tolist()
 
 
-def padded(rows: list[list[int]], side: str = "right") -> Batch:
-    """Sources padded on a side, their padding full of real ids: a mistake must show."""
-    width, fill = max(map(len, rows)), iter(row(200, seed=99))
-    filled = [[next(fill) for _ in range(width - len(ids))] for ids in rows]
-    elements = [
-        ids + pad if side == "right" else pad + ids for ids, pad in zip(rows, filled, strict=True)
-    ]
-    return Batch(torch.tensor(elements), Positions.padded([len(ids) for ids in rows], side))
+def source_of(model, sources):
+    return sources if model.config.architecture == "encoder_decoder" else None
 
 
-def source_of(model, sources, side="right"):
-    return padded(sources, side) if model.config.architecture == "encoder_decoder" else None
-
-
-def search(model, prompts, sources, config, ends=(), side="right", limits=None):
-    return beam_search(model, prompts, config, ends, source_of(model, sources, side), limits)
+def search(model, prompts, sources, config, ends=(), limits=None):
+    return beam_search(model, prompts, config, ends, source_of(model, sources), limits)
 
 
 def plainly(
@@ -193,17 +183,14 @@ def test_a_beam_of_one_is_greedy_decoding_token_by_token(changes):
     st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8)), min_size=2, max_size=5),
     st.sets(st.integers(0, 12), max_size=4),
     st.integers(1, 4),
-    st.sampled_from(["left", "right"]),
     st.sampled_from(KINDS),
 )
 @settings(max_examples=10)
-def test_a_batch_equals_its_sentences_alone_whatever_the_padding(
-    lengths, ends, beams, side, changes
-):
+def test_a_batch_equals_its_sentences_alone(lengths, ends, beams, changes):
     model, config = tiny.model(**changes), how(beams, n_best=beams)
     prompts = [row(n, seed=at) for at, (n, _) in enumerate(lengths)]
     sources = [row(n, seed=20 + at) for at, (_, n) in enumerate(lengths)]
-    together = search(model, prompts, sources, config, sorted(ends), side)
+    together = search(model, prompts, sources, config, sorted(ends))
     for at, prompt in enumerate(prompts):
         assert_same(together[at], search(model, [prompt], [sources[at]], config, sorted(ends))[0])
 
@@ -216,7 +203,8 @@ def test_forced_decoding_of_a_hypothesis_gives_its_log_probabilities_and_score(c
     for at, ones in enumerate(search(model, prompts, sources, config, (2, 9, 11))):
         assert len(ones) == 4
         for one in ones:
-            alone = score(model, one.ids, source_of(model, [sources[at]]), prompts[at])
+            read = source_of(model, [sources[at]])
+            alone = score(model, one.ids, read and Batch.padded(read), prompts[at])
             assert alone == pytest.approx(one.log_probs, abs=1e-10)
             assert sum(alone) / len(alone) ** 0.7 == pytest.approx(one.score, rel=1e-10)
 
@@ -226,7 +214,7 @@ def test_forced_decoding_of_a_batch_is_that_of_its_rows():
     targets, sources = [row(5, 1), row(1, 2), row(32, 3)], [row(3, 4), row(8, 5), row(1, 6)]
     pairs = [(tuple(source), tuple(own)) for source, own in zip(sources, targets, strict=True)]
     for (source, target), one in zip(pairs, likelihoods(model, pairs, begin=1), strict=True):
-        alone = score(model, target, padded([source]), [1])
+        alone = score(model, target, Batch.padded([source]), [1])
         assert one.log_probs == pytest.approx(alone, abs=1e-10)
     for wrong, message in (
         ((), "Pair 1 has no prompt or no answer"),
@@ -247,7 +235,7 @@ def flat(**changes):
 def test_of_equals_the_earlier_in_the_beam_and_the_lower_token_comes_first(ends):
     model, config = flat(**BOTH), how(4, n_best=4, max_new_tokens=4)
     expected = plainly(model, [1], [2, 3], config, ends, 4)
-    for ones in beam_search(model, [[1]] * 3, config, ends, padded([[2, 3], [5], row(7, 1)])):
+    for ones in beam_search(model, [[1]] * 3, config, ends, [[2, 3], [5], row(7, 1)]):
         assert_same(ones, expected)
 
 
@@ -311,7 +299,7 @@ def test_five_beams_share_the_memory_of_what_they_have_in_common(monkeypatch):
         monkeypatch.setattr(
             memory, "Pool", lambda *a, made=made, **b: made.append(Pool(*a, **b)) or made[-1]
         )
-        ones = beam_search(model, [[1]], how(beams, max_new_tokens=40), (), padded([row(512, 1)]))
+        ones = beam_search(model, [[1]], how(beams, max_new_tokens=40), (), [row(512, 1)])
         assert len(ones[0][0].ids) == 40
         sizes[beams] = made[0].n_slots
     assert sizes[5] <= 1.3 * sizes[1] + 5 * 40
@@ -353,7 +341,7 @@ def test_the_source_is_encoded_and_its_keys_computed_once():
     model.encode = lambda batch: calls.append("encode") or encode(batch)
     for block in model.decoder.blocks:
         block.cross.k_proj.register_forward_hook(lambda *_: calls.append("keys"))
-    beam_search(model, [[1]] * 2, how(3), (4,), padded([[1, 2], [3]]))
+    beam_search(model, [[1]] * 2, how(3), (4,), [[1, 2], [3]])
     assert sorted(calls) == ["encode", "keys", "keys"]
     calls.clear()
     list(
@@ -362,7 +350,7 @@ def test_the_source_is_encoded_and_its_keys_computed_once():
             [[1]] * 2,
             GenerateConfig.parse({"max_new_tokens": 9}),
             (4,),
-            padded([[1, 2], [3]]),
+            [[1, 2], [3]],
         )
     )
     assert sorted(calls) == ["encode", "keys", "keys"]
@@ -383,17 +371,17 @@ def test_what_cannot_be_searched_is_said():
     with pytest.raises(ConfigError, match="An encoder-decoder reads a source"):
         beam_search(both, [[1]], how(2))
     with pytest.raises(ConfigError, match="a model of architecture='decoder' reads none"):
-        beam_search(decoder, [[1]], how(2), (), padded([[1]]))
+        beam_search(decoder, [[1]], how(2), (), [[1]])
     with pytest.raises(ConfigError, match="2 sources were given for 1 targets"):
-        beam_search(both, [[1]], how(2), (), padded([[1], [2]]))
+        beam_search(both, [[1]], how(2), (), [[1], [2]])
     with pytest.raises(
         ConfigError, match="The source holds token id 6; this model's sources run from 0 to 5"
     ):
-        beam_search(both, [[1]], how(2), (), padded([[1, 6]]))
+        beam_search(both, [[1]], how(2), (), [[1, 6]])
     with pytest.raises(ConfigError, match="The source is empty"):
-        beam_search(both, [[1]], how(2), (), Batch(torch.zeros(1, 0, dtype=torch.long)))
+        beam_search(both, [[1]], how(2), (), [[]])
     with pytest.raises(ConfigError, match="The prompt is empty"):
-        beam_search(both, [[]], how(2), (), padded([[1]]))
+        beam_search(both, [[]], how(2), (), [[1]])
     with pytest.raises(ConfigError, match="beams=0"):
         beam_search(decoder, [[1]], GenerateConfig())
     with pytest.raises(ConfigError, match="beams=3; use beam_search"):
@@ -407,15 +395,15 @@ def test_damaged_weights_are_said_and_the_mode_is_given_back():
     with torch.no_grad():
         model.head.weight.fill_(torch.nan)
     with pytest.raises(GlassformerError, match="not a number"):
-        beam_search(model, [[1]], how(2), (), padded([[1]]))
+        beam_search(model, [[1]], how(2), (), [[1]])
     assert model.training
     assert not torch.is_inference_mode_enabled()
 
 
 def test_dropout_is_off_while_searching():
     model = copy.deepcopy(tiny.model(**BOTH, dropout=0.5)).train()
-    found = beam_search(model, [[1]], how(3), (4,), padded([[1, 2]]))
-    assert found == beam_search(copy.deepcopy(model).eval(), [[1]], how(3), (4,), padded([[1, 2]]))
+    found = beam_search(model, [[1]], how(3), (4,), [[1, 2]])
+    assert found == beam_search(copy.deepcopy(model).eval(), [[1]], how(3), (4,), [[1, 2]])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime.prompts import sources_of
 
 KINDS = [
     *({"position": kind} for kind in tiny.POSITIONS),
@@ -61,20 +62,6 @@ def test_a_batch_of_prompts_of_different_lengths_equals_its_rows_alone(changes, 
 def test_rows_that_overflow_the_context_equal_those_rows_alone(changes):
     prompts = [prompt(length, seed=length) for length in (30, 2, 50)]
     assert_batch_is_rows(tiny.model(**changes), prompts, how(max_new_tokens=20, seed=1))
-
-
-def test_the_rows_left_go_on_after_the_longest_has_stopped():
-    """The slots of a batch are as many as its longest row ever had; the others must not run out of
-    them."""
-    model, longest, short = tiny.model(), prompt(32), prompt(2, seed=1)
-    finished = set()
-    steps = decode(
-        model, [longest, short], how(max_new_tokens=25, temperature=0), finished=finished
-    )
-    ids = list(next(steps).ids[1:])
-    finished.add(0)
-    ids += [token for step in steps for token in step.ids]
-    assert ids == run(model, [short], how(max_new_tokens=25, temperature=0))[0][0]
 
 
 @given(
@@ -126,7 +113,7 @@ def with_source(model, prompts, sources, config, ends=(), side="right"):
     elements = [ids + fill(ids) if side == "right" else fill(ids) + ids for ids in sources]
     source = Batch(torch.tensor(elements), Positions.padded(lengths, side))
     ids = [[] for _ in prompts]
-    for step in decode(model, prompts, config, ends, source):
+    for step in decode(model, prompts, config, ends, sources_of(source)):
         for row, token in zip(step.rows, step.ids, strict=True):
             ids[row].append(token)
     return ids
@@ -231,18 +218,6 @@ def test_exactly_max_new_tokens_come(n):
     assert [
         len(ids) for ids in run(tiny.model(), [prompt(3), prompt(1)], how(max_new_tokens=n))[0]
     ] == [n, n]
-
-
-def test_rows_are_told_to_stop_by_the_caller():
-    finished = set()
-    steps = decode(tiny.model(), [prompt(2), prompt(5), prompt(3)], how(), finished=finished)
-    assert next(steps).rows == (0, 1, 2)
-    finished.add(1)
-    assert next(steps).rows == (0, 2)
-    assert next(steps).rows == (0, 2)
-    finished.update({0, 2})
-    with pytest.raises(StopIteration):
-        next(steps)
 
 
 def test_the_same_seed_gives_the_same_tokens_and_another_one_others():

@@ -3,15 +3,16 @@
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.batch import Batch
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.runtime import GenerateConfig, Watch, decode
+from glassformer.runtime import GenerateConfig
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Counts, Drafts, Lookup, ModelDraft
@@ -174,34 +175,14 @@ def test_lookup_reads_a_text_as_it_grows():
         assert one.propose(ids[:end], 4) == Lookup(Counts()).propose(ids[:end], 4)
 
 
-def test_decode_gives_the_same_steps_with_a_draft():
-    """Rows whose guesses are right wait for the others, and are dropped when they are told to."""
-    prompts = [[1, 2, 3], [4] * 70, [5, 6]]
-    how = GenerateConfig(max_new_tokens=25, temperature=0)
-    for draft in (Drafts(MODEL), Drafts()):
-        finished = set()
-        plain = decode(MODEL, prompts, how, watch=Watch(), finished=finished)
-        steps = decode(MODEL, prompts, how, watch=Watch(), finished=finished, drafts=draft)
-        for at, (one, other) in enumerate(zip(plain, steps, strict=True)):
-            assert (one.rows, one.ids) == (other.rows, other.ids)
-            assert [choice.id for choice in other.choices] == list(other.ids)
-            # decode alone reads prompts at once: rounding of float32 through two layers
-            assert other.log_probs == pytest.approx(one.log_probs, abs=2e-5)
-            if at == 9:
-                finished.add(1)
-        assert draft.counts.right > 10
-
-
 def test_targets_of_sources_are_the_same_with_a_draft():
     model = model_of({"architecture": "encoder_decoder", "position": "rotary"})
-    source = Batch.padded([[1, 2, 3, 4], [5], [6, 7]])
     how = GenerateConfig(max_new_tokens=30, temperature=0)
-    drafts = Drafts(model_of(KINDS[0]), 2), Drafts()
-    plain, *others = (
-        [step.ids for step in decode(model, [[1]] * 3, how, (), source, drafts=draft)]
-        for draft in (None, *drafts)
-    )
-    assert others == [plain] * 2
+    sources = [Example(np.array(ids, np.int32)) for ids in ([1, 2, 3, 4], [5], [6, 7])]
+    wanted = [Request((1,), how, source=source) for source in sources]
+    plain, drafts = together(model, wanted), (Drafts(model_of(KINDS[0]), 2), Drafts())
+    for draft in drafts:
+        assert together(model, [draft.drafted(one) for one in wanted]) == plain
     assert drafts[1].counts.right > 10
 
 

@@ -21,7 +21,7 @@ from glassformer.runtime import beam_search, beam_steps
 from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parent))
-from test_beam import BOTH, KINDS, flat, how, named, padded, plainly, row, search, source_of
+from test_beam import BOTH, KINDS, flat, how, named, plainly, row, search, source_of
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 CLOSE = 1e-4
@@ -79,7 +79,7 @@ def test_hypotheses_are_those_of_the_model(changes, options):
     config = how(4, **{"max_new_tokens": 20} | options)
     expected = search(exact, PROMPTS, SOURCES, config, (3, 5), limits=[20, 3, 20, 1, 20])
     for at_once in (1, 3, 20):
-        source = source_of(quick, SOURCES, "left" if at_once == 3 else "right")
+        source = source_of(quick, SOURCES)
         limits = [20, 3, 20, 1, 20]
         found = beam_search(quick, PROMPTS, config, (3, 5), source, limits, at_once)
         assert_close(found, expected)
@@ -126,12 +126,12 @@ def test_sentences_take_the_places_of_ended_ones():
     _, model = pair(BOTH)
     sources = [row(1 + n % 5, n) for n in range(40)]
     config = how(3, max_new_tokens=15)
-    beam_search(model, [[1]] * 40, config, (3, 5), padded(sources), at_once=8)
+    beam_search(model, [[1]] * 40, config, (3, 5), sources, at_once=8)
     rows = model.compiled_step.rows
     alone = []
     for one in sources:
         model.compiled_step.rows = alone
-        beam_search(model, [[1]], config, (3, 5), padded([one]), at_once=8)
+        beam_search(model, [[1]], config, (3, 5), [one], at_once=8)
     assert sum(rows) == sum(alone)
     assert max(rows) <= 24
     assert len(rows) < 2 * sum(alone) / 24 + 15
@@ -143,7 +143,7 @@ def test_of_equals_the_lower_token_comes_first():
     quick = model.float()
     quick.compiled_step = Program(quick)
     config = how(4, n_best=4, max_new_tokens=4)
-    for ones in beam_search(quick, [[1]] * 3, config, (12,), padded([[2, 3], [5], row(7, 1)])):
+    for ones in beam_search(quick, [[1]] * 3, config, (12,), [[2, 3], [5], row(7, 1)]):
         assert [one.ids for one in ones] == [ids for ids, *_ in expected]
 
 
@@ -157,7 +157,7 @@ def test_more_hypotheses_than_tokens():
 @pytest.mark.parametrize("changed", ["watch", "constraint", "tape"])
 def test_what_a_compiled_step_cannot_do_is_the_models(changed):
     exact, model = pair(BOTH)
-    source, config, watch = padded([[1, 2], [3]]), how(3), None
+    source, config, watch = [[1, 2], [3]], how(3), None
     if changed == "watch":
         watch = Watch(top=3, attention=True)
     if changed == "constraint":
@@ -179,4 +179,4 @@ def test_damaged_weights_are_said():
         model.head.weight.fill_(torch.nan)
     model.compiled_step = Program(model)
     with pytest.raises(GlassformerError, match="not a number"):
-        beam_search(model, [[1]], how(2), (), padded([[1]]))
+        beam_search(model, [[1]], how(2), (), [[1]])

@@ -21,7 +21,7 @@ from glassformer.runtime import engine as module
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK
-from glassformer.runtime.request import Request
+from glassformer.runtime.request import Request, Scored
 from glassformer.runtime.sampling import next_tokens
 from glassformer.tasks.predict.text import RowText
 from glassformer.tokenizers.config import TokenizerConfig
@@ -159,7 +159,7 @@ def shown(tokenizer, ids, stops=()):
     """The pieces of a text that is these ids, and why it ended."""
     row, pieces, finish = RowText(tokenizer, (), stops, ()), [], None
     for at, index in enumerate(ids):
-        piece, finish = row.push(index, at + 1 == len(ids))
+        piece, finish = row.push(Scored(index, -1.0), at + 1 == len(ids))
         pieces.append(piece)
         if finish:
             break

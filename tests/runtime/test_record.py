@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.batch import Batch
 from glassformer.data.collate import padded
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
@@ -22,7 +22,8 @@ from glassformer.layers.tap import Tape, recording
 from glassformer.runtime import GenerateConfig, Watch, beam_search, beam_steps, decode, stages
 from glassformer.runtime import sampling as transforms
 from glassformer.runtime import trace as watch_module
-from glassformer.tasks.predict.text import generate
+from glassformer.tasks.chatting import continuations
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -52,13 +53,8 @@ PROMPTS = [row(4, 1), row(1, 2), row(9, 3)]
 SOURCES = [row(3, 4), row(6, 5), row(1, 6)]
 
 
-def sources(model, rows=SOURCES) -> Batch | None:
-    """Padded on the left with real ids: a mistake must show."""
-    if model.config.architecture != "encoder_decoder":
-        return None
-    width = max(map(len, rows))
-    elements = [[7] * (width - len(ids)) + ids for ids in rows]
-    return Batch(torch.tensor(elements), Positions.padded([len(ids) for ids in rows], "left"))
+def sources(model, rows=SOURCES):
+    return rows if model.config.architecture == "encoder_decoder" else None
 
 
 def alone(model, at: int) -> Batch | None:
@@ -165,13 +161,13 @@ def test_beyond_the_context_the_rows_begin_where_the_window_does():
 
 def test_chosen_layers_and_heads_are_told_alone():
     model = tiny.model(**BOTH)
-    every = watched(model, PROMPTS[:1], how(), (), alone(model, 0))[0]
+    every = watched(model, PROMPTS[:1], how(), (), sources(model, SOURCES[:1]))[0]
     few = watched(
         model,
         PROMPTS[:1],
         how(),
         (),
-        alone(model, 0),
+        sources(model, SOURCES[:1]),
         Watch(attention=True, layers=(1,), heads=(3, 0)),
     )[0]
     for one, other in zip(few, every, strict=True):
@@ -357,10 +353,12 @@ def test_the_rows_of_a_candidate_are_those_of_a_whole_forward_pass(changes):
 @pytest.mark.parametrize("step", [0, 3, 7])
 def test_a_branch_by_the_token_that_was_chosen_is_what_was_written(changes, step):
     model, config = tiny.model(**changes), how(seed=4)
-    told = watched(model, PROMPTS[:1], config, (3,), alone(model, 0))[0]
+    told = watched(model, PROMPTS[:1], config, (3,), sources(model, SOURCES[:1]))[0]
     ids = [one.id for one in told]
     at = min(step, len(ids) - 1)
-    again = list(branch(model, PROMPTS[0], ids, at, ids[at], config, (3,), alone(model, 0), ALL))
+    again = list(
+        branch(model, PROMPTS[0], ids, at, ids[at], config, (3,), sources(model, SOURCES[:1]), ALL)
+    )
     assert [one.id for one in again] == ids[at:]
     for one, other in zip(again, told[at:], strict=True):
         near([one.before, one.after, one.entropy], [other.before, other.after, other.entropy])
@@ -415,15 +413,15 @@ def test_branches_of_a_picture_and_its_question():
 def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused():
     tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "character"}), ["the song"])
     model = tiny.model(vocab_size=tokenizer.vocab_size)
-    found = generate(model, tokenizer, ["the", "so"], how(seed=1), ALL)
+    found = finish(continuations(model, tokenizer, ["the", "so"], how(seed=1), watch=ALL))
     assert [one.text for one in found] == [
-        one.text for one in generate(model, tokenizer, ["the", "so"], how(seed=1))
+        one.text for one in finish(continuations(model, tokenizer, ["the", "so"], how(seed=1)))
     ]
     for one in found:
         assert [choice.id for choice in one.choices] == one.ids
         near([math.log(choice.before) for choice in one.choices], one.log_probs)
     with pytest.raises(ConfigError, match="beams=2; use beam_steps"):
-        generate(model, tokenizer, ["the"], how(beams=2), ALL)
+        finish(continuations(model, tokenizer, ["the"], how(beams=2), watch=ALL))
 
 
 def test_all_that_is_told_goes_over_the_wire():

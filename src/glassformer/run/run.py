@@ -46,7 +46,6 @@ from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import Likelihood
 from glassformer.tasks.predict.tag import Tags
 from glassformer.tasks.predict.text import Delta, Generated
-from glassformer.tasks.predict.transduce import Transduction
 from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
 
@@ -277,7 +276,7 @@ class Run:
 
     def transduced(
         self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
-    ) -> list[list[Transduction]]:
+    ) -> list[list[Generated]]:
         """The `n_best` targets of each source; errors count sources from `first`."""
         return finish(self.task.translate_steps(self.model, texts, config, batch_size, first))
 

@@ -7,19 +7,16 @@ encoder-decoder the rows are targets, the prompts their beginnings (<bos>), and 
 encoded once.
 """
 
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.hypotheses import Hypothesis
-from glassformer.runtime.prompts import Prompts, check_sources, sources_of
+from glassformer.runtime.prompts import Prompts, check_sources, examples_of
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
 
 AT_ONCE = 128
@@ -44,36 +41,36 @@ def decode(
     prompts: Prompts,
     config: GenerateConfig,
     ends: Sequence[int] = (),
-    source: Batch | None = None,
+    sources: Prompts | None = None,
     only: range | None = None,
     watch: Watch | None = None,
     given: Sequence[int] = (),
-    limits: Sequence[int] | None = None,
-    finished: Collection[int] = (),
-    drafts: Drafts | None = None,
 ) -> Iterator[Step]:
-    """Yield one `Step` after another until every row has a token of `ends`, `max_new_tokens`, or as
-    many as its own of `limits`.
+    """Yield one `Step` after another until every row has a token of `ends`, or `max_new_tokens`.
 
     A row with patches also ends where prompt and answer fill the context. Only tokens in `only` are
     chosen. The first tokens of every row are those `given`, as if chosen; the first step yields the
-    last of them. A caller that finds a stop string adds the row's number to its `finished`. By
-    `drafts` several tokens may be computed in a step, which changes none of them.
+    last of them.
 
     ConfigError: no language model head, a source missing or not expected, an empty prompt, an id
-    outside the vocabulary, a prompt longer than the context that may not be cut, `config.beams`
-    (see `beam_search`), more tokens `given` than `max_new_tokens`, an unknown layer or head in
-    `watch`. GlassformerError: logits that are not numbers.
+    outside the vocabulary, a prompt longer than the context that may not be cut. Also
+    `config.beams` (see `beam_search`), more tokens `given` than `max_new_tokens`, an unknown layer
+    or head in `watch`. GlassformerError: logits that are not numbers.
     """
     if config.beams:
         raise ConfigError(
             f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0."
         )
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
-    own = _requests(model, how, prompts, source, limits)
-    requests = own if drafts is None else [drafts.drafted(one) for one in own]
-    if requests:
-        yield from _steps(Engine.of(model, requests, watch), len(prompts), finished)
+    if requests := _requests(model, how, prompts, sources):
+        for events in steps(Engine.of(model, requests, watch)):
+            tokens = [event.token for event in events if event.token is not None]
+            yield Step(
+                rows=tuple(event.request - 1 for event in events),
+                ids=tuple(one.id for one in tokens),
+                log_probs=tuple(one.log_prob for one in tokens if one.log_prob is not None),
+                choices=tuple(event.choice for event in events if event.choice is not None),
+            )
 
 
 def beam_search(
@@ -81,7 +78,7 @@ def beam_search(
     prompts: Prompts,
     config: GenerateConfig,
     ends: Sequence[int] = (),
-    source: Batch | None = None,
+    sources: Prompts | None = None,
     limits: Sequence[int] | None = None,
     at_once: int = AT_ONCE,
 ) -> list[list[Hypothesis]]:
@@ -93,7 +90,7 @@ def beam_search(
     Errors: those of `decode`, and `config.beams` 0.
     """
     found: dict[int, list[Hypothesis]] = {}
-    for events in beam_steps(model, prompts, config, ends, source, limits, at_once=at_once):
+    for events in beam_steps(model, prompts, config, ends, sources, limits, at_once=at_once):
         found |= {event.request: [*event.hypotheses] for event in events if event.finish}
     return [found[number] for number in range(len(prompts))]
 
@@ -103,7 +100,7 @@ def beam_steps(
     prompts: Prompts,
     config: GenerateConfig,
     ends: Sequence[int] = (),
-    source: Batch | None = None,
+    sources: Prompts | None = None,
     limits: Sequence[int] | None = None,
     watch: Watch | None = None,
     at_once: int = AT_ONCE,
@@ -120,13 +117,19 @@ def beam_steps(
             "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
             "decode."
         )
-    requests = _requests(model, Request((), config, tuple(ends)), prompts, source, limits)
+    requests = _requests(model, Request((), config, tuple(ends)), prompts, sources, limits)
     if not requests:
         return
     rows = len(requests) if watch is not None else min(at_once, len(requests))
     engine = Engine.of(model, requests, watch, rows * config.beams)
+    for events in steps(engine):
+        yield [replace(event, request=event.request - 1) for event in events]
+
+
+def steps(engine: Engine) -> Iterator[list[Event]]:
+    """Yield the events of each step until the engine is idle; raise the error of a request."""
     while not engine.idle:
-        events = [replace(event, request=event.request - 1) for event in engine.step()]
+        events = engine.step()
         for event in events:
             if event.error is not None:
                 raise event.error
@@ -137,40 +140,12 @@ def _requests(
     model: Transformer,
     how: Request,
     prompts: Prompts,
-    source: Batch | None,
-    limits: Sequence[int] | None,
+    sources: Prompts | None,
+    limits: Sequence[int] | None = None,
 ) -> list[Request]:
     """Return a request for each prompt."""
-    sources = None if source is None else sources_of(source)
-    check_sources(sources, len(prompts), model)
-    most = limits or [how.config.max_new_tokens] * len(prompts)
-    rows = zip(prompts, most, sources or [None] * len(prompts), strict=True)
+    read = None if sources is None else examples_of(sources)
+    check_sources(read, len(prompts), model)
+    nothing = [None] * len(prompts)
+    rows = zip(prompts, limits or nothing, read or nothing, strict=True)
     return [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]
-
-
-def _steps(engine: Engine, n: int, finished: Collection[int]) -> Iterator[Step]:
-    """A token of each of n rows after another; one that is ahead of the others waits."""
-    going = set(range(n))
-    news: list[deque[Event]] = [deque() for _ in going]
-    while going:
-        while not all(news[row] for row in going):
-            for event in engine.step():
-                if event.error is not None:
-                    raise event.error
-                news[event.request - 1].append(event)
-        events = [news[row].popleft() for row in sorted(going)]
-        yield _step(events)
-        going -= {event.request - 1 for event in events if event.finish}
-        for row in going.intersection(finished):
-            engine.abort(row + 1)
-            going.remove(row)
-
-
-def _step(events: Sequence[Event]) -> Step:
-    tokens = [event.token for event in events if event.token is not None]
-    return Step(
-        rows=tuple(event.request - 1 for event in events),
-        ids=tuple(one.id for one in tokens),
-        log_probs=tuple(one.log_prob for one in tokens if one.log_prob is not None),
-        choices=tuple(event.choice for event in events if event.choice is not None),
-    )

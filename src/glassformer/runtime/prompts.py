@@ -40,23 +40,6 @@ def tokens_of(prompt: Prompt) -> list[int]:
     return prompt.ids[token].tolist()
 
 
-def rooms(
-    prompts: Prompts,
-    model: Transformer,
-    config: GenerateConfig,
-    limits: Sequence[int] | None = None,
-) -> list[int]:
-    """Maximum number of new tokens of each row, at most its own of `limits`.
-
-    Rows with patches, never cut, must fit the context.
-    """
-    longest, most = model.config.max_length + 1, config.max_new_tokens
-    return [
-        min(most, limit, longest - prompt.length if isinstance(prompt, Example) else most)
-        for prompt, limit in zip(prompts, limits or [most] * len(prompts), strict=True)
-    ]
-
-
 def half(context: int) -> int:
     """Number of elements kept of a row that has outgrown the context."""
     return max(1, context // 2)
@@ -128,7 +111,7 @@ def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) 
 
 def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
     """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
-    check_sources(None if source is None else sources_of(source), rows, model)
+    check_sources(source and sources_of(source), rows, model)
 
 
 def check_sources(sources: Sequence[Example] | None, rows: int, model: Transformer) -> None:
@@ -137,8 +120,8 @@ def check_sources(sources: Sequence[Example] | None, rows: int, model: Transform
     if sources is None:
         if config.architecture == "encoder_decoder":
             raise ConfigError(
-                "An encoder-decoder reads a source, for which it writes a target; give "
-                f"source=Batch(...) for {rows} rows."
+                "An encoder-decoder reads a source, for which it writes a target; give one for "
+                f"each of {rows} rows."
             )
         return
     if config.architecture != "encoder_decoder":

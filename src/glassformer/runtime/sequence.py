@@ -17,7 +17,7 @@ from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.layers.sequences import Sequences
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.prompts import begin, examples_of, half, rooms, tokens_of
+from glassformer.runtime.prompts import begin, examples_of, half, tokens_of
 from glassformer.runtime.request import Request, Scored
 
 
@@ -87,11 +87,12 @@ class Running:
     @classmethod
     def of(cls, number: int, request: Request, model: Transformer) -> "Running":
         """The state before the first step; ConfigError: more tokens given than may come."""
-        limits = None if request.limit is None else [request.limit]
         context, prompt, given = model.config.max_length, request.prompt, request.given
-        if isinstance(prompt, Example):
+        limit = request.config.max_new_tokens
+        limit = limit if request.limit is None else min(limit, request.limit)
+        if isinstance(prompt, Example):  # never cut, so it must fit the context
             (prompt,) = examples_of([prompt])
-        limit = rooms([prompt], model, request.config, limits)[0]
+            limit = min(limit, context + 1 - prompt.length)
         if len(given) > limit:
             raise ConfigError(
                 f"The given beginning has {len(given)} tokens and {limit} may come; raise "

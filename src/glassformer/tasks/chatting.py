@@ -1,6 +1,7 @@
 """Language models: texts scored and continued, and messages answered by a chat template."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from glassformer.data.conversations import ASSISTANT, Messages, messages_of
@@ -9,19 +10,38 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length
 from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.request import Request
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import (
     Likelihood,
     beginning,
     cut,
     likelihoods,
+    prompt_ids,
     rolling,
     split_answer,
 )
-from glassformer.tasks.predict.text import Delta, Generated, continued, deltas, generate
+from glassformer.tasks.predict.text import Delta, Generated, Writing, write
 from glassformer.tasks.task import Task
+from glassformer.tokenizers.text import Tokenizer
 
 LEAST = 4
 """An answer has room for a quarter of the context, or for what is asked for if that is less."""
+
+
+def continuations(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    how: GenerateConfig,
+    longest: int | None = None,
+    **options: Any,
+) -> Writing:
+    """Continue texts, or their last `longest` tokens."""
+    ends = how.ends(tokenizer.specials.get("eos"))
+    read = (prompt_ids(tokenizer, text)[0] for text in prompts)
+    requests = [Request(ids[-longest if longest else 0 :], how, ends) for ids in read]
+    return write(model, tokenizer, requests, continues=True, **options)
 
 
 class Chatting(Task):
@@ -74,7 +94,7 @@ class Chatting(Task):
         """See `Task`."""
         longest = model.config.max_length
         kept = max(longest - how.max_new_tokens, longest // 2)
-        found = generate(model, self.processor.tokenizer, prompts, how, longest=kept)
+        found = finish(continuations(model, self.processor.tokenizer, prompts, how, kept))
         return [one.text for one in found]
 
     def chat_prompt(
@@ -106,19 +126,21 @@ class Chatting(Task):
         most = min(how.max_new_tokens, context + 1 - len(ids))
         return ids, rest[:begin], how.model_copy(update={"max_new_tokens": most})
 
-    def chat(
+    def replies(
         self, model: Transformer, conversations: Sequence[Any], how: GenerateConfig, **options: Any
-    ) -> list[Generated]:
-        """The assistant's next message in each conversation."""
+    ) -> Writing:
+        """Write the assistant's next message in each conversation."""
         read = [self.chat_prompt(one, how) for one in conversations]
-        prompts, limits = [ids for ids, _, _ in read], [of.max_new_tokens for _, _, of in read]
-        tokenizer, ends = self.processor.tokenizer, self.template.ends | set(how.eos_token_id)
-        return continued(model, tokenizer, prompts, how, ends, limits, **options)
+        ends = tuple(self.template.ends | set(how.eos_token_id))
+        requests = [Request(ids, how, ends, limit=own.max_new_tokens) for ids, _, own in read]
+        return write(model, self.processor.tokenizer, requests, **options)
+
+    def chat(self, *arguments: Any, **options: Any) -> list[Generated]:
+        """Return the messages that are written by `replies`."""
+        return finish(self.replies(*arguments, **options))
 
     def chat_stream(
         self, model: Transformer, messages: Any, how: GenerateConfig, **options: Any
     ) -> Iterator[Delta]:
         """The assistant's next message as it grows."""
-        ids, _, how = self.chat_prompt(messages, how)
-        ends = self.template.ends | set(how.eos_token_id)
-        return deltas(model, self.processor.tokenizer, [ids], how, ends, **options)
+        return chain.from_iterable(self.replies(model, [messages], how, **options))

@@ -7,17 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.prompts import examples_of
+from glassformer.runtime.request import Request
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
 from glassformer.tasks.predict.gradually import Steps, finish
-from glassformer.tasks.predict.text import Delta, Generated, answer, answer_steps
+from glassformer.tasks.predict.text import Delta, Generated, write
 from glassformer.tasks.shown import shown
 from glassformer.tasks.text_to_text import TextToText
 
@@ -29,6 +33,27 @@ def target_of(row: Mixed) -> str:
             f"{row.where} has no target to be written; set data.target, or another task"
         )
     return row.target
+
+
+def requests(
+    model: Transformer, tokenizer: PartsTokenizer, examples: Sequence[Example], how: GenerateConfig
+) -> list[Request]:
+    """Return requests for answers; those that examples have are not read.
+
+    The prompt and the answer of a decoder must fit the context, of an encoder-decoder each of them.
+    ConfigError: a source that does not.
+    """
+    ends, context = how.ends(tokenizer.text.specials.get("eos")), model.config.max_length
+    read = examples_of(examples)
+    if model.config.architecture != "encoder_decoder":
+        return [Request(one, how, ends) for one in read]
+    longest = max((len(one.ids) for one in read), default=0)
+    if longest > context:
+        raise ConfigError(
+            f"The prompt has {longest} elements, patches included, and the context {context}; "
+            "shorten its text, or train with a larger model.max_length."
+        )
+    return [Request([tokenizer.begin], how, ends, limit=context, source=one) for one in read]
 
 
 class PartsToText(TextToText):
@@ -86,8 +111,7 @@ class PartsToText(TextToText):
         how = of.how or self.greedy
 
         def compute(block: Sequence[int]) -> list[str]:
-            found = answer(model, self.processor.parts, inputs.examples(block), how)
-            return [one.text for one in found]
+            return [one.text for one in finish(self._answers(model, inputs.examples(block), how))]
 
         return [*chain.from_iterable(of.processes.spread(blocks(numbers), compute))]
 
@@ -115,7 +139,13 @@ class PartsToText(TextToText):
     ) -> Steps[list[Generated]]:
         """The text for each row of parts."""
         examples = [window.example for row in inputs for window in self.processor.windows(row)]
-        return answer_steps(model, self.processor.parts, examples, how, **options)
+        return self._answers(model, examples, how, **options)
+
+    def _answers(
+        self, model: Transformer, examples: Sequence[Example], how: GenerateConfig, **options: Any
+    ) -> Steps[list[Generated]]:
+        parts = self.processor.parts
+        return write(model, parts.text, requests(model, parts, examples, how), **options)
 
     def generate(
         self,

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import torch
@@ -19,10 +20,11 @@ from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.chatting import Chatting
+from glassformer.tasks.chatting import Chatting, continuations
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Delta, Generated, generate, stream
+from glassformer.tasks.predict.text import Delta, Generated
 from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20
@@ -167,14 +169,15 @@ class TextGeneration(RunningText, Chatting):
             prompt = tokenizer.decode([int(self.split("train").tokens[0])])
         chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
         how = GenerateConfig.parse({**chosen, "overflow": "window"})
-        text = prompt + generate(model, tokenizer, [prompt], how)[0].text
+        text = prompt + self.generate(model, [prompt], {}, how)[0].text
         return Sample(text, {"sample": text})
 
     def stream(
         self, model: Transformer, prompt: str, how: GenerateConfig, **options: Any
     ) -> Iterator[Delta]:
         """See `Task`."""
-        return stream(model, self.processor.tokenizer, [prompt], how, **options)
+        tokenizer = self.processor.tokenizer
+        return chain.from_iterable(continuations(model, tokenizer, [prompt], how, **options))
 
     def generate(
         self,
@@ -189,7 +192,7 @@ class TextGeneration(RunningText, Chatting):
             raise ConfigError(
                 f"{self.folder} reads text alone, not {' and '.join(files)}; leave out the others."
             )
-        return generate(model, self.processor.tokenizer, prompts, how, **options)
+        return finish(continuations(model, self.processor.tokenizer, prompts, how, **options))
 
     def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
         """See `Task`."""

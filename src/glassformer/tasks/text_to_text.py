@@ -21,15 +21,10 @@ from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.gradually import Steps
+from glassformer.tasks.predict.gradually import Steps, finish
 from glassformer.tasks.predict.scores import Likelihood, likelihoods
 from glassformer.tasks.predict.text import Generated
-from glassformer.tasks.predict.transduce import (
-    Transduction,
-    score_pairs,
-    transduce,
-    transduce_steps,
-)
+from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
 from glassformer.tasks.task import Sample
 
 SHOWN = 3
@@ -198,8 +193,7 @@ class PairsToText(TextToText):
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
 
         def compute(block: Sequence[int]) -> list[str]:
-            found = transduce(model, self.pair, [sources[i] for i in block], how, len(block))
-            return [best[0].text for best in found]
+            return self.complete(model, [sources[i] for i in block], how, len(block))
 
         texts = chain.from_iterable(of.processes.spread(blocks(order), compute))
         return [text for _, text in sorted(zip(order, texts, strict=True))]
@@ -220,7 +214,7 @@ class PairsToText(TextToText):
             read = (pair.source.decode(inputs.split.source.row(i)) for i in range(n))
             sources = [text.removeprefix(pair.prefix) for text in read]
             targets = [pair.target.decode(inputs.split.target.row(i)) for i in range(n)]
-        outputs = (best[0].text for best in transduce(model, pair, sources, self.greedy))
+        outputs = self.complete(model, sources, self.greedy)
         return zip(sources, targets, outputs, strict=True)
 
     def source_piece(self, index: int) -> str:
@@ -234,7 +228,7 @@ class PairsToText(TextToText):
         how: GenerateConfig,
         batch_size: int = 32,
         first: int = 1,
-    ) -> Steps[list[list[Transduction]]]:
+    ) -> Steps[list[list[Generated]]]:
         """The best targets of each source text; errors count texts from `first`."""
         return transduce_steps(model, self.pair, texts, how, batch_size, first)
 
@@ -261,17 +255,18 @@ class PairsToText(TextToText):
         return tuple(source[-longest if longest else 0 :].tolist()), tuple(target.tolist())
 
     def complete(
-        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig
+        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig, *options: int
     ) -> list[str]:
         """See `Task`."""
-        return [best[0].text for best in transduce(model, self.pair, prompts, how)]
+        found = finish(self.translate_steps(model, prompts, how, *options))
+        return [best[0].text for best in found]
 
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: a source and its target, given or generated."""
         given = self.first_input() if text is None else text
         source, target = given if isinstance(given, tuple) else (given, "")
         if not target:
-            target = transduce(model, self.pair, [source], self.greedy)[0][0].text
+            (target,) = self.complete(model, [source], self.greedy)
         example = Example(self.pair.source_ids(source), answer=self.pair.target_ids(target))
         return encoder_decoder([example], self.begin)
 

@@ -16,7 +16,9 @@ from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
-from glassformer.tasks.predict.text import answer
+from glassformer.tasks.parts_to_text import requests
+from glassformer.tasks.predict.gradually import finish
+from glassformer.tasks.predict.text import write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -58,9 +60,14 @@ def example(layout, seed: int = 0) -> Example:
     return Example(np.array(row, np.int32), patches=tuple(patches))
 
 
-def run(model, prompts, config, ends=(), source=None):
+def answer(model, tokenizer, examples, config, batch_size=64):
+    asked = requests(model, tokenizer, examples, config)
+    return finish(write(model, tokenizer.text, asked, batch_size=batch_size))
+
+
+def run(model, prompts, config, ends=(), sources=None):
     ids, log_probs = [[] for _ in prompts], [[] for _ in prompts]
-    for step in decode(model, prompts, config, ends, source):
+    for step in decode(model, prompts, config, ends, sources):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
             ids[row].append(token)
             log_probs[row].append(log_prob)
@@ -194,7 +201,7 @@ def recomputed_score(model, one: Example, ids: list[int]) -> float:
 def test_an_encoder_decoder_with_parts_in_its_source_equals_whole_forward_passes(position):
     model = tiny.model(**MIXED, architecture="encoder_decoder", position=position)
     examples = [example(layout, seed) for seed, layout in enumerate(LAYOUTS)]
-    ids, _ = run(model, [[1]] * 4, how(), source=padded(examples))
+    ids, _ = run(model, [[1]] * 4, how(), sources=examples)
     for row, one in enumerate(examples):
         expected, _ = recomputed(model, Example(np.array([1], np.int32)), 9, source=padded([one]))
         assert ids[row] == expected
@@ -272,18 +279,9 @@ def test_a_stop_string_cuts_the_answer_and_a_search_is_that_of_beam_search(write
             assert stop not in found.text
     search = GenerateConfig.parse({"max_new_tokens": 4, "beams": 3})
     crossed_model = writer.config.architecture == "encoder_decoder"
-    prompts, source = (
-        [[tokenizer.begin]] * len(examples),
-        padded([replace(e, answer=None) for e in examples]),
-    )
-    ends = (tokenizer.text.specials["eos"],)
-    best = beam_search(
-        writer,
-        prompts if crossed_model else examples,
-        search,
-        ends,
-        source if crossed_model else None,
-    )
+    ends, begins = (tokenizer.text.specials["eos"],), [[tokenizer.begin]] * len(examples)
+    rows = (begins, search, ends, examples) if crossed_model else (examples, search, ends)
+    best = beam_search(writer, *rows)
     found = answer(writer, tokenizer, examples, search, batch_size=2)
     assert [one.ids for one in found] == [hypotheses[0].ids for hypotheses in best]
 

@@ -2,6 +2,7 @@
 why it ended."""
 
 from functools import cache
+from itertools import chain
 
 import pytest
 import torch
@@ -12,9 +13,12 @@ import tiny
 from glassformer.errors import DataError
 from glassformer.models import Transformer
 from glassformer.runtime import GenerateConfig, beam_search
-from glassformer.runtime.decode import Step
+from glassformer.runtime.request import Request
+from glassformer.runtime.speculative import Drafts
+from glassformer.tasks.chatting import continuations
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.stop import StopStrings
-from glassformer.tasks.predict.text import generate, stream
+from glassformer.tasks.predict.text import write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -38,6 +42,14 @@ def model(kind: str) -> Transformer:
 
 def how(**changes) -> GenerateConfig:
     return GenerateConfig.parse({"max_new_tokens": 14, "overflow": "window"} | changes)
+
+
+def generate(*arguments, **options):
+    return finish(continuations(*arguments, **options))
+
+
+def stream(*arguments, **options):
+    return chain.from_iterable(continuations(*arguments, **options))
 
 
 KINDS = ("byte", "character", "word", "bpe")
@@ -82,63 +94,72 @@ def test_a_stream_has_replacement_characters_only_where_the_whole_has_them(kind)
         assert text == tokenizer(kind).decode(ids)
 
 
-def scripted(monkeypatch, text: str, kind: str = "byte", *, end: bool = False):
-    """Let the model say `text`, token by token."""
-    ids = tokenizer(kind).encode(text).tolist() + ([tokenizer(kind).specials["eos"]] if end else [])
-
-    def decode(model, prompts, config, ends=(), source=None, finished=(), **how):
-        for token in ids[: config.max_new_tokens]:
-            yield Step((0,), (token,), (-1.0,))
-            if finished or token in ends:
-                return
-
-    monkeypatch.setattr("glassformer.tasks.predict.text.decode", decode)
-
-
-def said(config: GenerateConfig):
-    deltas = list(stream(model("byte"), tokenizer("byte"), ["x"], config))
-    return "".join(delta.text for delta in deltas), deltas[-1].finish
+def said(text: str, config: GenerateConfig, *, end: bool = False):
+    """What is shown of a model that says `text`, token by token, and why it ends."""
+    own = tokenizer("byte")
+    ids = own.encode(text).tolist() + [own.specials["eos"]] * end
+    script = lambda new: torch.arange(own.vocab_size) == ids[len(new)]
+    request = Request((1,), config, (own.specials["eos"],), allowed=script)
+    steps = list(write(model("byte"), own, [request]))
+    assert steps[-1], "a step after the end"
+    deltas = [*chain.from_iterable(steps)]
+    return [delta.text for delta in deltas], deltas[-1].finish
 
 
+@settings(max_examples=40)
 @given(
-    st.text(st.sampled_from("ab é日🙂\n"), min_size=1, max_size=25),
+    st.text(st.sampled_from("ab é日🙂\n"), min_size=1, max_size=15),
     st.lists(st.text(st.sampled_from("ab é日🙂\n"), min_size=1, max_size=3), max_size=3),
 )
 def test_stop_strings_neither_leak_nor_swallow(text, stops):
-    with pytest.MonkeyPatch.context() as patch:
-        n = len(text.encode())
-        scripted(patch, text)
-        shown, finish = said(how(max_new_tokens=n, stop=stops))
+    shown, finish = said(text, how(max_new_tokens=len(text.encode()), stop=stops))
     passing = StopStrings(stops)  # its own laws are in test_stop.py
     wanted = passing.push(text) + passing.flush()
-    assert shown == wanted
+    assert "".join(shown) == wanted
     assert finish == ("stop" if wanted != text else "length")
 
 
-def test_a_character_is_shown_when_its_last_byte_has_come(monkeypatch):
-    scripted(monkeypatch, "a🙂b")
-    shown = [
-        delta.text
-        for delta in stream(model("byte"), tokenizer("byte"), ["x"], how(max_new_tokens=6))
-    ]
-    assert shown == ["a", "🙂", "b"]
+def test_a_character_is_shown_when_its_last_byte_has_come():
+    assert said("a🙂b", how(max_new_tokens=6))[0] == ["a", "🙂", "b"]
 
 
-def test_a_character_that_was_cut_off_by_the_end_is_one_replacement_character(monkeypatch):
-    scripted(monkeypatch, "a🙂b")
-    assert said(how(max_new_tokens=3)) == ("a\ufffd", "length")
+def test_a_character_that_was_cut_off_by_the_end_is_one_replacement_character():
+    assert said("a🙂b", how(max_new_tokens=3)) == (["a", "\ufffd"], "length")
 
 
-def test_finish_reasons(monkeypatch):
-    scripted(monkeypatch, "one two", end=True)
-    assert said(how(max_new_tokens=100)) == ("one two", "end")
-    assert said(how(max_new_tokens=4)) == ("one ", "length")
-    assert said(how(max_new_tokens=100, stop=["two"])) == ("one ", "stop")
+def test_finish_reasons():
+    def ended(**changes):
+        shown, finish = said("one two", how(**{"max_new_tokens": 100} | changes), end=True)
+        return "".join(shown), finish
+
+    assert ended() == ("one two", "end")
+    assert ended(max_new_tokens=4) == ("one ", "length")
+    assert ended(stop=["two"]) == ("one ", "stop")
     # what was held back for a stop that did not come is given at the end
-    assert said(how(max_new_tokens=100, stop=["two!"])) == ("one two", "end")
-    assert said(how(max_new_tokens=6, stop=["two"])) == ("one tw", "length")
+    assert ended(stop=["two!"]) == ("one two", "end")
+    assert ended(max_new_tokens=6, stop=["two"]) == ("one tw", "length")
     # a stop that is complete with the very last token is a stop
-    assert said(how(max_new_tokens=7, stop=["two"])) == ("one ", "stop")
+    assert ended(max_new_tokens=7, stop=["two"]) == ("one ", "stop")
+
+
+@pytest.mark.parametrize("ahead", [0, 9])
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_texts_that_stop_are_the_same_in_any_company(ahead, batch_size):
+    """One that outgrows the context beside shorter ones; the guesses behind a stop are dropped."""
+    prompts, own = ["the dog sleeps and sings" * 2, "a", "the", "song", "é"], tokenizer("byte")
+    plain, drafts = how(seed=3, max_new_tokens=25), Drafts(model("byte"), ahead) if ahead else None
+    whole = [generate(model("byte"), own, [one], plain)[0] for one in prompts]
+    config = plain.model_copy(update={"stop": tuple(one.text[4:6] for one in whole[:2])})
+    found = generate(model("byte"), own, prompts, config, batch_size=batch_size, drafts=drafts)
+    for one, other in zip(found, whole, strict=True):
+        stops = StopStrings(config.stop)
+        assert one.text == stops.push(other.text) + stops.flush()
+        assert one.finish == ("stop" if stops.stopped else "length")
+        assert one.ids == other.ids[: len(one.ids)]
+        assert one.log_probs == pytest.approx(other.log_probs[: len(one.ids)], abs=1e-10)
+        assert (len(one.ids) < 25) == stops.stopped
+    assert {one.finish for one in found} == {"stop", "length"}
+    assert drafts is None or drafts.counts.right > 20
 
 
 def test_ids_and_log_probabilities_belong_together():
@@ -164,7 +185,7 @@ def test_a_prompt_that_is_no_text_is_refused():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_beams_the_text_is_that_of_the_best_hypothesis(kind):
-    prompts, config = ["the", "the dog sleeps", "sings"], how(beams=3)
+    prompts, config = ["the dog sleeps", "sings", "the"], how(beams=3)
     end = tokenizer(kind).specials["eos"]
     begins = [tokenizer(kind).encode(prompt).tolist() for prompt in prompts]
     finished, joined = [], ["", "", ""]

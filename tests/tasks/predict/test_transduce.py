@@ -16,8 +16,10 @@ from glassformer.models import Transformer
 from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.transduce import Transduction, score_pairs, transduce
+from glassformer.tasks.predict.text import Generated
+from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -48,6 +50,10 @@ def model(kind: str = "character") -> Transformer:
 
 def how(**changes) -> GenerateConfig:
     return GenerateConfig.parse({"max_new_tokens": 10} | changes)
+
+
+def transduce(*arguments, **options):
+    return finish(transduce_steps(*arguments, **options))
 
 
 HOWS = [
@@ -87,8 +93,8 @@ def test_the_hypotheses_are_those_of_the_search(kind):
         how(beams=4, n_best=3, length_penalty=0.5),
     )
     for text, ones in zip(texts, transduce(model(kind), pair, texts, config), strict=True):
-        source = Batch.padded([pair.source_ids(text)])
-        expected = beam_search(model(kind), [[pair.bos]], config, (pair.eos,), source)[0]
+        sources = [pair.source_ids(text)]
+        expected = beam_search(model(kind), [[pair.bos]], config, (pair.eos,), sources)[0]
         assert len(ones) == 3
         for one, other in zip(ones, expected, strict=True):
             assert (one.ids, one.text) == (other.ids, pair.target.decode(other.ids))
@@ -102,8 +108,8 @@ def test_the_hypotheses_are_those_of_the_search(kind):
 )
 def test_without_beams_the_tokens_are_those_of_decoding(changes):
     pair, config = tokenizer(), how(**changes)
-    source = Batch.padded([pair.source_ids("the dog")])
-    steps = list(decode(model(), [[pair.bos]], config, (pair.eos,), source))
+    sources = [pair.source_ids("the dog")]
+    steps = list(decode(model(), [[pair.bos]], config, (pair.eos,), sources))
     (one,) = transduce(model(), pair, ["the dog"], config)[0]
     assert one.ids == [step.ids[0] for step in steps]
     assert one.log_probs == pytest.approx([step.log_probs[0] for step in steps], abs=1e-10)
@@ -159,9 +165,8 @@ def test_texts_of_nothing_but_spaces_are_empty_and_no_model_runs(monkeypatch):
     monkeypatch.setattr(Transformer, "features", None)
     assert (
         transduce(model(), tokenizer(), ["", " \t\n", "\u3000"], how(beams=2))
-        == [[Transduction()]] * 3
+        == [[Generated("", [], [], "end", score=0.0)]] * 3
     )
-    assert Transduction() == Transduction("", [], [], 0.0, "end")
     assert transduce(model(), tokenizer(), [], how()) == []
 
 

@@ -90,7 +90,7 @@ class EngineThread:
         self._engines: dict[Transformer, Engine] = {}
         self.texts: dict[tuple[Engine, int], Text] = {}
         self._jobs = deque[_Job]()
-        self._begun = deque[tuple[list[_Job], Iterator[None]]]()
+        self._begun = deque[tuple[list[_Job], Iterator[object]]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._urgent = list[tuple[Text, Event, float]](), False
         """Events that the loop has not got; whether one of them is a text's first or last."""
@@ -261,7 +261,7 @@ class EngineThread:
                 size += len(job.inputs)
         return jobs
 
-    def _advance(self, jobs: list[_Job], steps: Iterator[None]) -> bool:
+    def _advance(self, jobs: list[_Job], steps: Iterator[object]) -> bool:
         """Compute a step, if somebody waits for it; return whether there are more."""
         if all(job.future.cancelled() for job in jobs):
             return False
@@ -279,7 +279,7 @@ class EngineThread:
         return True
 
 
-def _steps(jobs: list[_Job]) -> Iterator[None]:
+def _steps(jobs: list[_Job]) -> Iterator[object]:
     """Compute the inputs of all jobs, and give each its results."""
     results, begin = jobs[0].work([one for job in jobs for one in job.inputs]), 0
     if isinstance(results, Generator):

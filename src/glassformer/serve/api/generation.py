@@ -176,7 +176,7 @@ class Completion:
     def _count(self, facts: Facts) -> dict[str, int]:
         """Return the usage, and keep it for the log."""
         facts.prompt_tokens = read = sum(len(prompt.ids) for prompt in self.prompts)
-        facts.generated_tokens = made = sum(len(choice.ids) for choice in self.choices)
+        facts.generated_tokens = made = sum(len(choice.row.made.ids) for choice in self.choices)
         return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 

@@ -68,7 +68,7 @@ class Inspection:
         """Look at each text from inside, step by step."""
         found = list[dict[str, Any]]()
         for one in choices:
-            found.append((yield from self._inside(one.prompt.ids, one.ids)))
+            found.append((yield from self._inside(one.prompt.ids, one.row.made.ids)))
         return found
 
     def _inside(self, prompt: Sequence[int], new: Sequence[int]) -> Steps[dict[str, Any]]:

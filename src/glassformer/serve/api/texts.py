@@ -57,8 +57,6 @@ class Choice:
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
     """Those that are shown: of an echoed prompt, too."""
-    ids: list[int] = field(default_factory=list)
-    """New tokens."""
     finish: Literal["stop", "length"] | None = None
     n_sent: int = 0
     """Number of tokens that `complete` has given."""
@@ -69,7 +67,7 @@ class Choice:
             raise event.error
         assert event.token is not None
         before = len(self.text)
-        if self.echo and not self.ids:
+        if self.echo and not self.row.made.ids:
             scores = event.scored[self.prompt.framed :]
             texts = _shares(self.tokenizer, self.prompt) if scores else ()
             for one, text in zip(scores, texts, strict=True):
@@ -82,8 +80,7 @@ class Choice:
         return self.text[before:]
 
     def _continue(self, new: Scored, last: bool) -> None:
-        self.ids.append(new.id)
-        shown, finish = self.row.push(new.id, last)
+        shown, finish = self.row.push(new, last)
         self._add(new, self.row.added)
         self.text += shown
         if finish is not None:

@@ -67,7 +67,8 @@ def generate(
     **sampling: Any,
 ) -> Iterator[dict[str, Any]]:
     """Generate token by token: probability, alternatives, and cross-attention of each."""
-    own, prompt, source = context.run.task.recipe.generate, _prompt(look, begin), look.batch.source
+    own, prompt = context.run.task.recipe.generate, _prompt(look, begin)
+    sources = look.batch.source and sources_of(look.batch.source)
     ends = own.ends(context.run.tokenizer.specials.get("eos"))
     colours, limits = None, context.run.task.next_tokens(tokens_of(prompt), given)
     if limits is not None:  # an image ends with its last pixel
@@ -81,14 +82,14 @@ def generate(
         return iter(())
     options = {"beams": beams, "n_best": beams} if beams else sampling
     config = GenerateConfig.parse({**own.constraints, **options, "max_new_tokens": new_tokens})
-    watch = Watch(top=alternatives, attention=source is not None)
+    watch = Watch(top=alternatives, attention=sources is not None)
     if beams:
-        steps = beam_steps(look.model, [prompt], config, ends, source, watch=watch)
+        steps = beam_steps(look.model, [prompt], config, ends, sources, watch=watch)
         return _search_items(look, steps)
     if look.edits:
         known = _rerun(look, prompt, config, ends, colours, alternatives, given)
     else:
-        steps = decode(look.model, [prompt], config, ends, source, colours, watch, given)
+        steps = decode(look.model, [prompt], config, ends, sources, colours, watch, given)
         known = (step.choices[0] for step in steps)
     return _items(look, known, ends, len(given[:-1]))
 
