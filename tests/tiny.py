@@ -24,11 +24,11 @@ VOCABULARY = 13
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 
-def usual(*changes: dict[str, Any]) -> list[Any]:
-    """Parameters of a test; those of `ALIKE` are slow."""
+def usual(*choices: Any) -> list[Any]:
+    """Positions, or configurations with one, as parameters of a test; those of `ALIKE` are slow."""
+    kind = lambda one: one.get("position") if isinstance(one, dict) else one
     return [
-        pytest.param(one, marks=pytest.mark.slow) if one.get("position") in ALIKE else one
-        for one in changes
+        pytest.param(one, marks=pytest.mark.slow) if kind(one) in ALIKE else one for one in choices
     ]
 
 
