@@ -78,13 +78,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if number == 0 else pytest.param(name, marks=pytest.mark.slow)
-        for number, name in enumerate(CONFIGS)
-    ],
-)
+@pytest.mark.slow  # quick: training/test_resume.py, targets of sources
+@pytest.mark.parametrize("name", CONFIGS)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     changes = CONFIGS[name]
     made = pair_recipe(
