@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from every import of_every
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "glassformer"
 DOC = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -25,7 +27,7 @@ def module_name(path: Path) -> str:
 
 
 PATHS = {module_name(path): path for path in FILES}
-every_module = pytest.mark.parametrize("name", PATHS)
+every_module = of_every(PATHS)
 
 
 @cache

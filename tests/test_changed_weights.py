@@ -175,8 +175,17 @@ def fresh(model) -> Transformer:
     return made.eval()
 
 
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "own head"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "tied"),
+    [
+        *((form, True) for form in FORMS),
+        *(("logits", False), ("compiled decoding", False)),
+        *(
+            pytest.param(form, False, marks=pytest.mark.slow)
+            for form in ("decoding", "a draft", "beams", "compiled beams")
+        ),
+    ],
+)
 def test_what_is_computed_next_is_of_the_new_weights(form, tied, monkeypatch):
     compute, prepare = FORMS[form]
     if prepare is compiled and compiler() is None:

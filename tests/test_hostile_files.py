@@ -21,9 +21,10 @@ def runs(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_mutated_files_are_told_or_harmless(runs, tmp_path, kind):
-    mutated_files(runs[kind], tmp_path, 4, found := Outcomes())
+    cases = 4 if kind == "text" else 1
+    mutated_files(runs[kind], tmp_path, cases, found := Outcomes())
     assert found.problems == []
-    assert found.cases >= 4 * 8
+    assert found.cases >= cases * 8
     assert found.seconds < 5
 
 
@@ -42,15 +43,15 @@ def test_nothing_is_run_or_connected_to_while_a_run_is_opened(runs, tmp_path):
 
 def test_who_reads_while_another_trains_sees_whole_models(tmp_path):
     """The model is replaced many times a second, and opened at the same time."""
-    loads, problems = read_while_trained(tmp_path, 15)
+    loads, problems = read_while_trained(tmp_path, 8)
     assert problems == []
     assert loads > 2
 
 
 def test_of_two_trainings_in_a_folder_the_second_is_refused(tmp_path):
-    refused, problems = trained_twice(tmp_path, 10)
+    refused, problems = trained_twice(tmp_path, 3)
     assert problems == []
-    assert refused == 10
+    assert refused == 3
 
 
 @pytest.mark.parametrize("train", [{"save.every": 4}, {"evaluate.every": 4}])

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import pytest
 
@@ -18,6 +20,7 @@ def test_other():
 """
 
 
+@pytest.mark.slow  # as the tests that print one
 def test_a_table_has_the_lines_of_all_workers_in_order(tmp_path):
     (tmp_path / "test_some.py").write_text(TESTS, encoding="utf-8")
     command = [

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,6 +37,12 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CODE, NO_CODE = ("bash", "python"), ("text", "floors")
 TWO_STEPS = ["train.steps=2", "train.schedule.warmup_steps=0", "train.device=cpu"]
 TWO_STEPS += ["train.batch_size=4", "train.evaluate.batches=1", "train.sample.tokens=2"]
+SMALLER = {
+    "lm": ["model.n_layers=2", "generate.max_new_tokens=8"],
+    "transduce": ["model.n_layers=1", "generate.max_new_tokens=8"],
+}
+SLOW = ("published-models", "scaling")
+"""Pages whose commands the README has too: exports, and two processes."""
 NOT_RUN = {
     "glassformer demo ": "trains for minutes; tests/demos runs it with few steps",
     "glassformer inspect ": "serves until it is stopped; tests/cli runs it",
@@ -82,6 +89,7 @@ def page_lines(page: Path) -> list[str]:
     return re.sub(r"\\\n\s*", "", page.read_text()).splitlines()
 
 
+@cache
 def commands() -> list[list[str]]:
     lines = [line for page in PAGES for line in page_lines(page)]
     lines += [line for recipe in RECIPES for line in head(recipe)]
@@ -96,6 +104,7 @@ def overrides(text: str) -> list[str]:
     return [shlex.split(one)[0] for one in OVERRIDE.findall(text)]
 
 
+@cache
 def printed_overrides() -> dict[str, tuple[Path, list[str]]]:
     """Every list of overrides with its recipe, by where it stands: of a command, of a code span of
     a page (for the recipe that the page named last), and of a line at a recipe's head."""
@@ -196,7 +205,7 @@ def workplace(tmp_path_factory):
 def shortened(words: list[str]) -> list[str]:
     """A command that trains, with two steps and small files."""
     trains = words[0] in ("train", "sweep") and "--resume" not in words
-    return [*words, *TWO_STEPS] if trains else words
+    return [*words, *TWO_STEPS, *SMALLER.get(words[1], ())] if trains else words
 
 
 def prepare(text: str, cli) -> None:
@@ -280,7 +289,13 @@ def few_steps(text: str) -> str:
     return re.sub(r'("train.steps": )\d+', r'\g<1>2, "train.schedule.warmup_steps": 0', text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else (), id=page.stem)
+        for page in PAGES
+    ],
+)
 def test_every_block_runs(page, workplace, cli, monkeypatch):
     monkeypatch.chdir(workplace)
     run_page(page, cli)

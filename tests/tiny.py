@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any, get_args
 
+import pytest
 import torch
 from torch import nn
 
@@ -14,10 +15,21 @@ POSITIONS: tuple[PositionKind, ...] = tuple(
     kind for kind in get_args(PositionKind) if not kind.endswith("_2d")
 )
 """Those of tokens; a grid is of patches."""
+ALIKE = ("sinusoidal", "sinusoidal_halves", "sinusoidal_printed")
+"""Positions that are added to elements as `learned` ones are, which stand for them in `make test`
+where a test is about what comes after."""
 VOCABULARY = 13
 
 # float64 has 16 digits; logits here are below 100 and sums have at most a few hundred terms.
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def usual(*choices: Any) -> list[Any]:
+    """Positions, or configurations with one, as parameters of a test; those of `ALIKE` are slow."""
+    kind = lambda one: one.get("position") if isinstance(one, dict) else one
+    return [
+        pytest.param(one, marks=pytest.mark.slow) if kind(one) in ALIKE else one for one in choices
+    ]
 
 
 def config(**changes: Any) -> ModelConfig:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 
 import tiny
@@ -102,6 +103,15 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
     "mixture": (MIXED, mixed),
     "mixture of both": ({**MIXED, "architecture": "encoder_decoder"}, mixed_crossing),
 }
+
+
+EACH = [
+    pytest.param(name, marks=pytest.mark.slow)
+    if changes.get("position") in tiny.ALIKE and len(changes) < 3
+    else name
+    for name, (changes, _) in VARIANTS.items()
+]
+"""Parameters of a test; positions that are like learned ones are slow."""
 
 
 def made(variant: str, dtype: torch.dtype = torch.float32) -> tuple[Transformer, Batch]:

@@ -371,7 +371,7 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
     assert "already holds a model" in sentence
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("times", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 5])
 def test_ctrl_c_again_and_again_before_training_leaves_no_traceback(recipe, tmp_path, times):
     run = tmp_path / "run"
     arguments = ["train", recipe, "data.train.path=-", "--run", run]

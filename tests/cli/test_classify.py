@@ -177,6 +177,7 @@ def test_a_name_that_ends_a_line_does_not(cli, saved):
     ]
 
 
+@pytest.mark.slow  # quick: test_translate.py
 def test_who_writes_a_line_and_waits_gets_its_answer(run):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "glassformer", "classify", str(run)]

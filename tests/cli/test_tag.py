@@ -127,6 +127,7 @@ def test_only_a_line_feed_ends_a_line(cli, run):
     assert line["words"] == ["a", "dog", "cat"]
 
 
+@pytest.mark.slow  # quick: test_translate.py
 def test_who_writes_a_line_and_waits_gets_its_answer(run):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "glassformer", "tag", str(run)]

@@ -246,9 +246,11 @@ def test_every_demo_has_a_recipe_without_a_place_on_this_machine():
 
 
 def test_the_command_writes_a_data_set_and_refuses_a_folder_that_exists(tmp_path):
-    command = [sys.executable, "-m", "glassformer.demos", "lm", str(tmp_path / "new")]
+    command = [sys.executable, "-m", "glassformer.demos", "classify", str(tmp_path / "new")]
     subprocess.run(command, check=True, capture_output=True)
-    assert len(list((tmp_path / "new" / "documents").glob("*.txt"))) > 100
+    assert all(
+        next((tmp_path / "new").glob(f"{split}.*")).stat().st_size > 10_000 for split in NAMES
+    )
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 2
     assert "already exists" in again.stderr

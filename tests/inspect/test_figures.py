@@ -14,13 +14,13 @@ from glassformer.inspect.attribution import attribute
 from glassformer.inspect.edits import Patch, Scale, Zero
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.look import look
-from variants import VARIANTS, made
+from variants import EACH, made
 
 PLACE = {"position": 1, "against": 0}
 """An element that is never padding; of a class, the position says nothing."""
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", EACH)
 def test_a_ledger_is_the_logit_to_a_hundred_thousandth(variant):
     seen = look(*made(variant))
     logits = seen.logits if seen.logits.dim() == 1 else seen.logits[1]
@@ -30,7 +30,7 @@ def test_a_ledger_is_the_logit_to_a_hundred_thousandth(variant):
     assert found.gap <= 1e-5
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", EACH)
 def test_integrated_gradients_are_complete_to_a_hundredth(variant):
     seen = look(*made(variant))
     found = attribute(seen, "integrated_gradients", 2, **PLACE)
@@ -40,7 +40,7 @@ def test_integrated_gradients_are_complete_to_a_hundredth(variant):
     assert found.gap <= 0.01
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", EACH)
 def test_patching_with_itself_changes_nothing(variant):
     """Of each kind of point the last one, and of attention the last of every stack."""
     seen = look(*made(variant))

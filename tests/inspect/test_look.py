@@ -18,7 +18,7 @@ from glassformer.processors.elements import Element, token_label
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 from tiny import EXACT
-from variants import PATCHES, VARIANTS, crossing, decoding, made
+from variants import EACH, PATCHES, crossing, decoding, made
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 
@@ -34,7 +34,7 @@ def attentions(own: Look):
             yield point.name.removesuffix(".pattern"), point.layer, point.side, point.site
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", EACH)
 def test_what_is_worked_out_afterwards_is_what_the_model_does_when_it_writes_it_out(variant):
     model, batch = made(variant)
     own = seen(model, batch)

@@ -123,10 +123,11 @@ def pieces(graph, config: ModelConfig, **given: Any) -> np.ndarray:
     return np.concatenate(found, 1)
 
 
-def of_tokens(model: Transformer, folder: Path, left: bool) -> tuple[np.ndarray, np.ndarray]:
+def of_tokens(
+    model: Transformer, opened: dict[str, onnxruntime.InferenceSession], left: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of three padded rows in onnxruntime, and of each alone here, at the real elements."""
     config = model.config
-    opened = {name: session(g, folder, name) for name, g in graphs(model).items()}
     where = Positions.padded(LENGTHS, "left" if left else "right")
     ids, kinds = tiny.tokens(3, 7), tiny.tokens(3, 7, seed=2) % 2
     mask = where.valid.long().numpy()
@@ -167,8 +168,9 @@ def check(changes: dict[str, Any], folder: Path) -> None:
         (got,) = run(session(graphs(model)["model"], folder), patches=patches).values()
         np.testing.assert_allclose(got, model(Batch(patches)).logits, rtol=0, atol=CLOSE)
         return
+    opened = {name: session(g, folder, name) for name, g in graphs(model).items()}
     for left in (False, True):
-        np.testing.assert_allclose(*of_tokens(model, folder, left), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(*of_tokens(model, opened, left), rtol=0, atol=CLOSE)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -16,11 +16,11 @@ from glassformer.runtime import GenerateConfig, decode
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 
-sys.path.append(str(Path(__file__).parents[1] / "engine"))
+sys.path.append(str(Path(__file__).parents[1] / "runtime"))
 from test_engine import CONTEXT, KINDS, alone, model_of, named, requests, together
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
-WANTED = requests(12, new=(1, 12, 40))
+WANTED = requests(10, new=(1, 12, 24))
 
 
 def compiled(model):

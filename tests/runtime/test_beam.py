@@ -26,7 +26,7 @@ KINDS = [
     {"position": "alibi", "window": 5},
 ]
 named = pytest.mark.parametrize(
-    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+    "changes", tiny.usual(*KINDS), ids=lambda c: "-".join(str(v) for v in c.values())
 )
 
 

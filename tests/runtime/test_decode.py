@@ -21,7 +21,7 @@ KINDS = [
     {"position": "rotary", "n_kv_heads": 2, "qk_norm": True, "norm": "rms"},
 ]
 named = pytest.mark.parametrize(
-    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+    "changes", tiny.usual(*KINDS), ids=lambda c: "-".join(str(v) for v in c.values())
 )
 
 

@@ -94,12 +94,12 @@ def together(model, wanted, seed=0, free=0.0, **options):
 
 
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @named
 def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
     """Tokens, log-probabilities, alternatives: equal bits; free slots may hold anything."""
     torch.set_num_threads(threads)
-    model, wanted = model_of(changes), mixed(16)
+    model, wanted = model_of(changes), mixed(12, new=(1, 5, 24))
     expected = [alone(model, one) for one in wanted]
     room = Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
@@ -111,7 +111,7 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
 def test_it_is_the_same_beside_texts_of_its_length(threads):
     """One call of attention for all of them would have other bits with two threads."""
     torch.set_num_threads(threads)
-    model, how = model_of(KINDS[0]), GenerateConfig(max_new_tokens=30, temperature=0)
+    model, how = model_of(KINDS[0]), GenerateConfig(max_new_tokens=10, temperature=0)
     wanted = [Request((i, 1, 2), how, top=2) for i in range(6)]
     expected = [alone(model, one) for one in wanted]
     engine, found = Engine(model), [[] for _ in wanted]
@@ -125,8 +125,9 @@ def test_it_is_the_same_beside_texts_of_its_length(threads):
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
 @pytest.mark.parametrize("bits", ["fp32", *FORMATS])
 def test_it_is_the_same_with_packed_matrices(bits):
+    """And with two threads."""
     torch.set_num_threads(2)
-    model, wanted = model_of(KINDS[1]).eval(), requests(6, new=(1, 9))
+    model, wanted = model_of(KINDS[1]).eval(), mixed(6, new=(1, 9))
     pack(model, bits)
     expected = [alone(model, one) for one in wanted]
     assert together(model, wanted, free=torch.nan) == expected
@@ -134,7 +135,7 @@ def test_it_is_the_same_with_packed_matrices(bits):
 
 @pytest.mark.skipif(ONE_DNN is None, reason="the promise is oneDNN's")
 def test_without_the_rules_bits_depend_on_the_company(monkeypatch):
-    model, wanted = model_of(KINDS[0]), requests(12)
+    model, wanted = model_of(KINDS[0]), requests(6)
     monkeypatch.setattr(advance, "MIN_ROWS", 1)
     assert together(model, wanted) != [alone(model, one) for one in wanted]
 
@@ -142,7 +143,7 @@ def test_without_the_rules_bits_depend_on_the_company(monkeypatch):
 @named
 def test_it_decodes_what_the_loop_decodes(changes):
     model = model_of(changes)
-    for request in requests(12):
+    for request in requests(12, new=(1, 5, 24)):
         steps = list(decode(model, [list(request.prompt)], request.config, request.ends))
         tokens = [token for token, *_ in alone(model, request)]
         assert [token.id for token in tokens] == [step.ids[0] for step in steps]

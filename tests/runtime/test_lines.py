@@ -21,7 +21,7 @@ from glassformer.runtime import beam_search, beam_steps
 from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parent))
-from test_beam import BOTH, KINDS, flat, how, named, plainly, row, search, source_of
+from test_beam import BOTH, KINDS, flat, how, plainly, row, search, source_of
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 CLOSE = 1e-4
@@ -60,17 +60,26 @@ def assert_close(found, expected):
 
 
 PROMPTS = [row(2, 1), row(4, 2), row(1, 3), row(3, 7), row(1, 8)]
+OPTIONS = [
+    {"n_best": 4, "length_penalty": 0.6},
+    {"length_penalty": -1.0},
+    {"early_stopping": True, "n_best": 3},
+    {"early_stopping": "never", "length_penalty": 2.0},
+]
 SOURCES = [row(3, 4), row(6, 5), row(1, 6), row(6, 9), row(2, 10)]
 
 
-@named
 @pytest.mark.parametrize(
-    "options",
+    ("changes", "options"),
     [
-        {"n_best": 4, "length_penalty": 0.6},
-        {"length_penalty": -1.0},
-        {"early_stopping": True, "n_best": 3},
-        {"early_stopping": "never", "length_penalty": 2.0},
+        *((changes, OPTIONS[0]) for changes in KINDS),
+        *((KINDS[at], options) for at, options in enumerate(OPTIONS[1:])),
+        *(
+            pytest.param(changes, options, marks=pytest.mark.slow)
+            for number, changes in enumerate(KINDS)
+            for at, options in enumerate(OPTIONS[1:])
+            if number != at
+        ),
     ],
     ids=str,
 )
@@ -95,7 +104,7 @@ def test_hypotheses_are_those_of_the_model(changes, options):
     st.sampled_from(KINDS),
     st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_a_sentence_is_the_same_in_any_company(lengths, ends, beams, at_once, changes, compiled):
     """Also where freed slots hold no numbers, and where there are few."""
     exact, quick = pair(changes)

@@ -34,7 +34,7 @@ def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, m
     monkeypatch.setattr(sweep_module, "train", lambda made, *rest: Ended(made))
     fields = ["train.optimizer.learning_rate=1e-4..1e-2", "model.d_model=8,16", "train.seed=1..6"]
     fields += ["train.evaluate.best=accuracy"] * higher
-    done = sweep(recipe, fields, tmp_path / "search", trials=30, progress=QUIET).study.trials
+    done = sweep(recipe, fields, tmp_path / "search", trials=20, progress=QUIET).study.trials
     assert all(1e-4 <= trial.params["train.optimizer.learning_rate"] <= 1e-2 for trial in done)
     assert {trial.params["train.seed"] for trial in done} <= {1, 2, 3, 4, 5, 6}
     late = [trial.params["model.d_model"] for trial in done[12:]]

@@ -113,6 +113,7 @@ def test_the_pitch_is_learned(tmp_path):
         run.classify(tone(400.0, draw))
 
 
+@pytest.mark.slow  # quick: training/test_resume.py, images and recordings
 @pytest.mark.parametrize("name", RECIPES)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     made = RECIPES[name](tmp_path, **{"save.every": 4, "evaluate.every": 4})
@@ -125,7 +126,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", ["pictures", pytest.param("sounds", marks=pytest.mark.slow)])
 def test_workers_change_no_bit(tmp_path, name):
     go(RECIPES[name](tmp_path), tmp_path / "alone")
     go(RECIPES[name](tmp_path, workers=2), tmp_path / "two")

@@ -33,7 +33,16 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("decoder", "classes by an encoder"),
+        *(
+            pytest.param(form, marks=pytest.mark.slow)
+            for form in ("encoder_decoder", "classes by a decoder")
+        ),
+    ],
+)
 def test_every_form_learns_to_look(form, tmp_path):
     """The question alone has two answers: only the picture tells which."""
     steps = 150 if form == "encoder_decoder" else 60  # through cross-attention it takes longer

@@ -78,6 +78,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.slow  # quick: training/test_resume.py, targets of sources
 @pytest.mark.parametrize("name", CONFIGS)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     changes = CONFIGS[name]

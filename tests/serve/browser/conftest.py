@@ -229,6 +229,13 @@ def visit(visiting) -> Iterator[Visit]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def modules(visiting):
+    """One page for all tests that only call functions of its modules."""
+    with visiting() as visit:
+        yield visit.open()
+
+
 @pytest.fixture
 def visiting_model(visiting_at, explored):
     """Opens a page and a selection of the explorer of a family's tiny run, as a context."""

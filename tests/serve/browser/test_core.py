@@ -15,13 +15,6 @@ def run(page, script, *given):
     return page.evaluate(script, *given)
 
 
-@pytest.fixture(scope="module")
-def modules(visiting):
-    """One page for all tests that only call functions of its modules."""
-    with visiting() as visit:
-        yield visit.open()
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.849671, "0.8497"), (58.8897, "58.89"), (-1.2034, "−1.203"), (0, "0"), (1234567, "1 234 "

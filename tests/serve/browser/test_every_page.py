@@ -57,7 +57,14 @@ def test_every_page_is_for_everybody(visiting_model, family):
 
 
 @pytest.mark.parametrize(
-    "family", ["tag", "translate", "masked", "classify", "image", "audio", "depiction"]
+    "family",
+    [
+        *("translate", "image"),
+        *(
+            pytest.param(of, marks=pytest.mark.slow)
+            for of in ("tag", "masked", "classify", "audio", "depiction")
+        ),
+    ],
 )
 def test_the_other_families_pages_stand_too(visiting_model, family):
     found = {}

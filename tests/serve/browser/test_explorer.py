@@ -3,7 +3,6 @@
 from urllib.parse import quote
 
 import numpy as np
-import pytest
 from safetensors.numpy import load_file
 
 from serve.browser.seeing import settled
@@ -126,11 +125,10 @@ def test_compare_leaves_the_input_as_it_is(opened, explorer_of):
     assert "input=" not in page.url
 
 
-@pytest.mark.parametrize("at", [f"edit&edits={EDIT}", "compare", "explain", "flow", "head&query=2"])
-def test_nothing_lies_over_the_inspector(visiting_model, at):
+def test_nothing_lies_over_the_inspector(visiting_model):
     with visiting_model("lm", viewport={"width": 1280, "height": 900}) as visit:
-        assert visit.turn_to(at).evaluate(OVER) == []
-        if at == "compare":
-            maps = ".compare-maps > div"
-            tops = [visit.page.locator(maps).nth(i).bounding_box()["y"] for i in (0, 1)]
-            assert tops[0] == tops[1], "A and B side by side"
+        for at in ("explain", "flow", "head&query=2", f"edit&edits={EDIT}", "compare"):
+            assert visit.turn_to(at).evaluate(OVER) == [], at
+        maps = ".compare-maps > div"
+        tops = [visit.page.locator(maps).nth(i).bounding_box()["y"] for i in (0, 1)]
+        assert tops[0] == tops[1], "A and B side by side"

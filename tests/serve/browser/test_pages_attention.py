@@ -63,14 +63,12 @@ NAMES = (
         ({"induction": float("nan"), "previous": 0.1, "entropy": 0.42}, "sharp, 0.4 bits"),
     ],
 )
-def test_a_head_is_named_with_the_number_that_says_how_much(visit, values, name):
-    page = visit.open()
-    assert page.evaluate(NAMES, [list(values), list(values.values())]) == name
+def test_a_head_is_named_with_the_number_that_says_how_much(modules, values, name):
+    assert modules.evaluate(NAMES, [list(values), list(values.values())]) == name
 
 
-def test_thumbnails_that_are_no_squares_are_stretched(visit):
-    page = visit.open()
-    got = page.evaluate(
+def test_thumbnails_that_are_no_squares_are_stretched(modules):
+    got = modules.evaluate(
         """async () => {
         const {squared} = await import("./pages/attention.js");
         const data = Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8]);
@@ -116,10 +114,9 @@ PARTS = """async ([values, share, masked]) => {
 
 @pytest.mark.parametrize("share", [0.3, 0.8, 1.0])
 @pytest.mark.parametrize("masked", [False, True])
-def test_lines_are_the_fewest_that_cover_each_row(visit, share, masked):
-    page = visit.open()
+def test_lines_are_the_fewest_that_cover_each_row(modules, share, masked):
     values = np.tril(PATTERN) if masked else PATTERN
-    edges, count, mass = page.evaluate(PARTS, [values.ravel().tolist(), share, masked])
+    edges, count, mass = modules.evaluate(PARTS, [values.ravel().tolist(), share, masked])
     expected = set()
     for r, row in enumerate(values.astype(float)):
         seen = row[: r + 1] if masked else row
@@ -134,10 +131,9 @@ def test_lines_are_the_fewest_that_cover_each_row(visit, share, masked):
     )
 
 
-def test_words_sum_their_keys_and_average_their_queries(visit):
-    page = visit.open()
+def test_words_sum_their_keys_and_average_their_queries(modules):
     words = [None, 0, 1, 1, 1, 2, None]
-    got = page.evaluate(
+    got = modules.evaluate(
         """async ([values, words]) => {
         const {units, merged} = await import("./pages/head_patterns.js");
         const one = (word, i) => ({label: "abcdefg"[i], kind: "token", word});
@@ -164,9 +160,8 @@ def test_the_inside_agrees_with_the_model_in_float64(opened, family):
     assert max(off) < 1e-4
 
 
-def test_a_step_that_is_wrong_is_found(visit):
-    page = visit.open()
-    off = page.evaluate("""async () => {
+def test_a_step_that_is_wrong_is_found(modules):
+    off = modules.evaluate("""async () => {
         const {again} = await import("./pages/head_steps.js"), t = (shape, data) => ({shape, data});
         const arrays = {
           q: t([2], [1, 2]), k: t([3, 2], [1, 0, 0, 1, 5, 5]), v: t([3, 2], [1, 0, 0, 1, 9, 9]),

@@ -28,7 +28,7 @@ def after(page):
     return found
 
 
-@pytest.mark.parametrize("family", ["lm", "tag", "classify"])
+@pytest.mark.parametrize("family", ["lm", "classify", pytest.param("tag", marks=pytest.mark.slow)])
 def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(
     opened, explorer_of, family
 ):
@@ -133,9 +133,8 @@ def test_a_bad_edit_is_said_and_can_be_taken_back(opened):
     page.wait_for_selector(".problem", state="detached")
 
 
-def test_a_list_of_edits_is_split_and_put_together_again(visit):
-    page = visit.open()
-    got = page.evaluate("""async () => {
+def test_a_list_of_edits_is_split_and_put_together_again(modules):
+    got = modules.evaluate("""async () => {
         const {ordered, split, put, without, found, zero, temperature} =
           await import("./pages/edit_list.js");
         const first = "d.blocks.0.attention", second = "d.blocks.1.attention";

@@ -79,7 +79,7 @@ def test_a_translation_tells_what_each_token_was_read_from(visiting_model):
     )
 
 
-@pytest.mark.parametrize("family", ["lm", "classify"])
+@pytest.mark.parametrize("family", ["lm", pytest.param("classify", marks=pytest.mark.slow)])
 def test_the_ledger_adds_up_to_the_models_logit(visiting_model, explorer_of, family):
     explorer = explorer_of(family)
     seen = own_look(explorer, first(explorer))
@@ -212,7 +212,7 @@ def test_long_stretches_that_are_the_same_are_folded_until_asked_for(visit):
     assert page.evaluate(LONG, [64, 10]) == [" ".join("|" * 64), 64, 64, []]
 
 
-@pytest.mark.parametrize("family", ["image", "mixture"])
+@pytest.mark.parametrize("family", [pytest.param("image", marks=pytest.mark.slow), "mixture"])
 def test_a_patch_asks_and_the_patches_have_the_models_weights(visiting_model, explorer_of, family):
     explorer = explorer_of(family)
     seen = own_look(explorer, first(explorer))

@@ -141,10 +141,10 @@ def test_rotary_positions_are_the_angles_of_the_model(opened, explorer_of):
     assert np.allclose(shown, cosines.T, atol=1e-3)
 
 
-def test_angles_of_a_grid_are_those_of_the_model(visit):
+def test_angles_of_a_grid_are_those_of_the_model(modules):
     ask = "async (all) => (await import('./pages/tokens_positions.js')).gridAngles(all, 16, 100)"
     places = [None, (0, 0), (0, 1), (1, 0), (1, 1)]
     elements = [{"row": at and at[0], "column": at and at[1]} for at in places]
-    shown = visit.open().evaluate(ask, elements)
+    shown = modules.evaluate(ask, elements)
     cosines = grid_rotation(Positions.arange(5), 16, 100.0, columns=2, first=1)[0][0, 0, :, :8]
     assert np.allclose(np.cos(shown), cosines, atol=1e-6)

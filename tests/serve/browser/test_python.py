@@ -20,7 +20,7 @@ PATCH = quote(
     '"source":{"input":"the dog","edits":[],"checkpoint":null}}]'
 )
 AT = "query=1&key=0&layer=1&head=1"
-PLAIN = [
+QUICK = [
     ("model", "", "model"),
     ("tokens", "", "look"),
     ("attention", "", "thumbnails"),
@@ -28,23 +28,21 @@ PLAIN = [
     ("edit", f"input=the+cat&edits={PATCH}", "look"),
     ("flow", "position=2", "ledger"),
     ("flow", f"against=2&edits={EDITS}", "lens"),
-    ("explain", "position=3", "attribute"),
     ("explain", "method=integrated_gradients&baseline=mean", "attribute"),
-    ("explain", "method=gradient_attention", "attribute"),
-    (
-        "compare",
-        "b=" + quote('{"input":"the dog"}'),
-        "compare",
-    ),
     ("compare", f"layer=1&edits={EDITS}", "compare"),
     ("train", "", "curves"),
     ("export", "", "points"),
+    ("next", "temperature=0.5&top_k=3", "next"),
 ]
-CASES = [("lm", *case) for case in [*PLAIN, ("next", "temperature=0.5&top_k=3", "next")]]
-CASES += [("translate", "head", f"{AT}&site=cross", "row"), ("translate", "next", "", "next")]
-CASES += [("translate", "explain", "", "attribute"), ("tag", "flow", "", "ledger")]
-CASES += [("classify", "explain", "method=gradient_x_input", "attribute")]
-CASES += [("image", "image", "query=1&layer=1", "row"), ("image", "explain", "", "attribute")]
+CASES = [("lm", *case) for case in QUICK]
+CASES += [("translate", "head", f"{AT}&site=cross", "row")]
+CASES += [("image", "image", "query=1&layer=1", "row")]
+MORE = [("lm", "explain", "position=3", "attribute")]
+MORE += [("lm", "explain", "method=gradient_attention", "attribute")]
+MORE += [("lm", "compare", "b=" + quote('{"input":"the dog"}'), "compare")]
+MORE += [("translate", "next", "", "next"), ("translate", "explain", "", "attribute")]
+MORE += [("tag", "flow", "", "ledger"), ("image", "explain", "", "attribute")]
+MORE += [("classify", "explain", "method=gradient_x_input", "attribute")]
 
 
 def test_every_page_is_compared():
@@ -59,7 +57,10 @@ def value_of(code: str, names: dict) -> Any:
     return names["value"]
 
 
-@pytest.mark.parametrize(("family", "page", "selected", "op"), CASES)
+@pytest.mark.parametrize(
+    ("family", "page", "selected", "op"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
+)
 def test_the_code_of_a_page_gives_what_it_shows(
     visiting_model, explorer_of, tmp_path, monkeypatch, family, page, selected, op
 ):
@@ -73,9 +74,9 @@ def test_the_code_of_a_page_gives_what_it_shows(
         if asked and asked.get("op") == op and edited == ("edits=" in selected):
             answers.append(response)
 
-    with visiting_model(family) as visit:
+    selection = "&".join(part for part in (f"page={page}", selected) if part)
+    with visiting_model(family, selection) as visit:
         visit.page.on("response", heard)
-        visit.turn_to("&".join(part for part in (page, selected) if part))
         visit.page.reload()
         visit.settled()
         shown = ".inspector .code, .points-python, .card-python .code"

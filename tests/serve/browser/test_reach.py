@@ -1,11 +1,19 @@
 """Who can use the pages: keyboard, screen reader, small screens, dark and forced colours, less
 motion."""
 
+import pytest
+
 from serve.browser.seeing import FAINT, FITTED, faults
-from serve.browser.test_learn import LESSONS, every_lesson
+from serve.browser.test_learn import LESSONS
+
+FEW = ("queries-and-keys", "patches", "generation")
+"""Lessons of `make test`: a plane, a picture, a text that is written."""
 
 
-@every_lesson
+@pytest.mark.parametrize(
+    "lesson",
+    [*FEW, *(pytest.param(of, marks=pytest.mark.slow) for of in LESSONS if of not in FEW)],
+)
 def test_a_lesson_has_landmarks_and_names_can_be_read_and_fits_the_screen(visit, lesson):
     page = visit.open(lesson)
     assert faults(page, model=False) == {}

@@ -11,11 +11,11 @@ PLANE = "async ([q, k]) => (await import('./learn/trained.js')).strongestPlane(q
 
 
 @pytest.mark.parametrize("shape", [(9, 9, 4), (30, 12, 16), (3, 5, 8)])
-def test_the_plane_is_the_best_that_two_dimensions_can_do(visit, shape):
+def test_the_plane_is_the_best_that_two_dimensions_can_do(modules, shape):
     queries, keys, width = shape
     draw = np.random.default_rng(queries)
     q, k = draw.normal(size=(queries, width)), draw.normal(size=(keys, width))
-    shown = visit.open().evaluate(PLANE, [q.tolist(), k.tolist()])
+    shown = modules.evaluate(PLANE, [q.tolist(), k.tolist()])
     u, s, v = np.linalg.svd(q @ k.T)
     assert np.allclose(shown["sigma"], s[:2], rtol=1e-6)
     assert shown["share"] == pytest.approx((s[:2] ** 2).sum() / (s**2).sum(), rel=1e-6)

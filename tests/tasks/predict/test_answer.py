@@ -31,7 +31,9 @@ KINDS = [
     {**MIXED, "position": "rotary", "window": 6, "n_kv_heads": 2, "qk_norm": True},
 ]
 named = pytest.mark.parametrize(
-    "changes", KINDS, ids=lambda c: "-".join(str(v) for k, v in c.items() if k not in MIXED)
+    "changes",
+    tiny.usual(*KINDS),
+    ids=lambda c: "-".join(str(v) for k, v in c.items() if k not in MIXED),
 )
 layouts = st.lists(st.sampled_from(["text", "image", "audio"]), min_size=1, max_size=4)
 LAYOUTS = (["image", "text"], ["text"], ["text", "audio", "text", "image"], ["image"])

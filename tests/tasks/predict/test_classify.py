@@ -71,7 +71,7 @@ def by_hand(model, text):
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("position", tiny.POSITIONS)
+@pytest.mark.parametrize("position", tiny.usual(*tiny.POSITIONS))
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
 def test_many_texts_are_classified_as_each_by_hand(architecture, position, pool):
     model = classifier(architecture=architecture, position=position, pool=pool)

@@ -17,7 +17,7 @@ def own(model, ids: list[int]) -> list[float]:
     return [float(table[i, token]) for i, token in enumerate(ids[1:])]
 
 
-@pytest.mark.parametrize("position", tiny.POSITIONS)
+@pytest.mark.parametrize("position", tiny.usual(*tiny.POSITIONS))
 @pytest.mark.parametrize("n", [2, 3, 32, 33])
 def test_a_text_that_fits_has_the_log_softmax_of_one_pass(position, n):
     """n - 1 inputs: a text may be one longer than the context."""

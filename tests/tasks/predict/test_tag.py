@@ -75,7 +75,7 @@ def every_class(tags):
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("position", tiny.POSITIONS)
+@pytest.mark.parametrize("position", tiny.usual(*tiny.POSITIONS))
 def test_many_sentences_are_tagged_as_each_alone(architecture, position):
     model = tagger(architecture, position)
     together = list(tag(model, words(), SENTENCES, CLASSES))
@@ -87,7 +87,7 @@ def test_many_sentences_are_tagged_as_each_alone(architecture, position):
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-@pytest.mark.parametrize("position", tiny.POSITIONS)
+@pytest.mark.parametrize("position", tiny.usual(*tiny.POSITIONS))
 def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
     model = tagger(architecture, position)
     for sentence in SENTENCES:

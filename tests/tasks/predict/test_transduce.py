@@ -135,7 +135,9 @@ def test_fewer_texts_than_threads(compiled_model):
         assert len(transduce(compiled_model, tokenizer(), texts, how(beams=3))) == len(texts)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 32])
+@pytest.mark.parametrize(
+    "batch_size", [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 32))]
+)
 def test_threads_change_nothing(compiled_model, batch_size):
     texts = [text + word for word in ("", " dog", " cat") for text in TEXTS]
     config = how(beams=3, n_best=2)

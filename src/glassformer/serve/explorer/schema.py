@@ -56,7 +56,7 @@ BOUNDS = {
 }
 
 
-class Request(Record):
+class Request(Record, use_attribute_docstrings=False):  # slow, and the fields have none
     """The arguments of one op; see `Record.parse`."""
 
     section = "request"
