@@ -101,7 +101,7 @@ def test_a_request_is_the_same_alone_and_in_any_company(changes, threads):
     torch.set_num_threads(threads)
     model, wanted = model_of(changes), mixed(12, new=(1, 5, 24))
     expected = [alone(model, one) for one in wanted]
-    room = Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 9 * BLOCK
+    room = Pool.slot_bytes(2, model.config.kv_heads, 16, torch.float32) * 4 * BLOCK
     for options in ({"max_rows": 16}, {"max_rows": 5, "cache_bytes": room}):
         assert together(model, wanted, free=torch.nan, seed=len(options), **options) == expected
 

@@ -140,7 +140,9 @@ async def pause(seconds: float) -> float:
     """Come again after a while; returns by how much the client itself was late, in seconds."""
     clock = asyncio.get_running_loop().time
     until = clock() + seconds
-    await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=seconds)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
     return clock() - until
 
 
