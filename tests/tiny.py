@@ -56,6 +56,7 @@ def stir(model: nn.Module, std: float = 0.4) -> nn.Module:
 
 
 @cache
+@torch.inference_mode(False)  # the first test that wants it may be in that mode
 def _built(choices: ModelConfig) -> Transformer:
     return stir(Transformer(choices).double()).eval()  # pyright: ignore[reportReturnType]
 
