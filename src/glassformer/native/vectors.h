@@ -115,6 +115,8 @@ INLINE float from_half(uint16_t half) { /* the exponent is moved by a product, w
 INLINE Vector from_fp16(const uint16_t *p) {
 #ifdef __AVX512F__
   return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__AVX2__) && defined(__F16C__)
+  return (Vector)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #else
   Vector v;
   for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
