@@ -17,7 +17,7 @@ from glassformer.runtime import GenerateConfig, decode
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 
-sys.path.append(str(Path(__file__).parents[1] / "engine"))
+sys.path.append(str(Path(__file__).parents[1] / "runtime"))
 from test_engine import CONTEXT, KINDS, alone, model_of, named, requests, together
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
