@@ -52,7 +52,7 @@ typedef struct {
 
 typedef struct {
   uint32_t *words; /* in tiles */
-  uint32_t *sums;  /* in tiles: in 8 bits -128 times the sum of the integers of each block, in 4
+  uint32_t *sums;  /* in tiles: in 8 bits -OFFSET times the sum of the integers of each block, in 4
                       bits the sum of those of each group, a float */
   float *scale;    /* of the integers of each text */
 } Inputs;
@@ -115,7 +115,7 @@ static void rounded(const Matrix *m, float *x, float *scale, int64_t texts, uint
     }
     int32_t all = 0;
     for (int i = 0; i < WIDTH; i++) all += total[i];
-    *sums = eight ? (uint32_t)(-128 * all) : ((Single){.value = all}).bits;
+    *sums = eight ? (uint32_t)(-OFFSET * all) : ((Single){.value = all}).bits;
   }
 }
 
@@ -143,32 +143,32 @@ static void arrange(const Matrix *m, float *rows, int64_t texts, int64_t i, cons
 INLINE int64_t bits_of(int format) { return format == FP16 ? 16 : format == INT4 ? 20 : 32; }
 
 /* Add to sums, which has UNIT of them for each text, or begin them with the products of a block of
-   words with a tile of texts. */
-INLINE void tile(int format, int texts, const char *unit, const char *ahead, int64_t step,
-                 const uint32_t *words, int64_t count, const uint32_t *initial, float *sums,
-                 int first) {
+   words with a tile of texts; of a unit, so many vectors. */
+INLINE void tile(int format, int texts, int vectors, const char *unit, const char *ahead,
+                 int64_t step, const uint32_t *words, int64_t count, const uint32_t *initial,
+                 float *sums, int first) {
   Vector total[VECTORS][TEXTS] = {0};
   Integers whole[VECTORS][TEXTS] = {0};
   for (int t = 0; t < texts; t++)
-    for (int v = 0; v < VECTORS; v++)
+    for (int v = 0; v < vectors; v++)
       if (format == INT8) whole[v][t] = word(initial + t);
   for (int64_t k = 0; k < count; k++) {
     Vector w[VECTORS];
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
       const char *p = unit + (k * VECTORS + v) * (WIDTH * bits_of(format) / 8);
-      __builtin_prefetch(ahead + (k * VECTORS + v) * step);
+      if (v * WIDTH % 16 == 0) __builtin_prefetch(ahead + (k * VECTORS + v) * step);
       w[v] = format == FP16 ? from_fp16((const uint16_t *)p) : load((const float *)p);
     }
     for (int t = 0; t < texts; t++) {
       Integers x = word(words + k * texts + t);
-      for (int v = 0; v < VECTORS; v++)
+      for (int v = 0; v < vectors; v++)
         if (format == INT8) whole[v][t] = dot_bytes(whole[v][t], (Integers)w[v], x);
         else if (format == BF16) total[v][t] = dot_pairs(total[v][t], w[v], x);
         else total[v][t] += w[v] * (Vector)x;
     }
   }
   for (int t = 0; t < texts; t++)
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
       float *place = sums + t * UNIT + v * WIDTH;
       Vector value = total[v][t];
       if (format == INT8) value = __builtin_convertvector(whole[v][t], Vector);
@@ -177,18 +177,19 @@ INLINE void tile(int format, int texts, const char *unit, const char *ahead, int
 }
 
 /* The same in 4 bits. 16 bytes of a row are a group, the first halves of it in the lower halves. */
-INLINE void tile_int4(int texts, const char *unit, const char *ahead, int64_t step,
+INLINE void tile_int4(int texts, int vectors, const char *unit, const char *ahead, int64_t step,
                       const uint32_t *words, int64_t count, const uint32_t *group_sums,
                       float *sums, int first) {
   Vector total[VECTORS][TEXTS] = {0};
   for (int64_t g = 0; g < count / 8; g++) {
     const char *p = unit + g * 5 * UNIT * 4;
-    for (int line = 0; line < 5 * VECTORS; line++)
-      __builtin_prefetch(ahead + (g * 5 * VECTORS + line) * step);
+    for (int line = 0; line < 5 * VECTORS; line += VECTORS)
+      for (int v = 0; v < vectors; v += 16 / WIDTH)
+        __builtin_prefetch(ahead + (g * 5 * VECTORS + line + v) * step);
     Integers part[VECTORS][TEXTS] = {0};
     for (int s = 0; s < 4; s++) {
       Integers low[VECTORS], high[VECTORS];
-      for (int v = 0; v < VECTORS; v++) {
+      for (int v = 0; v < vectors; v++) {
         Integers both = load_integers(p + (s * VECTORS + v) * 4 * WIDTH);
         low[v] = both & 0x0f0f0f0f;
         high[v] = both >> 4 & 0x0f0f0f0f;
@@ -196,21 +197,21 @@ INLINE void tile_int4(int texts, const char *unit, const char *ahead, int64_t st
       const uint32_t *x = words + (g * 8 + s) * texts;
       for (int t = 0; t < texts; t++) {
         Integers a = word(x + t), b = word(x + 4 * texts + t);
-        for (int v = 0; v < VECTORS; v++)
-          part[v][t] = dot_bytes(dot_bytes(part[v][t], low[v], a), high[v], b);
+        for (int v = 0; v < vectors; v++)
+          part[v][t] = dot_nibbles(dot_nibbles(part[v][t], low[v], a), high[v], b);
       }
     }
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
       Integers both = load_integers(p + (4 * VECTORS + v) * 4 * WIDTH);
       Vector steps = (Vector)(both & (int32_t)0xffff0000), zeros = (Vector)(both << 16);
       for (int t = 0; t < texts; t++) {
-        total[v][t] += steps * __builtin_convertvector(part[v][t], Vector);
+        total[v][t] += steps * __builtin_convertvector(whole_sums(part[v][t]), Vector);
         total[v][t] += zeros * (Vector)word(group_sums + g * texts + t);
       }
     }
   }
   for (int t = 0; t < texts; t++)
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < vectors; v++) {
       float *place = sums + t * UNIT + v * WIDTH;
       store(place, first ? total[v][t] : load(place) + total[v][t]);
     }
@@ -227,8 +228,13 @@ INLINE void tile_at(const Matrix *m, int format, int texts, int64_t u, int64_t k
   const uint32_t *x = in->words + i * words + k * texts, *own = in->sums + i * sums_of(m);
   sums += i * UNIT, k /= format == INT4 ? 8 : BLOCK; /* the number of the group or block */
   int64_t step = vector * texts / n;
-  if (format == INT4) tile_int4(texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
-  else tile(format, texts, unit, ahead, step, x, count, own + k * texts, sums, !k);
+  own += k * texts;
+  int some = texts > 2 ? 2 : VECTORS; /* as many sums as the processor has registers for */
+  for (int v = 0; v < VECTORS; v += some, unit += some * vector, ahead += some * step) {
+    float *to = sums + v * WIDTH;
+    if (format == INT4) tile_int4(texts, some, unit, ahead, step, x, count, own, to, !k);
+    else tile(format, texts, some, unit, ahead, step, x, count, own, to, !k);
+  }
 }
 
 /* Write what the sums of unit u are to y, or add it. */

@@ -13,7 +13,7 @@
 #define TEXTS 8  /* whose sums are computed at a time: 8, 4, 2 or 1 */
 #else
 #define WIDTH 8
-#define TEXTS 2
+#define TEXTS 4
 #endif
 #define AHEAD 16384 /* bytes from what is read to what is fetched meanwhile, of few texts */
 #define TOGETHER 8 /* queries of a head */
@@ -115,6 +115,8 @@ INLINE float from_half(uint16_t half) { /* the exponent is moved by a product, w
 INLINE Vector from_fp16(const uint16_t *p) {
 #ifdef __AVX512F__
   return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__AVX2__) && defined(__F16C__)
+  return (Vector)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #else
   Vector v;
   for (int i = 0; i < WIDTH; i++) v[i] = from_half(p[i]);
@@ -155,20 +157,38 @@ INLINE void to_fp16(uint16_t *to, const float *x, int64_t n) {
   for (; k < n; k++) to[k] = to_half(x[k]);
 }
 
-/* total plus the products of four bytes in each place, unsigned times signed. */
+/* total plus the products of four bytes in each place: dot_bytes of weights of 8 bits, which are
+   stored 128 too large and multiplied OFFSET too large; dot_nibbles of weights of 4 bits, at most
+   eight times, until whole_sums makes integers of what it has added up. */
+#if defined(__AVX2__) && WIDTH == 8 && !defined(__AVXVNNI__)
+#define OFFSET 0
+#define PAIRS(a, b) _mm256_maddubs_epi16((__m256i)(a), (__m256i)(b)) /* in 16 bits */
+INLINE Integers whole_sums(Integers pairs) {
+  return (Integers)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi16(1));
+}
+INLINE Integers dot_bytes(Integers total, Integers weights, Integers any) {
+  __m256i w = (__m256i)(weights ^ (int32_t)0x80808080);
+  Integers signs_moved = (Integers)_mm256_sign_epi8((__m256i)any, w); /* 128 · 127 · 2 fit */
+  return total + whole_sums((Integers)PAIRS(_mm256_abs_epi8(w), signs_moved));
+}
+INLINE Integers dot_nibbles(Integers pairs, Integers weights, Integers any) { /* 15 · 127 · 16 */
+  return (Integers)_mm256_add_epi16((__m256i)pairs, PAIRS(weights, any));
+}
+#else
+#define OFFSET 128
 INLINE Integers dot_bytes(Integers total, Integers positive, Integers any) {
 #ifdef __AVX512VNNI__
   return (Integers)_mm512_dpbusd_epi32((__m512i)total, (__m512i)positive, (__m512i)any);
-#elif defined(__AVX2__) && WIDTH == 8
-  __m256i even = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)any, 8), 8);
-  __m256i odd = _mm256_srai_epi16((__m256i)any, 8);
-  total += (Integers)_mm256_madd_epi16((__m256i)(positive & 0x00ff00ff), even);
-  return total + (Integers)_mm256_madd_epi16(_mm256_srli_epi16((__m256i)positive, 8), odd);
+#elif defined(__AVXVNNI__) && WIDTH == 8
+  return (Integers)_mm256_dpbusd_avx_epi32((__m256i)total, (__m256i)positive, (__m256i)any);
 #else
   for (int at = 0; at < 32; at += 8) total += (positive >> at & 255) * (any << (24 - at) >> 24);
   return total;
 #endif
 }
+#define dot_nibbles dot_bytes
+#define whole_sums(sums) (sums)
+#endif
 
 /* --- functions --- */
 
