@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.batch import Batch
-from glassformer.layers import attention
+from glassformer.layers import context
 from glassformer.layers.attend import attend_reference
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.cost import forward_flops, matrices, training_bytes, training_flops
@@ -105,7 +105,7 @@ def dense_extra(made: ModelConfig) -> float:
 
 @pytest.mark.parametrize("name", CASES)
 def test_operations_are_those_that_torch_counts(monkeypatch, name):
-    monkeypatch.setattr(attention, "attend", attend_reference)
+    monkeypatch.setattr(context, "attend", attend_reference)
     made = config(CASES[name])
     model = Transformer(made)
     with FlopCounterMode(display=False) as counter:
@@ -115,7 +115,7 @@ def test_operations_are_those_that_torch_counts(monkeypatch, name):
 
 
 def test_operations_where_only_some_positions_are_read(monkeypatch):
-    monkeypatch.setattr(attention, "attend", attend_reference)
+    monkeypatch.setattr(context, "attend", attend_reference)
     made = config({"architecture": "encoder", "head": "masked_lm"})
     model, batch = Transformer(made), batch_of(made)
     with FlopCounterMode(display=False) as counter:
@@ -127,7 +127,7 @@ def test_operations_where_only_some_positions_are_read(monkeypatch):
 
 def test_a_decoder_asks_from_its_end(monkeypatch):
     """All keys for the last, as many as a window has; one for the first, which sees itself."""
-    monkeypatch.setattr(attention, "attend", attend_reference)
+    monkeypatch.setattr(context, "attend", attend_reference)
     for pool, keys in (("last", T), ("first", 1)):
         made = config({"head": "classify", "n_classes": 5, "pool": pool, "n_layers": 1})
         with FlopCounterMode(display=False) as counter:
@@ -148,7 +148,7 @@ def test_keys_in_the_past_are_counted_by_the_mask_itself():
 
 
 def test_training_costs_three_times_as_much(monkeypatch):
-    monkeypatch.setattr(attention, "attend", attend_reference)
+    monkeypatch.setattr(context, "attend", attend_reference)
     made = config({"position": "learned"})
     model = Transformer(made)
     with FlopCounterMode(display=False) as counter:

@@ -243,8 +243,8 @@ def test_an_empty_cache_can_begin_two_generations_with_different_sources():
         assert_close(model(batch, start).logits, model(batch).logits, **EXACT)
 
 
-@given(variants, st.permutations(range(5)), st.permutations(range(2)))
-def test_the_order_of_key_slots_does_not_matter(variant, slots, rows):
+@given(variants, st.permutations(range(5)))
+def test_the_order_of_key_slots_does_not_matter(variant, slots):
     model, ids, more = tiny.model(**variant), tiny.tokens(2, 5), tiny.tokens(2, 2, seed=3)
     positions = Positions.padded([5, 3], "left")
     cache = model.features(Batch(ids, positions), cache=Cache()).cache
@@ -257,10 +257,6 @@ def test_the_order_of_key_slots_does_not_matter(variant, slots, rows):
     assert_close(
         model(Batch(more, cache.positions.following(2)), shuffled).logits, expected, **EXACT
     )
-    # and rows may be reordered, as beams are
-    order = torch.tensor(rows)
-    start = model.features(Batch(ids, positions), cache=Cache()).cache
-    assert_close(model(more[order], start.selected(order)).logits, expected[order], **EXACT)
 
 
 @given(variants, st.permutations(range(3)), sides)

@@ -325,7 +325,7 @@ SABOTAGES = [
     ),
     Sabotage("verify.rows_model:cross_entropy", padding_counted, PAST, "loss"),
     Sabotage(
-        "generate.logits:temperature",
+        "runtime.sampling:temperature",
         lambda right: lambda u, tau: right(u, 1 / tau),
         temperatures,
         "temperature",
@@ -337,7 +337,7 @@ SABOTAGES = [
         "shift shift.teaching",
     ),
     Sabotage(
-        "generate.choosing:next_tokens",
+        "runtime.sampler:next_tokens",
         instead(lambda u, rows, config: u.topk(2).indices[:, 1]),
         generation,
         "greedy",
