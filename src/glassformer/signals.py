@@ -52,15 +52,15 @@ def ignore_requests_to_stop() -> None:
 
 
 @contextmanager
-def interruptions() -> Iterator[list[int]]:
-    """A list that receives the numbers of `STOPPING` signals for the body; a second one leaves at
-    once: Ctrl-C does what it did before, others exit with 128 + their number.
+def interruptions(received: list[int] | None = None) -> Iterator[list[int]]:
+    """A list, `received` if it is given, that receives the numbers of `STOPPING` signals for the
+    body; a second one does not wait: Ctrl-C does what it did before, others exit with 128 + their
+    number.
 
     Within `ECHO` seconds of the first, others count as the same: a launcher sends the signal that
     it gets to its processes, which may have got it themselves.
     """
-    received: list[int] = []
-    began = math.inf
+    received, began = [] if received is None else received, math.inf
 
     def receive(number: int, frame: object) -> None:
         nonlocal began

@@ -31,7 +31,7 @@ def test_a_search_stays_in_its_ranges_and_follows_the_scores(recipe, tmp_path, m
             away = abs(rate - 0.001) / 0.001 + 9 * (made.model.d_model == 8)
             self.best = -away if higher else away
 
-    monkeypatch.setattr(sweep_module, "train", lambda made, *rest: Ended(made))
+    monkeypatch.setattr(sweep_module, "train", lambda made, *_, **__: Ended(made))
     fields = ["train.optimizer.learning_rate=1e-4..1e-2", "model.d_model=8,16", "train.seed=1..6"]
     fields += ["train.evaluate.best=accuracy"] * higher
     done = sweep(recipe, fields, tmp_path / "search", trials=20, progress=QUIET).study.trials

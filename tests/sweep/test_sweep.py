@@ -15,6 +15,7 @@ from glassformer.recipe.recipe import read_recipe
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.report import as_json, as_text
 from glassformer.sweep.sweep import sweep
+from glassformer.training import loop
 from glassformer.training.progress import Progress
 from processes import started
 from small_runs import Killed, go, hashes, losses, stopped_after, values
@@ -73,11 +74,11 @@ def test_the_same_command_keeps_what_is_done_and_resumes_the_rest(recipe, tmp_pa
     trained = []
     real = sweep_module.train
 
-    def train(made, run, resume, *rest):
+    def train(made, run, resume, *rest, **more):
         trained.append((run.name, resume))
         if len(trained) == 2:
             raise Killed
-        return real(made, run, resume, *rest)
+        return real(made, run, resume, *rest, **more)
 
     monkeypatch.setattr(sweep_module, "train", train)
     with pytest.raises(Killed):
@@ -113,10 +114,10 @@ def test_a_trial_that_fails_is_told_and_tried_again_by_the_same_command(
 ):
     real, failing, fields = sweep_module.train, [True], ["train.seed=1,2", "train.steps=1"]
 
-    def train(made, run, *rest):
+    def train(made, run, *rest, **more):
         if failing and made.train.seed == 1:
             raise RuntimeError("the device\nis gone")
-        return real(made, run, *rest)
+        return real(made, run, *rest, **more)
 
     monkeypatch.setattr(sweep_module, "train", train)
     done = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
@@ -177,9 +178,46 @@ def test_the_command_prints_a_table_and_its_code_tells_of_failures(
     told = cli(*arguments, "--json").json
     assert len(told["trials"]) == 2
     monkeypatch.setattr(
-        sweep_module, "train", lambda *rest: (_ for _ in ()).throw(RuntimeError("no"))
+        sweep_module, "train", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no"))
     )
     assert cli(*arguments[:-1], tmp_path / "other").code == 1
+
+
+STATES = ["done", "done", "done", "stopped", "done"]
+
+
+@pytest.mark.parametrize(
+    ("trial", "step", "found"),
+    [
+        pytest.param(0, 1, ["running"], id="before the first score"),
+        pytest.param(0, 4, STATES[:1], id="the last step of a trial"),
+        pytest.param(3, 2, STATES[:4], id="a trial that falls behind"),
+        pytest.param(4, 4, STATES, id="the last step of all"),
+    ],
+)
+def test_a_signal_during_a_trial_stops_the_sweep_unless_it_is_over(
+    recipe, tmp_path, monkeypatch, trial, step, found
+):
+    """What was complete stays so, nothing is told as failed, and the same command trains the
+    others."""
+    rates, real = ("0.01", "0.009", "0.008", "0.0000001", "0.03"), loop._Training.advance
+    fields = [f"{RATE}={','.join(rates)}", "train.evaluate.every=2"]
+
+    def advance(self):
+        real(self)
+        if self.run.name == f"learning_rate={rates[trial]}" and self.state.step == step:
+            signal.raise_signal(signal.SIGINT)
+
+    def states(made):
+        own = {one.run.name.partition("=")[2]: one.status for one in made.trials}
+        return [own[rate] for rate in rates if rate in own]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Training, "advance", advance)
+        stopped = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
+    assert states(stopped) == found
+    assert stopped.interrupted == (None if found == STATES else signal.SIGINT)
+    assert states(sweep(recipe, fields, tmp_path / "grid", progress=QUIET)) == STATES
 
 
 # A sweep that is sent a signal when a trial logs a step.

@@ -45,6 +45,14 @@ class Sequences:
         `length` are new; the others are reserved for it."""
         return cls(slots[None], np.array([len(slots) if end is None else end]), length)
 
+    @classmethod
+    def of(cls, tables: Sequence[Int[np.ndarray, "_"]], length: int) -> "Sequences":
+        """Return sequences that have these slots, of which the last `length` are new."""
+        ends = np.array([*map(len, tables)])
+        table = np.zeros((len(ends), ends.max()), np.int32)
+        table[np.arange(table.shape[1]) < ends[:, None]] = np.concatenate(tables)
+        return cls(table, ends, length)
+
     @property
     def rows(self) -> int:
         """R, the number of sequences."""

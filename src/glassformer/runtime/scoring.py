@@ -9,10 +9,11 @@ Prompts and answers make no difference there.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
-from typing import NamedTuple
+from functools import cached_property
+from itertools import chain, groupby
+from operator import ne
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ from glassformer.runtime.sequence import Piece, no_slots
 Ids = tuple[int, ...]
 TOKENS, NUMBERS = 1 << 13, 1 << 13
 """Largest number of elements of a step, and how many numbers of logits count as one of them."""
+NEAR = 16
+"""Largest difference of lengths that one call of a kernel pads."""
 Known = tuple["Text", int]
 """A text, and the number of its first elements that it shares with the one before it."""
 
@@ -47,14 +50,15 @@ class Likelihood:
         return math.fsum(self.log_probs)
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True)
+class Text:
     """A prompt, its answer, and of an encoder-decoder the number of its source; none is empty."""
 
     prompt: Ids
     answer: Ids
     source: int = 0
 
-    @property
+    @cached_property
     def read(self) -> Ids:
         """The elements after which a token is predicted, and all before them."""
         return (*self.prompt, *self.answer[:-1])
@@ -88,7 +92,7 @@ def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[
     step, size, before = list[Known](), 0, Text((), (), -1)
     for one in texts:
         is_new = one.source != before.source
-        known = 0 if is_new else len(commonprefix([one.read, before.read]))  # noqa: RUF071 - of ids
+        known = 0 if is_new else [*map(ne, one.read, before.read), True].index(True)
         own = len(one.read) - known + len(one.answer) * width // NUMBERS
         own += is_new * sizes[one.source]
         if step and size + own > TOKENS:
@@ -111,31 +115,58 @@ def _read(
     """Return what each text of a step has, and the slots of the last one's elements, which are kept
     for the next step; `table`: those of the step before."""
     # after its prompts, a step computes what predicts a token, though the last one may have it
-    (first, known), *rest = step
-    step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *rest]
+    (first, known), *others = step
+    step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *others]
     numbers = sorted({one.source for one, _ in step} if sources else ())
     lengths = [sum(len(one.read) - known for one, known in step)]
     lengths += [len(sources[n].ids) + model.config.n_prefix for n in numbers]
+    groups = _groups(step, len(table), dict(zip(numbers, lengths[1:], strict=True)))
     if (missing := sum(lengths) - pool.n_free) > 0:
         pool.grow(missing)
     taken = pool.take(sum(lengths))
     assert taken is not None
-    new, *tables = np.split(taken, np.cumsum(lengths)[:-1])
+    new, *rest = np.split(taken, np.cumsum(lengths)[:-1])
     if numbers:
-        write_sources(model, pool, [sources[n] for n in numbers], tables)
-    ids, own, read, wanted = list[int](), list[Sequences](), list[Sequences](), list[np.ndarray]()
-    for one, known in step:
-        begin, length = len(ids), len(one.read) - known
-        table = np.concatenate([table[:known], new[begin : begin + length]])
-        wanted.append(table[len(one.prompt) - 1 :])
+        write_sources(model, pool, [sources[n] for n in numbers], rest)
+    of_source = dict(zip(numbers, rest, strict=True))
+    ids, begins, tables = list[int](), dict[int, int](), list[np.ndarray]()
+    for n in chain.from_iterable(groups):
+        one, known = step[n]
+        begins[n] = len(ids)
         ids += one.read[known:]
-        own += [Sequences.single(table, length)] * bool(length)
-        if numbers and length:
-            read.append(Sequences.single(tables[numbers.index(one.source)], length))
+    for n, (one, known) in enumerate(step):
+        begin, length = begins[n], len(one.read) - known
+        table = np.concatenate([table[:known], new[begin : begin + length]])
+        tables.append(table)
+    own, read = list[Sequences](), list[Sequences]()
+    for group in groups:
+        one, known = step[group[0]]
+        if length := len(one.read) - known:
+            own.append(Sequences.of([tables[n] for n in group], length))
+            if numbers:
+                read.append(Sequences.of([of_source[step[n][0].source] for n in group], length))
+    wanted = [slots[len(one.prompt) - 1 :] for (one, _), slots in zip(step, tables, strict=True)]
     asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
     _, scores = advance(model, program, pool, [Piece(ids, own, read, asked.tolist())])
     pool.give(np.setdiff1d(np.flatnonzero(pool.users), [0, *table]))
     return _likelihoods(scores, rows, [one.answer for one, _ in step]), table
+
+
+def _groups(step: Sequence[Known], kept: int, sizes: Mapping[int, int]) -> list[list[int]]:
+    """Return the numbers of texts that attend together, in the order of their elements: after those
+    that have what they share, which may be computed first.
+
+    `kept`: how many elements of the step before are in the pool; `sizes`: of sources.
+    """
+    levels, keys, groups = [-1] * kept, list[tuple[int, ...]](), list[list[int]]()
+    for one, known in step:
+        level, end = levels[known - 1] + 1 if known else 0, len(one.read)
+        levels = levels[:known] + [level] * (end - known)
+        keys.append((level, end - known, -(-end // NEAR), -(-sizes.get(one.source, 0) // NEAR)))
+    for key, alike in groupby(sorted(range(len(step)), key=keys.__getitem__), keys.__getitem__):
+        numbers, most = [*alike], max(1, TOKENS // (sum(key[2:]) * NEAR))  # copied keys
+        groups += [numbers[at : at + most] for at in range(0, len(numbers), most)]
+    return groups
 
 
 def _likelihoods(scores: Scores, rows: np.ndarray, answers: Sequence[Ids]) -> list[Likelihood]:
@@ -148,5 +179,6 @@ def _likelihoods(scores: Scores, rows: np.ndarray, answers: Sequence[Ids]) -> li
         likeliest = logits.argmax(-1)[own] == ids
         found[:, at] = torch.stack([logits.log_softmax(-1)[own, ids], likeliest]).cpu()
     check_numbers(torch.from_numpy(found[0]))
-    parts = np.split(found, np.cumsum([*map(len, answers)])[:-1], 1)
-    return [Likelihood(tuple(own.tolist()), bool(right.all())) for own, right in parts]
+    ends = np.cumsum([*map(len, answers)]).tolist()
+    own, right, spans = *found.tolist(), [*map(slice, [0, *ends], ends)]
+    return [Likelihood(tuple(own[span]), all(right[span])) for span in spans]

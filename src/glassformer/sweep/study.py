@@ -43,6 +43,8 @@ class Sweep:
 
     def __init__(self, folder: Path, metric: str, identity: str):
         self.folder, self.metric = folder, metric
+        self.signals: list[int] = []
+        """Those that came during a trial, which may be complete or stopped nevertheless."""
         self.interrupted: int | None = None
         """The signal that ended it before its end."""
         others = sorted(one.name for one in folder.iterdir() if one.name != LOCK)
@@ -83,6 +85,10 @@ class Sweep:
     def best(self) -> Trial | None:
         """The trial with the best score."""
         return next((one for one in self.trials if one.status in ("done", "stopped")), None)
+
+    def is_over(self, number: int) -> bool:
+        """Return whether the first `number` trials are over."""
+        return sum(one.state.is_finished() for one in self.study.trials[:number]) == number
 
     def read(self, found: Any) -> Trial:
         """Return a trial of the study, with what its run has logged."""

@@ -49,13 +49,14 @@ def sweep(
         own = Sweep(folder, _metric(recipes), json.dumps(values, default=str))
         for params in grid:
             own.study.enqueue_trial(params, skip_if_exists=True)
-        for number in range(trials or len(grid)):
+        for number in range(wanted := trials or len(grid)):
             own.study.sampler = optuna().samplers.TPESampler(seed=seed + number)
             asked = _trial(own.study, number, axes)
             if asked is not None:
                 _train(own, asked, (recipe, fixed), keep_all, progress or Progress())
                 write_report(own)
-            if own.interrupted is not None:
+            if own.signals and not own.is_over(wanted):
+                own.interrupted = own.signals[0]
                 break
     return own
 
@@ -127,12 +128,13 @@ def _train(
 
     progress.message(run.name)
     try:
-        result = train(made, run, (run / LOCK).is_file(), progress, [follow])
-        own.interrupted = result.interrupted
+        resume = (run / LOCK).is_file()
+        result = train(made, run, resume, progress, [follow], signals=own.signals)
+        if result.interrupted is not None:
+            return
         if result.best is None:
             raise ConfigError("it has no validation score")
-        if result.interrupted is None:
-            own.study.tell(asked, result.best)
+        own.study.tell(asked, result.best)
     except library.TrialPruned:
         own.study.tell(asked, state=library.trial.TrialState.PRUNED)
         progress.message(f"{run.name} falls behind and is stopped")

@@ -75,10 +75,12 @@ def train(
     listeners: Sequence[Listener] = (),
     checkpoint: int | None = None,
     rows: Mapping[str, Any] | None = None,
+    signals: list[int] | None = None,
 ) -> Result:
     """Train in the folder `run`, or continue where its newest checkpoint stands, or the one of the
     step `checkpoint`; what came after that step goes. `rows`: data of splits in memory, see
-    `given_data`.
+    `given_data`. `signals` receives those that came between the first step and the end, also of a
+    run that is complete or fails.
 
     Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
@@ -100,7 +102,7 @@ def train(
             own = set_up(recipe, run, resume, processes, progress.message, checkpoint)
             if own.task.recipe.train.tensorboard and processes.first:
                 listeners = [*listeners, ends.enter_context(tensorboard(run))]
-            training = _Training(own, run, processes, progress, listeners)
+            training = _Training(own, run, processes, progress, listeners, signals)
         for one in (training.history, training.saving, progress):
             ends.callback(one.close)
         with leaving_the_silent(processes):  # before anything is closed
@@ -117,10 +119,12 @@ class _Training:
         processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
+        signals: list[int] | None,
     ):
         self.task, self.machine, self.division = own.task, own.machine, own.division
         self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
         self.run, self.processes, self.progress = run, processes, progress
+        self.signals = signals
         self.config = config = self.task.recipe.train
         self.whole_model: Transformer | None = None
         self.flops = flops(self.task.recipe, self.task.length)
@@ -149,7 +153,7 @@ class _Training:
         config, share = self.config, partial(self.division.share, self.task)
         ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
-            interruptions() as signals,
+            interruptions(self.signals) as signals,
             closing(ahead) as self.shares,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):

@@ -81,6 +81,20 @@ def test_rows_that_fill_the_context_are_scored_together():
     agree(likelihoods(model, pairs), [plainly(model, *pair) for pair in pairs])
 
 
+def test_texts_of_one_size_attend_in_one_call(monkeypatch):
+    """The first answer with its question, then the others after what they share."""
+    model, real, calls = tiny.model(architecture="decoder", position="rotary"), scoring.advance, []
+
+    def advance(*arguments):
+        calls.extend([text.rows for text in piece.texts] for piece in arguments[-1])
+        return real(*arguments)
+
+    monkeypatch.setattr(scoring, "advance", advance)
+    pairs = [((q, 1, 2, 3), (a, 1, 1)) for q in range(5) for a in range(4)]
+    agree(likelihoods(model, pairs), [plainly(model, *pair) for pair in pairs])
+    assert calls == [[5, 15]]
+
+
 @pytest.mark.usefixtures("at_once")
 @given(pairs=st.lists(st.tuples(few, few), min_size=1, max_size=12))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

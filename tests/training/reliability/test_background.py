@@ -167,7 +167,7 @@ def test_a_signal_waits_for_the_save_and_tries_a_refused_one_again(
 
     monkeypatch.setattr(Checkpoints, "save", save)
     stopping = [False, False, False, True]  # asked before each step
-    monkeypatch.setattr("glassformer.training.loop.interruptions", lambda: _Signals(stopping))
+    monkeypatch.setattr("glassformer.training.loop.interruptions", lambda _: _Signals(stopping))
     result, said = go(
         recipe(tmp_path, train=IN_BACKGROUND | {"save.background": background}), tmp_path / "x"
     )
