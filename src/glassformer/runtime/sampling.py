@@ -8,15 +8,18 @@ An excluded token has logit -inf.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.devices import exact_device
+from glassformer.errors import ConfigError, suggest
 from glassformer.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows, constrained
+from glassformer.runtime.prompts import check_numbers
 
 
 def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
@@ -143,10 +146,61 @@ def next_tokens(
     """Chosen token of each row after all transforms of `config`."""
     if (here := logits.device) != (place := exact_device(logits.device)):
         return next_tokens(logits.to(place), rows, config).to(here)
-    stages = transformed(logits, rows, config)
+    found = transformed(logits, rows, config)
     if config.temperature == 0:
-        return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token
-    *_, (_, left) = stages
+        return next(found)[1].argmax(-1)  # the other transforms keep the likeliest token
+    *_, (_, left) = found
     seeds = rows.seeds or [config.seed] * len(left)
     u = [uniform(*both) for both in zip(seeds, rows.counts, strict=True)]
     return choose(left, torch.tensor(u, dtype=torch.float64, device=left.device))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A distribution for each stage, in float64; the first is the model's own, a token is sampled
+    from the last."""
+
+    names: tuple[str, ...]
+    probabilities: Float[Tensor, "_ V"]
+
+    def __getitem__(self, name: str) -> Float[Tensor, "V"]:
+        """The distribution after a stage; ConfigError: there is no such stage."""
+        if name not in self.names:
+            raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
+        return self.probabilities[self.names.index(name)]
+
+    def likeliest(self, n: int = 20) -> Int[Tensor, "K"]:
+        """The ids of the n tokens that are likeliest under the model itself, in order; of equals,
+        the lower first."""
+        return likeliest(self.probabilities[:1], n)[0]
+
+
+def stages(
+    logits: Float[Tensor, "V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    *,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seen: Sequence[int] = (),
+) -> Stages:
+    """The stages of one row of logits, by the transforms of the decoding loop.
+
+    p = softmax(u) at each stage. `seen`: ids that the repetition penalty counts; a temperature of 0
+    leaves only the likeliest token. Errors: a value out of its range, logits that are not numbers.
+    """
+    config = GenerateConfig.parse(
+        {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+        }
+    )
+    check_numbers(logits)
+    row = logits.detach().cpu()[None]
+    found = dict(transformed(row, Rows([seen]), config))
+    rows = {"model": row, "repetition_penalty": found.pop("constraints"), **found}
+    return Stages(tuple(rows), torch.cat([one.double().softmax(-1) for one in rows.values()]))
