@@ -29,7 +29,7 @@ from glassformer.layers.context import CROSSED
 from glassformer.layers.ragged import RaggedCache, Tables
 from glassformer.layers.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.runtime.sampling import likeliest
 
 Weights = list[list[list[float]]]
@@ -174,12 +174,6 @@ class Watcher:
         if watch.attention:
             self.layers = _numbers(watch.layers, model.config.n_layers, "layer")
             self.heads = _numbers(watch.heads, model.config.n_heads, "head")
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Evaluate the model in the body, which must run its decoder; see `kept`."""
-        with evaluating(self.model), self.kept():
-            yield
 
     @contextmanager
     def kept(self) -> Iterator[None]:
