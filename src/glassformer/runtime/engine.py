@@ -112,7 +112,7 @@ class Engine:
         )
         for one in texts:
             # at equal distances one kernel call attends for all of them
-            one.reserve(one.longest if searched else own, source)
+            one.longest, one.source_width = one.longest if searched else own, source
             engine._queue(one)
         return engine
 
@@ -367,7 +367,7 @@ def text_for(model: Transformer, request: Request) -> Running:
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")
     check_sources(None if request.source is None else [request.source], 1, model)
-    one, context = Running.of(0, request, model), model.config.max_length
+    one, context = Running(request, model), model.config.max_length
     if request.scores and len(one.ids) > context:
         raise ConfigError(
             f"The prompt has {len(one.ids)} tokens and the context {context}, so not all of "
