@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
 
 import numpy as np
 
@@ -32,9 +32,8 @@ from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.rows import COLUMNS
 from glassformer.runtime.sampler import Read, Told, read
-from glassformer.runtime.search import Search
+from glassformer.runtime.search import COLUMNS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -346,7 +345,7 @@ class Engine:
         one.cached = end + right
         one.scores += found.scores
         events: list[Event] = []
-        for token, choice in zip_longest(found.tokens, found.choices):
+        for token, choice in zip(found.tokens, found.choices, strict=True):
             scores = tuple(one.scores) if one.is_scored else ()
             one.append(token.id)
             ended = token.id in one.request.ends
