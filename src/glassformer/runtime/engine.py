@@ -17,6 +17,7 @@ whole prompts are read, by the products that are fastest.
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -32,7 +33,7 @@ from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampler import Read, Told, read
+from glassformer.runtime.sampler import Read, read
 from glassformer.runtime.search import COLUMNS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
@@ -287,19 +288,16 @@ class Engine:
             for _ in piece.texts
         ]
         with evaluating(self.model), self._products():
-            scores, told = self._scores([*chain(*own)], firsts)
-            asked = sum(one.n_asked for one in chosen)
-            found = read(chosen, scores.head(slice(0, asked)), self._top, told)
+            found = read(chosen, self._scores([*chain(*own)], firsts))
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for events in news for event in events]
 
     def _search(self, search: Search) -> list[Event]:
         """Continue the sequences of a search; changes nothing if it fails."""
-        watched, k = (search.owners, None) if self._top else ([], search.k)
+        watched, k = (search.owners, None) if self.watcher.top else ([], search.k)
         own = [search.piece()], [one.begin for one in watched]
         with evaluating(self.model), self._products():
-            scores, told = self._scores(*own, k, search.reads_hidden)
-            events = search.select(scores, self._top, told)
+            events = search.select(self._scores(*own, k, search.reads_hidden))
         for number in {event.request for event in events if event.finish}:
             self._end(search, next(one for one in search.requests if one.number == number))
         return events
@@ -310,11 +308,6 @@ class Engine:
         if not search.going:
             self.searches = {key: own for key, own in self.searches.items() if own is not search}
 
-    @property
-    def _top(self) -> int:
-        """Number of alternatives that are recorded of each choice; 0 without a watch."""
-        return 0 if self.watcher.watch is None else self.watcher.watch.top
-
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
@@ -324,14 +317,15 @@ class Engine:
         firsts: Sequence[int],
         k: int | None = None,
         whole: bool = False,
-    ) -> tuple[Scores, Told]:
-        """Return the scores of a step, and what is recorded of its attention; by the compiled step,
-        unless a tape or a search (`whole`) reads what the model computes."""
+    ) -> Scores:
+        """Return the scores of a step, with what is recorded of it; by the compiled step, unless a
+        tape or a search (`whole`) reads what the model computes."""
         program = None if whole or recorded() else self.program
         own = self.model, program, self.pool, pieces, k, self.invariant
         with self.watcher.kept():
             cache, scores = advance(*own)
-        return scores, self.watcher.rows(cache, firsts)
+        told = self.watcher.rows(cache, firsts)
+        return replace(scores, top=self.watcher.top, told=told)
 
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""

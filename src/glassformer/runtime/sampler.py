@@ -11,14 +11,13 @@ from typing import NamedTuple
 import torch
 
 from glassformer.axes import Float, Int, Tensor
+from glassformer.runtime.advance import Scores
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Scored
 from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import AttentionRows, Choice, choices
-
-Told = Sequence[AttentionRows | None]
 
 
 class Read(NamedTuple):
@@ -70,18 +69,16 @@ class Place:
         return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
 
-def read(
-    texts: Sequence[Running], logits: Float[Tensor, "N V"], top: int = 0, told: Told = ()
-) -> list[Read]:
-    """What each text gets from the logits at its positions; with a `top`, choices are recorded,
-    with what is `told` of attention at each segment.
+def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
+    """What each text gets from the scores of its positions; with a `top`, choices are recorded.
 
     GlassformerError: logits that are not numbers.
     """
-    if not len(logits):
-        return [Read([], [], []) for _ in texts]
-    log_probs = logits.log_softmax(-1)
     begins = [0, *accumulate(one.n_asked for one in texts)]
+    if not begins[-1]:
+        return [Read([], [], []) for _ in texts]
+    logits = scores.head(slice(0, begins[-1]))
+    log_probs = logits.log_softmax(-1)
     ends = accumulate(one.n_segments + len(one.proposed) for one in texts)
     last = [end - len(one.proposed) - 1 for one, end in zip(texts, ends, strict=True)]
     tokens: list[list[int]] = [[] for _ in texts]
@@ -92,20 +89,20 @@ def read(
         groups: dict[tuple[object, ...], list[tuple[int, Place]]] = {}
         for i in going:
             at = begins[i] + len(texts[i].known) + depth
-            place = Place(texts[i], tokens[i], at, told[last[i] + depth])
+            place = Place(texts[i], tokens[i], at, scores.told[last[i] + depth])
             groups.setdefault(place.key, []).append((i, place))
         going = []
         for group in groups.values():
-            chosen = _chosen([place for _, place in group], logits, top)
+            chosen = _chosen([place for _, place in group], logits, scores.top)
             for (i, place), token, record in zip(group, *chosen, strict=True):
                 going += [i] * place.goes_on(token)
                 tokens[i].append(token)
                 records[i].append(record)
     wanted = [[*one.known, *own] for one, own in zip(texts, tokens, strict=True)]
-    scored = _scored(texts, log_probs, begins, wanted)
+    found = _scored(texts, log_probs, begins, wanted)
     return [
         Read(own[: len(own) - len(new)], own[len(own) - len(new) :], choices)
-        for own, new, choices in zip(scored, tokens, records, strict=True)
+        for own, new, choices in zip(found, tokens, records, strict=True)
     ]
 
 

@@ -21,7 +21,6 @@ from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Event
 from glassformer.runtime.sequence import Piece, Running
-from glassformer.runtime.trace import AttentionRows
 
 COLUMNS = 32
 """Elements for which tables get room at a time."""
@@ -129,11 +128,9 @@ class Search:
             for begin, end in pairwise(bounds)
         ]
 
-    def select(
-        self, scores: Scores, top: int = 0, told: Sequence[AttentionRows | None] = ()
-    ) -> list[Event]:
+    def select(self, scores: Scores) -> list[Event]:
         """Continue some rows by the scores of their next tokens; return the events of requests that
-        end, and with a `top` a record of each."""
+        end, and with `scores.top` a record of each."""
         raise NotImplementedError
 
     def fork(self, parents: np.ndarray, tokens: np.ndarray) -> None:

@@ -63,6 +63,10 @@ class AttentionRows:
     cross: Weights
 
 
+Told = Sequence[AttentionRows | None]
+"""Of each sequence of a step, the attention rows of its newest element."""
+
+
 @dataclass(frozen=True)
 class Alternative:
     """A token that might have been chosen: its probability under the model, and after all
@@ -130,7 +134,7 @@ def choices(
     left: Float[Tensor, "N V"],
     ids: Int[Tensor, "N"],
     top: int,
-    rows: Sequence[AttentionRows | None],
+    rows: Told,
 ) -> tuple[Choice, ...]:
     """Records of N choices from the model's logits, those `left` by the transforms, and the chosen
     ids."""
@@ -160,7 +164,8 @@ class Watcher:
     """
 
     def __init__(self, model: Transformer, watch: Watch | None):
-        self.model, self.watch = model, watch
+        self.model, self.top = model, 0 if watch is None else watch.top
+        """Number of alternatives that are recorded of each choice; 0 without a watch."""
         self.queries: dict[str, Tensor] = {}
         """Queries of the last computation, by point."""
         self.layers: list[int] = []
@@ -196,15 +201,13 @@ class Watcher:
         sites = ("attention", "cross") if crossed else ("attention",)
         return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
-    def rows(
-        self, cache: RaggedCache | None, firsts: Sequence[int]
-    ) -> Sequence[AttentionRows | None]:
+    def rows(self, cache: RaggedCache, firsts: Sequence[int]) -> Told:
         """Return the attention rows of the newest element of each sequence of a step, None without
         a watch.
 
         `firsts`: number of elements of each that have left the context and the cache.
         """
-        if not self.layers or cache is None:
+        if not self.layers:
             return [None] * len(firsts)
         newest = np.concatenate([one.length * np.ones(one.rows, int) for one in cache.texts])
         own, of_sources = cache.tables
