@@ -55,12 +55,9 @@ def normalized(total: float, length: int, penalty: float) -> float:
 
 class Beams:
     """The live hypotheses of sentences, one row each, by sentence and then likeliest first; and the
-    ended ones.
+    ended ones."""
 
-    `limits`: the most tokens that each sentence may get.
-    """
-
-    def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int] = ()):
+    def __init__(self, config: GenerateConfig, ends: Sequence[int]):
         self.config, self.ends = config, ends
         self.sentence = np.zeros(0, dtype=np.int64)
         self.paths = list[Path]()
@@ -71,7 +68,6 @@ class Beams:
         self.bars = np.zeros(0)
         """The score that a sentence's next hypothesis must beat; -inf until enough ended."""
         self.found: list[list[Hypothesis]] = []
-        self.begin(limits)
 
     @property
     def looks_at(self) -> int:
@@ -91,7 +87,8 @@ class Beams:
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
     def begin(self, limits: Sequence[int]) -> None:
-        """Begin sentences, each with an empty hypothesis after all rows."""
+        """Begin sentences with at most so many tokens, each with an empty hypothesis after all
+        rows."""
         number, width = len(limits), self.config.beams * self.looks_at
         self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
         self.found += [[] for _ in limits]
