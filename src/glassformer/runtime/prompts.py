@@ -21,13 +21,10 @@ Prompts = Sequence[Prompt]
 """Prompts of a batch, all of one kind."""
 
 
-def examples_of(prompts: Prompts, more: Sequence[int] = ()) -> list[Example]:
-    """Prompts as examples with `more` ids appended, without their answers."""
+def examples_of(prompts: Prompts) -> list[Example]:
+    """Prompts as examples without their answers."""
     examples = [p if isinstance(p, Example) else Example(np.array(p, np.int32)) for p in prompts]
-    return [
-        replace(one, ids=np.array([*one.ids, *more], np.int32), answer=None, targets=None)
-        for one in examples
-    ]
+    return [replace(one, answer=None, targets=None) for one in examples]
 
 
 def tokens_of(prompt: Prompt) -> list[int]:
