@@ -106,7 +106,9 @@ def decoder_step() -> Callable[[int, int], None]:
         for parallel in (["-fopenmp"], []):  # some compilers have no OpenMP
             said = _compiled([program, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
             if target.is_file():
-                return _loaded(target)
+                found: Any = ctypes.CDLL(str(target)).decoder_step
+                found.argtypes, found.restype = [c_void_p, c_void_p], None
+                return found
     raise ConfigError(f"{program} cannot compile decoding steps ({said}); leave out compile.")
 
 
@@ -120,9 +122,3 @@ def _compiled(command: list[str]) -> str:
         return str(error)
     lines = done.stderr.strip().splitlines()
     return next((line for line in lines if "error" in line), lines[-1] if lines else "no message")
-
-
-def _loaded(path: Path) -> Callable[[int, int], None]:
-    found: Any = ctypes.CDLL(str(path)).decoder_step
-    found.argtypes, found.restype = [c_void_p, c_void_p], None
-    return found

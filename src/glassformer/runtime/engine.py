@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -170,27 +169,26 @@ class Engine:
         """
         events = self._admit()
         self._start_searches()
-        chosen = self._schedule()
-        try:
-            events += self._advance(chosen) if chosen else []
-        except STOPS:
-            raise
-        except BaseException:  # noqa: BLE001 - nothing changed, so each can be computed by itself
-            for one in chosen:
-                events += self._guard([one], partial(self._advance, [one]))
+        events += self._guard(self._schedule(), self._advance, alone=True)
         for search in [*self.searches.values()]:
-            events += self._guard(search.going, partial(self._search, search))
+            events += self._guard(search.going, lambda _, search=search: self._search(search))
         return events
 
     def _guard(
-        self, requests: Sequence[Running], compute: Callable[[], list[Event]]
+        self,
+        requests: Sequence[Running],
+        compute: Callable[[Sequence[Running]], list[Event]],
+        alone: bool = False,
     ) -> list[Event]:
-        """Return the events of a computation; if it fails, these requests end with its error."""
+        """Return the events of a computation. If it fails, which changes nothing, it is done again
+        for each request by itself if that can be (`alone`), else they end with its error."""
         try:
-            return compute()
+            return compute(requests) if requests else []
         except STOPS:
             raise
         except BaseException as error:  # noqa: BLE001 - any error is that of the requests
+            if alone:
+                return [event for one in requests for event in self._guard([one], compute)]
             known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
             events = [Event(one.number, error=known) for one in requests]
             for event in events:
@@ -210,11 +208,7 @@ class Engine:
             rows += one.width
             sourced += [one] * bool(one.n_source)
         groups = [[one] for one in sourced] if self.invariant else [sourced] if sourced else []
-        return [
-            event
-            for group in groups
-            for event in self._guard(group, partial(self._read_sources, group))
-        ]
+        return [event for group in groups for event in self._guard(group, self._read_sources)]
 
     def _reserve(self, one: Running) -> bool:
         """Take slots for a text, those of a known beginning first; False: there is no room."""

@@ -76,8 +76,7 @@ def scored(
         for step in _steps([texts[n] for n in order], sizes, model.config.vocab_size):
             own, table = _read(model, program, pool, step, table, sources)
             found += own
-    told = dict(zip(order, found, strict=True))
-    return [told[n] for n in range(len(texts))]
+    return [own for _, own in sorted(zip(order, found, strict=True))]
 
 
 def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[list[Known]]:

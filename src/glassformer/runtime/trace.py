@@ -186,7 +186,9 @@ class Watcher:
 
         ConfigError: another tape is active, which would record nothing under this one.
         """
-        tape = Tape(self.model, keep=self._points()) if self.layers else None
+        sites = ["attention", "cross"][: 1 + (self.model.config.architecture == "encoder_decoder")]
+        points = tuple(_point(layer, site) for layer in self.layers for site in sites)
+        tape = Tape(self.model, keep=points) if points else None
         if tape is not None and recorded():
             raise ConfigError(
                 "Rows of attention are kept by a tape of their own and another is active; leave it "
@@ -195,11 +197,6 @@ class Watcher:
         with nullcontext() if tape is None else recording(tape):
             yield
         self.queries = {} if tape is None else tape.kept
-
-    def _points(self) -> tuple[str, ...]:
-        crossed = self.model.config.architecture == "encoder_decoder"
-        sites = ("attention", "cross") if crossed else ("attention",)
-        return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
     def rows(self, cache: RaggedCache, firsts: Sequence[int]) -> Told:
         """Return the attention rows of the newest element of each sequence of a step, None without
