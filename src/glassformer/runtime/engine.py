@@ -180,8 +180,8 @@ class Engine:
         compute: Callable[[Sequence[Running]], list[Event]],
         alone: bool = False,
     ) -> list[Event]:
-        """Return the events of a computation. If it fails, which changes nothing, it is done again
-        for each request by itself if that can be (`alone`), else they end with its error."""
+        """Return the events of a computation, which changes nothing if it fails. Then it
+        is done for each request `alone`, or these requests end with its error."""
         try:
             return compute(requests) if requests else []
         except STOPS:

@@ -87,8 +87,7 @@ class Beams:
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
     def begin(self, limits: Sequence[int]) -> None:
-        """Begin sentences with at most so many tokens, each with an empty hypothesis after all
-        rows."""
+        """Begin sentences with these limits, each with an empty hypothesis after all rows."""
         number, width = len(limits), self.config.beams * self.looks_at
         self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
         self.found += [[] for _ in limits]
@@ -97,11 +96,12 @@ class Beams:
         self.width = np.pad(self.width, (0, number), constant_values=width)
         self.bars = np.pad(self.bars, (0, number), constant_values=-np.inf)
         self.totals = np.pad(self.totals, (0, number))
-        self.paths += [()] * number
+        self.paths.extend(() for _ in limits)
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
         """Return what the constraints read: the live hypotheses after their prompts."""
-        new, rows = self.lengths[self.sentence], zip(self.sentence, self.paths, strict=True)
+        new = self.lengths[self.sentence]
+        rows = zip(self.sentence.tolist(), self.paths, strict=True)
         seen = [[*prompts[i], *_tokens(path)[0]] for i, path in rows]
         last = (self.limits[self.sentence] == new + 1).tolist()
         return Rows(seen, new.tolist(), self.ends, last)
@@ -114,7 +114,7 @@ class Beams:
     @property
     def last(self) -> np.ndarray:
         """The newest token of each row."""
-        return np.array([token for _, token, _ in self.paths], np.int64)
+        return np.array([path[1] for path in self.paths], np.int64)
 
     def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
         """Go on to the best continuations, of which each row offers its likeliest [R, K].

@@ -70,7 +70,7 @@ class Place:
 
 
 def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
-    """What each text gets from the scores of its positions; with a `top`, choices are recorded.
+    """Return what scores give to each text; with a `top`, choices are recorded.
 
     GlassformerError: logits that are not numbers.
     """

@@ -85,8 +85,7 @@ class Running:
         """Tokens that the draft may propose next, one more than were right the last time; and those
         of this step."""
         self.most = self.share = 1
-        """Elements of a prompt for which attention is computed at once, and that a step may
-        compute."""
+        """Numbers of a prompt's elements: in one call of attention, and in a step."""
 
     @property
     def width(self) -> int:
