@@ -60,7 +60,7 @@ class Beams:
     def __init__(self, config: GenerateConfig, ends: Sequence[int]):
         self.config, self.ends = config, ends
         self.sentence = np.zeros(0, dtype=np.int64)
-        self.paths = list[Path]()
+        self.paths: list[Path] = []
         self.totals = np.zeros(0)
         self.limits, self.lengths, self.width = np.zeros((3, 0), dtype=np.int64)
         """`width`: number of continuations of a sentence that are looked at, less for those that
