@@ -122,7 +122,8 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
         len(limits), 12, size + 1, size, generator=generator, dtype=torch.float64
     )
     dice = dice.log_softmax(-1)
-    search = Beams(config, list(ends), limits)
+    search = Beams(config, list(ends))
+    search.begin(limits)
     lasts, sentences = torch.full((len(limits),), size), torch.arange(len(limits))
     for step in range(12):
         ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)

@@ -203,7 +203,7 @@ def test_aborted_requests_give_their_slots_back_at_once():
             live.remove(number)
             assert all(one.number != number for one in (*engine.waiting, *engine.running))
         held = sum(one.n_own for one in engine.running)
-        listed = [one.rows.slots for one in engine.searches.values()]
+        listed = [one.slots for one in engine.searches.values()]
         assert engine.pool.n_free == empty - held - sum(len(set(own.tolist())) for own in listed)
     for number in live:
         engine.abort(number)

@@ -24,33 +24,32 @@ SECONDS = 120
 """Limit of the compiler, which takes one or two."""
 
 
+def _of(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Return fields of one kind."""
+    return [(name, kind) for name in names.split()]
+
+
 class Matrix(ctypes.Structure):
     """See `product.h`."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("numbers", "scale", "bias")),
-        *((name, c_int64) for name in ("rows", "columns", "format", "inputs")),
+        *_of(c_void_p, "numbers scale bias"),
+        *_of(c_int64, "rows columns format inputs"),
     ]
 
 
 class Norm(ctypes.Structure):
     """See `step.c`, also for the others."""
 
-    _fields_ = [
-        ("weight", c_void_p),
-        ("bias", c_void_p),
-        ("epsilon", c_double),
-        ("centred", c_int64),
-    ]
+    _fields_ = [*_of(c_void_p, "weight bias"), ("epsilon", c_double), ("centred", c_int64)]
 
 
 class Block(ctypes.Structure):
     """The weights of a block."""
 
     _fields_ = [
-        *((f"{name}_norm", Norm) for name in ("attention", "cross", "feedforward")),
-        *((f"{name}_norm", Norm) for name in ("q", "k", "cross_q")),
-        *((name, Matrix) for name in ("qkv", "out", "cross_q", "cross_out", "up", "gate", "down")),
+        *_of(Norm, "attention_norm cross_norm feedforward_norm q_norm k_norm cross_q_norm"),
+        *_of(Matrix, "qkv out cross_q cross_out up gate down"),
     ]
 
 
@@ -61,10 +60,9 @@ class Decoder(ctypes.Structure):
         ("blocks", POINTER(Block)),
         ("norm", Norm),
         ("head", Matrix),
-        *((name, c_int64) for name in ("n_blocks", "d_model", "d_ff", "n_heads", "n_kv_heads")),
-        *((name, c_int64) for name in ("d_head", "pre_norm", "residual", "activation", "window")),
-        ("scale", c_double),
-        ("head_factor", c_double),
+        *_of(c_int64, "n_blocks d_model d_ff n_heads n_kv_heads"),
+        *_of(c_int64, "d_head pre_norm residual activation window"),
+        *_of(c_double, "scale head_factor"),
     ]
 
 
@@ -72,15 +70,13 @@ class Step(ctypes.Structure):
     """What a step reads and writes."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("n", "most", "threads", "slots", "halves")),
-        *((name, c_void_p) for name in ("x", "cos", "sin", "pool", "tables", "first", "ends")),
-        *((name, c_void_p) for name in ("source", "source_ends", "bias", "bias_width", "asked")),
+        *_of(c_int64, "n most threads slots halves"),
+        *_of(c_void_p, "x cos sin pool tables first ends source source_ends bias bias_width asked"),
         ("n_asked", c_int64),
-        *((name, c_void_p) for name in ("logits", "shared", "inputs", "own")),
-        ("own_size", c_int64),
-        ("k", c_int64),
-        *((name, c_void_p) for name in ("ids", "log_probs")),
-        *((name, c_int64) for name in ("part", "shared_size", "inputs_size")),
+        *_of(c_void_p, "logits shared inputs own"),
+        *_of(c_int64, "own_size k"),
+        *_of(c_void_p, "ids log_probs"),
+        *_of(c_int64, "part shared_size inputs_size"),
         ("team", c_void_p),
     ]
 
@@ -110,7 +106,9 @@ def decoder_step() -> Callable[[int, int], None]:
         for parallel in (["-fopenmp"], []):  # some compilers have no OpenMP
             said = _compiled([program, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
             if target.is_file():
-                return _loaded(target)
+                found: Any = ctypes.CDLL(str(target)).decoder_step
+                found.argtypes, found.restype = [c_void_p, c_void_p], None
+                return found
     raise ConfigError(f"{program} cannot compile decoding steps ({said}); leave out compile.")
 
 
@@ -124,9 +122,3 @@ def _compiled(command: list[str]) -> str:
         return str(error)
     lines = done.stderr.strip().splitlines()
     return next((line for line in lines if "error" in line), lines[-1] if lines else "no message")
-
-
-def _loaded(path: Path) -> Callable[[int, int], None]:
-    found: Any = ctypes.CDLL(str(path)).decoder_step
-    found.argtypes, found.restype = [c_void_p, c_void_p], None
-    return found

@@ -23,7 +23,7 @@ from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, Norm
-from glassformer.layers.packed import OF_LOGITS, PackedMatrix, PackedRows
+from glassformer.layers.packed import OF_LOGITS, PackedRows
 from glassformer.layers.quantized import GROUP
 from glassformer.layers.ragged import RaggedCache
 from glassformer.models.account import Account, weights_of
@@ -260,7 +260,7 @@ class Program:
         for layer in layers:
             packed = layer.packed
             assert packed is not None
-            bits.add(_joint_matrix(packed).bits)
+            bits.add((packed.whole if isinstance(packed, PackedRows) else packed).bits)
             rows.append(packed.matrix)
             self._account.take(packed)
             self._checks.append(lambda layer=layer, packed=packed: layer.packed is packed)
@@ -323,7 +323,3 @@ def fits(model: Transformer) -> bool:
     weight = next(model.parameters())
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
     return model.config.predicts_next and plain
-
-
-def _joint_matrix(packed: PackedMatrix | PackedRows) -> PackedMatrix:
-    return packed.whole if isinstance(packed, PackedRows) else packed

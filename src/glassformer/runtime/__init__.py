@@ -7,6 +7,6 @@ from glassformer.runtime.decode import beam_search as beam_search
 from glassformer.runtime.decode import beam_steps as beam_steps
 from glassformer.runtime.decode import decode as decode
 from glassformer.runtime.hypotheses import Hypothesis as Hypothesis
-from glassformer.runtime.stages import stages as stages
+from glassformer.runtime.sampling import stages as stages
 from glassformer.runtime.trace import Choice as Choice
 from glassformer.runtime.trace import Watch as Watch

@@ -20,6 +20,7 @@ from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.sampling import likeliest
 from glassformer.runtime.sequence import Piece
+from glassformer.runtime.trace import Told
 
 Change = Callable[[Float[Tensor, "R V"]], Float[Tensor, "R V"]]
 HEAD_ROWS = 128
@@ -29,7 +30,7 @@ HEAD_ROWS = 128
 @dataclass(frozen=True)
 class Offers:
     """The likeliest next tokens of some rows, [R, K], with log p in nats; log p of all tokens if
-    that is wanted."""
+    choices are recorded."""
 
     log_probs: np.ndarray
     ids: np.ndarray
@@ -41,27 +42,27 @@ class Scores:
     """Scores of the next token after the wanted elements of a step.
 
     `head` gives the logits of elements; `likely`: the likeliest tokens of all, if only these were
-    computed; `hidden`: the stream after the last block, if torch computed it.
+    computed; `hidden`: the stream after the last block, if torch computed it. `top`: alternatives
+    that are recorded of each choice; `told`: with what is recorded of attention.
     """
 
     head: Callable[[slice], Float[Tensor, "N V"]]
     likely: Offers | None = None
     hidden: Float[Tensor, "N D"] | None = None
+    top: int = 0
+    told: Told = ()
 
-    def offers(
-        self, rows: int, k: int, change: Change | None = None, keeps_all: bool = False
-    ) -> Offers:
-        """Return the k likeliest tokens of each of the first rows after a `change` of log p; log p
-        of all tokens if it `keeps_all`."""
+    def offers(self, rows: int, k: int, change: Change | None = None) -> Offers:
+        """Return the k likeliest tokens of each of the first rows after a `change` of log p."""
         if self.likely is not None:
             return self.likely
-        step = rows if change is not None or keeps_all else HEAD_ROWS
+        step = rows if change is not None or self.top else HEAD_ROWS
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for begin in range(0, rows, step):
             left = self.head(slice(begin, min(begin + step, rows))).log_softmax(-1)
             left = left if change is None else change(left)
             ids = likeliest(left, k)
-            parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if keeps_all else left[:0]))
+            parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if self.top else left[:0]))
         log_probs, ids, whole = (torch.cat(column) for column in zip(*parts, strict=True))
         return Offers(log_probs.numpy(), ids.numpy(), whole)
 

@@ -28,7 +28,7 @@ from glassformer.runtime.request import Event
 from glassformer.runtime.sampling import likeliest
 from glassformer.runtime.search import Search
 from glassformer.runtime.sequence import Running
-from glassformer.runtime.trace import AttentionRows, BeamStep, Candidate
+from glassformer.runtime.trace import BeamStep, Candidate
 
 
 class BeamSearch(Search):
@@ -71,20 +71,18 @@ class BeamSearch(Search):
         rows = self.hypotheses.rows([one.seen for one in self.requests])
         return constrained(log_probs, rows, self.config)
 
-    def select(
-        self, scores: Scores, top: int = 0, told: Sequence[AttentionRows | None] = ()
-    ) -> list[Event]:
+    def select(self, scores: Scores) -> list[Event]:
         """Continue the best of what the hypotheses offer; see `Search`.
 
         GlassformerError: log p that is no number.
         """
         beams = self.hypotheses
         change = None if self.is_plain else self._constrain
-        offers = scores.offers(len(self.owners), beams.widest, change, keeps_all=top > 0)
+        offers = scores.offers(len(self.owners), beams.widest, change)
         check_numbers(torch.from_numpy(offers.log_probs))
         before, totals, going = beams.sentence, beams.totals, beams.going
         chosen = beams.extend(offers.log_probs, offers.ids)
-        found = self._candidates(offers, before, totals, chosen, top, told) if top else {}
+        found = self._candidates(scores, offers, before, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], beams.last)
         live = set(beams.going.tolist())
         events: list[Event] = []
@@ -105,16 +103,15 @@ class BeamSearch(Search):
 
     def _candidates(
         self,
+        scores: Scores,
         offers: Offers,
         sentence: np.ndarray,
         totals: np.ndarray,
         chosen: Chosen,
-        top: int,
-        told: Sequence[AttentionRows | None],
     ) -> dict[int, BeamStep]:
         """Return the candidates of every sentence: the likeliest of each of its hypotheses, at
         least as many as are kept."""
-        table = likeliest(offers.whole, max(top, self.config.beams, 1 + chosen.offers.max()))
+        table = likeliest(offers.whole, max(scores.top, self.config.beams, 1 + chosen.offers.max()))
         log_probs, ids = offers.whole.gather(-1, table).tolist(), table.tolist()
         offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
         fates = {offer: at for at, offer in enumerate(offered)}
@@ -132,7 +129,7 @@ class BeamSearch(Search):
                 fate: tuple[Any, ...] = ()
                 if (at := fates.get((row, offer))) is not None:
                     numbers[at] = len(found[number])
-                    fate = (True, ended[at], at in live, told[row])
+                    fate = (True, ended[at], at in live, scores.told[row])
                 one = Candidate(token, log_prob, whole, score, self.numbers[row], *fate)
                 found[number].append(one)
         self.numbers = [numbers[at] for at in chosen.live.tolist()]

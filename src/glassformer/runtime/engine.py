@@ -17,8 +17,8 @@ whole prompts are read, by the products that are fastest.
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from itertools import chain, zip_longest
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -32,9 +32,8 @@ from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
 from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.rows import COLUMNS
-from glassformer.runtime.sampler import Read, Told, read
-from glassformer.runtime.search import Search
+from glassformer.runtime.sampler import Read, read
+from glassformer.runtime.search import COLUMNS, Search
 from glassformer.runtime.sequence import Piece, Running
 from glassformer.runtime.trace import Watch, Watcher
 
@@ -112,7 +111,7 @@ class Engine:
         )
         for one in texts:
             # at equal distances one kernel call attends for all of them
-            one.reserve(one.longest if searched else own, source)
+            one.longest, one.source_width = one.longest if searched else own, source
             engine._queue(one)
         return engine
 
@@ -170,27 +169,26 @@ class Engine:
         """
         events = self._admit()
         self._start_searches()
-        chosen = self._schedule()
-        try:
-            events += self._advance(chosen) if chosen else []
-        except STOPS:
-            raise
-        except BaseException:  # noqa: BLE001 - nothing changed, so each can be computed by itself
-            for one in chosen:
-                events += self._guard([one], partial(self._advance, [one]))
+        events += self._guard(self._schedule(), self._advance, alone=True)
         for search in [*self.searches.values()]:
-            events += self._guard(search.going, partial(self._search, search))
+            events += self._guard(search.going, lambda _, search=search: self._search(search))
         return events
 
     def _guard(
-        self, requests: Sequence[Running], compute: Callable[[], list[Event]]
+        self,
+        requests: Sequence[Running],
+        compute: Callable[[Sequence[Running]], list[Event]],
+        alone: bool = False,
     ) -> list[Event]:
-        """Return the events of a computation; if it fails, these requests end with its error."""
+        """Return the events of a computation, which changes nothing if it fails. Then it
+        is done for each request `alone`, or these requests end with its error."""
         try:
-            return compute()
+            return compute(requests) if requests else []
         except STOPS:
             raise
         except BaseException as error:  # noqa: BLE001 - any error is that of the requests
+            if alone:
+                return [event for one in requests for event in self._guard([one], compute)]
             known = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
             events = [Event(one.number, error=known) for one in requests]
             for event in events:
@@ -210,11 +208,7 @@ class Engine:
             rows += one.width
             sourced += [one] * bool(one.n_source)
         groups = [[one] for one in sourced] if self.invariant else [sourced] if sourced else []
-        return [
-            event
-            for group in groups
-            for event in self._guard(group, partial(self._read_sources, group))
-        ]
+        return [event for group in groups for event in self._guard(group, self._read_sources)]
 
     def _reserve(self, one: Running) -> bool:
         """Take slots for a text, those of a known beginning first; False: there is no room."""
@@ -288,19 +282,16 @@ class Engine:
             for _ in piece.texts
         ]
         with evaluating(self.model), self._products():
-            scores, told = self._scores([*chain(*own)], firsts)
-            asked = sum(one.n_asked for one in chosen)
-            found = read(chosen, scores.head(slice(0, asked)), self._top, told)
+            found = read(chosen, self._scores([*chain(*own)], firsts))
         news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
         return [event for events in news for event in events]
 
     def _search(self, search: Search) -> list[Event]:
         """Continue the sequences of a search; changes nothing if it fails."""
-        watched, k = (search.owners, None) if self._top else ([], search.k)
+        watched, k = (search.owners, None) if self.watcher.top else ([], search.k)
         own = [search.piece()], [one.begin for one in watched]
         with evaluating(self.model), self._products():
-            scores, told = self._scores(*own, k, search.reads_hidden)
-            events = search.select(scores, self._top, told)
+            events = search.select(self._scores(*own, k, search.reads_hidden))
         for number in {event.request for event in events if event.finish}:
             self._end(search, next(one for one in search.requests if one.number == number))
         return events
@@ -311,11 +302,6 @@ class Engine:
         if not search.going:
             self.searches = {key: own for key, own in self.searches.items() if own is not search}
 
-    @property
-    def _top(self) -> int:
-        """Number of alternatives that are recorded of each choice; 0 without a watch."""
-        return 0 if self.watcher.watch is None else self.watcher.watch.top
-
     def _products(self) -> AbstractContextManager[None]:
         return batch_invariant() if self.invariant else nullcontext()
 
@@ -325,14 +311,15 @@ class Engine:
         firsts: Sequence[int],
         k: int | None = None,
         whole: bool = False,
-    ) -> tuple[Scores, Told]:
-        """Return the scores of a step, and what is recorded of its attention; by the compiled step,
-        unless a tape or a search (`whole`) reads what the model computes."""
+    ) -> Scores:
+        """Return the scores of a step, with what is recorded of it; by the compiled step, unless a
+        tape or a search (`whole`) reads what the model computes."""
         program = None if whole or recorded() else self.program
         own = self.model, program, self.pool, pieces, k, self.invariant
         with self.watcher.kept():
             cache, scores = advance(*own)
-        return scores, self.watcher.rows(cache, firsts)
+        told = self.watcher.rows(cache, firsts)
+        return replace(scores, top=self.watcher.top, told=told)
 
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""
@@ -346,7 +333,7 @@ class Engine:
         one.cached = end + right
         one.scores += found.scores
         events: list[Event] = []
-        for token, choice in zip_longest(found.tokens, found.choices):
+        for token, choice in zip(found.tokens, found.choices, strict=True):
             scores = tuple(one.scores) if one.is_scored else ()
             one.append(token.id)
             ended = token.id in one.request.ends
@@ -367,7 +354,7 @@ def text_for(model: Transformer, request: Request) -> Running:
     check_prompts(model, [request.prompt], request.config)
     check_ids(request.given, model, "The given beginning")
     check_sources(None if request.source is None else [request.source], 1, model)
-    one, context = Running.of(0, request, model), model.config.max_length
+    one, context = Running(request, model), model.config.max_length
     if request.scores and len(one.ids) > context:
         raise ConfigError(
             f"The prompt has {len(one.ids)} tokens and the context {context}, so not all of "

@@ -5,16 +5,17 @@ Beams        as wide as it has hypotheses to find; each that ends narrows it
 WideBeams    always as wide; the settings of transformers say when it is done
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows
 
-COLUMNS = 32
-"""Tokens for which rows get room at a time."""
+Path = tuple[Any, ...]
+"""The path of a hypothesis before its last token, that token, and log p of it; () before all."""
 ROUNDING = 1e-12
 """A sentence goes on while its best reachable score is at most this share below its bar: floats are
 rounded."""
@@ -52,35 +53,14 @@ def normalized(total: float, length: int, penalty: float) -> float:
     return total / max(length, 1) ** penalty
 
 
-@dataclass(frozen=True)
-class Made:
-    """Continuations of rows: the rows, new tokens and log p of these, sentences, and Σ log p."""
-
-    parents: np.ndarray
-    tokens: np.ndarray
-    gains: np.ndarray
-    sentence: np.ndarray
-    totals: np.ndarray
-
-    def of(self, rows: np.ndarray) -> "Made":
-        """Some of them."""
-        columns = self.parents, self.tokens, self.gains, self.sentence, self.totals
-        return Made(*(column[rows] for column in columns))
-
-
 class Beams:
     """The live hypotheses of sentences, one row each, by sentence and then likeliest first; and the
-    ended ones.
+    ended ones."""
 
-    `limits`: the most tokens that each sentence may get.
-    """
-
-    def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int] = ()):
+    def __init__(self, config: GenerateConfig, ends: Sequence[int]):
         self.config, self.ends = config, ends
         self.sentence = np.zeros(0, dtype=np.int64)
-        self.ids = np.zeros((0, COLUMNS), dtype=np.int64)
-        """Those of a row, `lengths` of its sentence, and room behind them."""
-        self.log_probs = np.zeros((0, COLUMNS))
+        self.paths: list[Path] = []
         self.totals = np.zeros(0)
         self.limits, self.lengths, self.width = np.zeros((3, 0), dtype=np.int64)
         """`width`: number of continuations of a sentence that are looked at, less for those that
@@ -88,7 +68,6 @@ class Beams:
         self.bars = np.zeros(0)
         """The score that a sentence's next hypothesis must beat; -inf until enough ended."""
         self.found: list[list[Hypothesis]] = []
-        self.begin(limits)
 
     @property
     def looks_at(self) -> int:
@@ -108,7 +87,7 @@ class Beams:
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
     def begin(self, limits: Sequence[int]) -> None:
-        """Begin sentences, each with an empty hypothesis after all rows."""
+        """Begin sentences with these limits, each with an empty hypothesis after all rows."""
         number, width = len(limits), self.config.beams * self.looks_at
         self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
         self.found += [[] for _ in limits]
@@ -117,15 +96,13 @@ class Beams:
         self.width = np.pad(self.width, (0, number), constant_values=width)
         self.bars = np.pad(self.bars, (0, number), constant_values=-np.inf)
         self.totals = np.pad(self.totals, (0, number))
-        self.ids, self.log_probs = (
-            np.pad(kept, [(0, number), (0, 0)]) for kept in (self.ids, self.log_probs)
-        )
+        self.paths.extend(() for _ in limits)
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
         """Return what the constraints read: the live hypotheses after their prompts."""
-        owners, new = self.sentence.tolist(), self.lengths[self.sentence]
-        rows = zip(owners, self.ids.tolist(), new.tolist(), strict=True)
-        seen = [[*prompts[i], *own[:n]] for i, own, n in rows]
+        new = self.lengths[self.sentence]
+        rows = zip(self.sentence.tolist(), self.paths, strict=True)
+        seen = [[*prompts[i], *_tokens(path)[0]] for i, path in rows]
         last = (self.limits[self.sentence] == new + 1).tolist()
         return Rows(seen, new.tolist(), self.ends, last)
 
@@ -137,7 +114,7 @@ class Beams:
     @property
     def last(self) -> np.ndarray:
         """The newest token of each row."""
-        return self.ids[np.arange(len(self.ids)), self.lengths[self.sentence] - 1]
+        return np.array([path[1] for path in self.paths], np.int64)
 
     def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
         """Go on to the best continuations, of which each row offers its likeliest [R, K].
@@ -146,19 +123,20 @@ class Beams:
         """
         self.lengths[self.going] += 1
         parents, offers = self._best(self.totals[:, None] + log_probs)
-        tokens, gains = ids[parents, offers], log_probs[parents, offers].astype(np.float64)
-        sentence, totals = self.sentence[parents], self.totals[parents] + gains
+        sentence, tokens = self.sentence[parents], ids[parents, offers]
         ended = np.isin(tokens, self.ends)
         out = ended | (self.limits[sentence] <= self.lengths[sentence])
-        own = self._counting(sentence, out)
-        made = Made(*(column[own] for column in (parents, tokens, gains, sentence, totals)))
-        ended, out = ended[own], out[own]
-        for one, finished in zip(self._hypotheses(made.of(out)), ended[out].tolist(), strict=True):
-            self._end(*one, finished)
-        live = np.flatnonzero(~out)
-        live = live[self._hopeful(made.of(live))]
-        self._keep(made.of(live))
-        return Chosen(made.parents, offers[own], ended, live)
+        own = _first(sentence, out, self.config.beams)
+        parents, offers, tokens = parents[own], offers[own], tokens[own]
+        gains, ended, out = log_probs[parents, offers].astype(np.float64), ended[own], out[own]
+        made = zip(parents.tolist(), tokens.tolist(), gains.tolist(), strict=True)
+        self.paths = [(self.paths[row], token, gain) for row, token, gain in made]
+        self.sentence, self.totals = sentence[own], self.totals[parents] + gains
+        for row in np.flatnonzero(out).tolist():
+            self._end(row, bool(ended[row]))
+        live = np.flatnonzero(self._hopeful(~out))
+        self.keep(live)
+        return Chosen(parents, offers, ended, live)
 
     def _best(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and offer of the best continuations of each sentence, as many as its beam is wide;
@@ -175,38 +153,10 @@ class Beams:
         rows, offers = np.divmod(order, k)
         return (rows + first[:, None])[good], offers[good]
 
-    def _counting(self, sentence: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Continuations that count, of those of sentences that were looked at; `out`: it ends."""
-        return np.arange(len(out))
-
-    def _written(self, made: Made) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and log p of continuations."""
-        rows, at = np.arange(len(made.tokens)), self.lengths[made.sentence] - 1
-        kept = self.ids[made.parents], self.log_probs[made.parents]
-        if len(rows) and at.max() == kept[0].shape[1]:
-            ids, log_probs = (np.pad(one, [(0, 0), (0, COLUMNS)]) for one in kept)
-        else:
-            ids, log_probs = kept
-        ids[rows, at], log_probs[rows, at] = made.tokens, made.gains
-        return ids, log_probs
-
-    def _keep(self, made: Made) -> None:
-        self.ids, self.log_probs = self._written(made)
-        self.sentence, self.totals = made.sentence, made.totals
-
-    def _hypotheses(self, made: Made) -> Iterator[tuple[int, list[int], list[float], float]]:
-        """Sentence, ids, log p of each and Σ log p of continuations."""
-        ids, log_probs = self._written(made)
-        lengths = self.lengths[made.sentence].tolist()
-        columns = made.sentence.tolist(), ids.tolist(), log_probs.tolist(), made.totals.tolist()
-        for n, sentence, own, gains, total in zip(lengths, *columns, strict=True):
-            yield sentence, own[:n], gains[:n], total
-
-    def _end(
-        self, sentence: int, ids: list[int], log_probs: list[float], total: float, finished: bool
-    ) -> None:
-        score = normalized(total, len(ids), self.config.length_penalty)
-        self._note(sentence, Hypothesis(ids, log_probs, score, finished))
+    def _end(self, row: int, finished: bool) -> None:
+        ids, log_probs = _tokens(self.paths[row])
+        score = normalized(float(self.totals[row]), len(ids), self.config.length_penalty)
+        self._note(int(self.sentence[row]), Hypothesis(ids, log_probs, score, finished))
 
     def _note(self, sentence: int, one: Hypothesis) -> None:
         """Note what ended, and the bar of those that follow."""
@@ -216,19 +166,17 @@ class Beams:
         if len(scores) >= self.config.n_best:
             self.bars[sentence] = scores[self.config.n_best - 1]
 
-    def _hopeful(self, made: Made) -> np.ndarray:
-        """Whether the sentence of each row can still have a better hypothesis than its n_best-th
-        finished one.
+    def _hopeful(self, live: np.ndarray) -> np.ndarray:
+        """Return which of these rows (bool) go on: the sentence can still have a better hypothesis
+        than its n_best-th finished one.
 
         Log p is at most 0: a total only falls, and is divided by at most the limit's power, or, if
         α < 0, by at least that of the next length.
         """
-        sentence, penalty = made.sentence, self.config.length_penalty
-        bars, lengths = self.bars[sentence], self._lengths(sentence).astype(np.float64)
-        reachable = made.totals / lengths**penalty
-        hope = np.zeros(len(self.limits), dtype=bool)
-        hope[sentence[(reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)]] = True
-        return hope[sentence]
+        bars, lengths = self.bars[self.sentence], self._lengths(self.sentence).astype(np.float64)
+        reachable = self.totals / lengths**self.config.length_penalty
+        hope = (reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)
+        return live & np.isin(self.sentence, self.sentence[hope & live])
 
     def _lengths(self, sentence: np.ndarray) -> np.ndarray:
         """The lengths at which live hypotheses would have their best score."""
@@ -243,7 +191,7 @@ class Beams:
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows."""
         self.sentence, self.totals = self.sentence[rows], self.totals[rows]
-        self.ids, self.log_probs = self.ids[rows], self.log_probs[rows]
+        self.paths = [self.paths[row] for row in rows.tolist()]
 
 
 class WideBeams(Beams):
@@ -257,12 +205,6 @@ class WideBeams(Beams):
     def looks_at(self) -> int:
         """See `Beams`: enough that `beams` of them do not end."""
         return max(2, 1 + len(self.ends))
-
-    def _counting(self, sentence: np.ndarray, out: np.ndarray) -> np.ndarray:
-        first = _ranks(sentence) < self.config.beams
-        going = np.flatnonzero(~out)
-        first[going] = _ranks(sentence[going]) < self.config.beams
-        return np.flatnonzero(first)
 
     def _note(self, sentence: int, one: Hypothesis) -> None:
         found = sorted([*self.found[sentence], one], key=lambda one: -one.score)
@@ -289,3 +231,20 @@ def beams_of(config: GenerateConfig, ends: Sequence[int]) -> Beams:
 def _ranks(owner: np.ndarray) -> np.ndarray:
     """The place of each among those of the same owner; owners are sorted."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+
+def _first(owner: np.ndarray, out: np.ndarray, n: int) -> np.ndarray:
+    """Return which continuations count: the first n of each owner, and its first n that go on."""
+    first, going = _ranks(owner) < n, np.flatnonzero(~out)
+    first[going] = _ranks(owner[going]) < n
+    return np.flatnonzero(first)
+
+
+def _tokens(path: Path) -> tuple[list[int], list[float]]:
+    """Return the ids of a path, and log p of each."""
+    ids, log_probs = list[int](), list[float]()
+    while path:
+        path, token, log_prob = path
+        ids.append(token)
+        log_probs.append(log_prob)
+    return ids[::-1], log_probs[::-1]

@@ -1,7 +1,7 @@
 """Prompts and sources of a decoder: their kinds, the part that a context holds, and what is
 refused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,13 +21,10 @@ Prompts = Sequence[Prompt]
 """Prompts of a batch, all of one kind."""
 
 
-def examples_of(prompts: Prompts, more: Sequence[int] = ()) -> list[Example]:
-    """Prompts as examples with `more` ids appended, without their answers."""
+def examples_of(prompts: Prompts) -> list[Example]:
+    """Prompts as examples without their answers."""
     examples = [p if isinstance(p, Example) else Example(np.array(p, np.int32)) for p in prompts]
-    return [
-        replace(one, ids=np.array([*one.ids, *more], np.int32), answer=None, targets=None)
-        for one in examples
-    ]
+    return [replace(one, answer=None, targets=None) for one in examples]
 
 
 def tokens_of(prompt: Prompt) -> list[int]:
@@ -65,21 +62,20 @@ def check_language_model(model: Transformer) -> None:
 
 def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
     """Raise ConfigError for an id outside the model's vocabulary."""
-    size = model.config.vocab_size
+    _check_range(ids, model.config.vocab_size, what)
+
+
+def _check_range(ids: Iterable[int], size: int, what: str, kind: str = "ids") -> None:
     if wrong := [token for token in ids if not 0 <= token < size]:
         raise ConfigError(
-            f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}."
+            f"{what} holds token id {wrong[0]}; this model's {kind} run from 0 to {size - 1}."
         )
 
 
 def check_settings(config: GenerateConfig, vocab_size: int) -> None:
     """Raise ConfigError for a setting that names an id outside the vocabulary."""
     for name, ids in config.named_ids.items():
-        if wrong := [token for token in ids if token >= vocab_size]:
-            raise ConfigError(
-                f"generate.{name} holds token id {wrong[0]}; this model's ids run from 0 to "
-                f"{vocab_size - 1}."
-            )
+        _check_range(ids, vocab_size, f"generate.{name}")
 
 
 def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) -> None:
@@ -109,11 +105,6 @@ def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) 
             )
 
 
-def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
-    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
-    check_sources(source and sources_of(source), rows, model)
-
-
 def check_sources(sources: Sequence[Example] | None, rows: int, model: Transformer) -> None:
     """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
     config = model.config
@@ -139,11 +130,7 @@ def check_sources(sources: Sequence[Example] | None, rows: int, model: Transform
             raise ConfigError(
                 "The source is empty; give at least one token, for instance the one that ends it."
             )
-        if wrong := [token for token in source.ids.tolist() if not 0 <= token < size]:
-            raise ConfigError(
-                f"The source holds token id {wrong[0]}; this model's sources run from 0 to "
-                f"{size - 1}."
-            )
+        _check_range(source.ids.tolist(), size, "The source", "sources")
 
 
 def sources_of(batch: Batch) -> list[Example]:

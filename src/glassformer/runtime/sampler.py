@@ -4,12 +4,14 @@ Texts of equal configurations, seeds aside, are chosen for together, row by row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
+from glassformer.runtime.advance import Scores
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Scored
@@ -17,17 +19,14 @@ from glassformer.runtime.sampling import likeliest, limited, next_tokens, remain
 from glassformer.runtime.sequence import Running
 from glassformer.runtime.trace import AttentionRows, Choice, choices
 
-Told = Sequence[AttentionRows | None]
 
-
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """What a step gives a text: scores of its prompt, and its next tokens if the prompt is over:
-    one, and one more behind each right guess of its draft."""
+    one, and one more behind each right guess of its draft; with their records."""
 
-    scores: list[Scored] = field(default_factory=list)
-    tokens: list[Scored] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    scores: list[Scored]
+    tokens: list[Scored]
+    choices: list[Choice | None]
 
 
 @dataclass(frozen=True)
@@ -70,62 +69,47 @@ class Place:
         return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
 
-def read(
-    texts: Sequence[Running], logits: Float[Tensor, "N V"], top: int = 0, told: Told = ()
-) -> list[Read]:
-    """What each text gets from the logits at its positions; with a `top`, choices are recorded,
-    with what is `told` of attention at each segment.
+def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
+    """Return what scores give to each text; with a `top`, choices are recorded.
 
     GlassformerError: logits that are not numbers.
     """
-    if not len(logits):
-        return [Read() for _ in texts]
-    log_probs = logits.log_softmax(-1)
     begins = [0, *accumulate(one.n_asked for one in texts)]
+    if not begins[-1]:
+        return [Read([], [], []) for _ in texts]
+    logits = scores.head(slice(0, begins[-1]))
+    log_probs = logits.log_softmax(-1)
     ends = accumulate(one.n_segments + len(one.proposed) for one in texts)
     last = [end - len(one.proposed) - 1 for one, end in zip(texts, ends, strict=True)]
     tokens: list[list[int]] = [[] for _ in texts]
-    records: list[list[Choice]] = [[] for _ in texts]
+    records: list[list[Choice | None]] = [[] for _ in texts]
     going = [i for i, one in enumerate(texts) if one.is_ready]
     while going:
         depth = len(tokens[going[0]])
-        places = [
-            Place(one, tokens[i], begins[i] + len(one.known) + depth, told[last[i] + depth])
-            for i, one in ((i, texts[i]) for i in going)
-        ]
-        chosen = zip(going, places, _chosen(places, logits, top), strict=True)
+        groups: dict[tuple[object, ...], list[tuple[int, Place]]] = {}
+        for i in going:
+            at = begins[i] + len(texts[i].known) + depth
+            place = Place(texts[i], tokens[i], at, scores.told[last[i] + depth])
+            groups.setdefault(place.key, []).append((i, place))
         going = []
-        for i, place, (token, record) in chosen:
-            if place.goes_on(token):
-                going.append(i)
-            tokens[i].append(token)
-            records[i] += [] if record is None else [record]
+        for group in groups.values():
+            chosen = _chosen([place for _, place in group], logits, scores.top)
+            for (i, place), token, record in zip(group, *chosen, strict=True):
+                going += [i] * place.goes_on(token)
+                tokens[i].append(token)
+                records[i].append(record)
     wanted = [[*one.known, *own] for one, own in zip(texts, tokens, strict=True)]
-    scored = _scored(texts, log_probs, begins, wanted)
+    found = _scored(texts, log_probs, begins, wanted)
     return [
         Read(own[: len(own) - len(new)], own[len(own) - len(new) :], choices)
-        for own, new, choices in zip(scored, tokens, records, strict=True)
+        for own, new, choices in zip(found, tokens, records, strict=True)
     ]
 
 
 def _chosen(
     places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
-) -> list[tuple[int, Choice | None]]:
-    """The next token at each place, and its record with a `top`."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for number, place in enumerate(places):
-        groups.setdefault(place.key, []).append(number)
-    found: dict[int, tuple[int, Choice | None]] = {}
-    for numbers in groups.values():
-        ids, records = _chosen_together([places[i] for i in numbers], logits, top)
-        found |= zip(numbers, zip(ids, records, strict=True), strict=True)
-    return [found[number] for number in range(len(places))]
-
-
-def _chosen_together(
-    places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
 ) -> tuple[list[int], Sequence[Choice | None]]:
-    """The same at places with one key: tokens that are given, or chosen."""
+    """The next tokens at places with one key, given or chosen; their records with a `top`."""
     request = places[0].text.request
     own = _rows(logits, [place.at for place in places])
     left = own if request.only is None else limited(own, request.only)

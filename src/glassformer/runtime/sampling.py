@@ -8,25 +8,28 @@ An excluded token has logit -inf.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.devices import exact_device
+from glassformer.errors import ConfigError, suggest
 from glassformer.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.constraints import Rows, constrained
+from glassformer.runtime.constraints import Logits, Rows, constrained
+from glassformer.runtime.prompts import check_numbers
 
 
-def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
+def limited(logits: Logits, ids: range) -> Logits:
     """Exclude every token outside the range `ids`."""
     kept = torch.full_like(logits, -torch.inf)
     kept[:, ids.start : ids.stop] = logits[:, ids.start : ids.stop]
     return kept
 
 
-def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
+def temperature(logits: Logits, tau: float) -> Logits:
     """(u - max u) / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E).
 
     The shift does not change softmax(u / τ) and prevents overflow of u / τ.
@@ -35,7 +38,7 @@ def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"
     return shifted.to(logits.dtype)
 
 
-def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
+def top_k(logits: Logits, k: int) -> Logits:
     """Keep exactly the k largest logits of each row (all, if fewer); lower ids win ties."""
     if k >= logits.shape[-1]:
         return logits
@@ -45,7 +48,7 @@ def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
     return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
 
 
-def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
+def top_p(logits: Logits, p: float) -> Logits:
     """Keep the smallest set of likeliest tokens with probability at least p, never an empty one
     (Holtzman et al. 2020)."""
     ordered, index = logits.sort(dim=-1, descending=True, stable=True)
@@ -56,7 +59,7 @@ def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
     )
 
 
-def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
+def min_p(logits: Logits, p: float) -> Logits:
     """Keep tokens at least p times as likely as the likeliest (Nguyen et al. 2024)."""
     top = logits.amax(-1, keepdim=True)
     return logits.masked_fill((logits - top).exp() < p, -torch.inf)
@@ -68,7 +71,7 @@ def uniform(seed: int, step: int) -> float:
     return (seed_from(f"{seed}:{step}") >> 11) / 2**53
 
 
-def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+def choose(logits: Logits, u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
     """Sample from softmax(logits) by its inverse distribution function at u in [0, 1)."""
     mass = logits.double().softmax(-1).cumsum(-1)
     index = torch.searchsorted(mass, (u.double() * mass[:, -1])[:, None], right=True)[:, 0]
@@ -81,7 +84,7 @@ EVEN = 64
 """Multiple of the width of a block, whose maximum a CPU then finds ten times faster."""
 
 
-def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
+def likeliest(logits: Logits, k: int) -> Int[Tensor, "B K"]:
     """Indices of the k largest logits of each row (K = min(k, V)), largest first; lower ids first
     in ties.
 
@@ -109,9 +112,7 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
     return torch.cat(chosen, -1)
 
 
-def transformed(
-    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
-) -> Iterator[tuple[str, Float[Tensor, "B V"]]]:
+def transformed(logits: Logits, rows: Rows, config: GenerateConfig) -> Iterator[tuple[str, Logits]]:
     """Logits after each transform in order, by its field of `config`; an unset one changes nothing.
 
     Temperature 0 excludes all but the likeliest token. GlassformerError: a row has no token left.
@@ -129,24 +130,71 @@ def transformed(
         yield change.__name__, logits
 
 
-def remaining(
-    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
-) -> Float[Tensor, "B V"]:
+def remaining(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Logits after all transforms of `config`; the token is sampled from their softmax."""
     *_, (_, left) = transformed(logits, rows, config)
     return left
 
 
-def next_tokens(
-    logits: Float[Tensor, "B V"], rows: Rows, config: GenerateConfig
-) -> Int[Tensor, "B"]:
+def next_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Int[Tensor, "B"]:
     """Chosen token of each row after all transforms of `config`."""
     if (here := logits.device) != (place := exact_device(logits.device)):
         return next_tokens(logits.to(place), rows, config).to(here)
-    stages = transformed(logits, rows, config)
+    found = transformed(logits, rows, config)
     if config.temperature == 0:
-        return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token
-    *_, (_, left) = stages
+        return next(found)[1].argmax(-1)  # the other transforms keep the likeliest token
+    *_, (_, left) = found
     seeds = rows.seeds or [config.seed] * len(left)
     u = [uniform(*both) for both in zip(seeds, rows.counts, strict=True)]
     return choose(left, torch.tensor(u, dtype=torch.float64, device=left.device))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A distribution for each stage, in float64; the first is the model's own, a token is sampled
+    from the last."""
+
+    names: tuple[str, ...]
+    probabilities: Float[Tensor, "_ V"]
+
+    def __getitem__(self, name: str) -> Float[Tensor, "V"]:
+        """The distribution after a stage; ConfigError: there is no such stage."""
+        if name not in self.names:
+            raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
+        return self.probabilities[self.names.index(name)]
+
+    def likeliest(self, n: int = 20) -> Int[Tensor, "K"]:
+        """The ids of the n tokens that are likeliest under the model itself, in order; of equals,
+        the lower first."""
+        return likeliest(self.probabilities[:1], n)[0]
+
+
+def stages(
+    logits: Float[Tensor, "V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    *,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seen: Sequence[int] = (),
+) -> Stages:
+    """The stages of one row of logits, by the transforms of the decoding loop.
+
+    p = softmax(u) at each stage. `seen`: ids that the repetition penalty counts; a temperature of 0
+    leaves only the likeliest token. Errors: a value out of its range, logits that are not numbers.
+    """
+    config = GenerateConfig.parse(
+        {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+        }
+    )
+    check_numbers(logits)
+    row = logits.detach().cpu()[None]
+    found = dict(transformed(row, Rows([seen]), config))
+    rows = {"model": row, "repetition_penalty": found.pop("constraints"), **found}
+    return Stages(tuple(rows), torch.cat([one.double().softmax(-1) for one in rows.values()]))

@@ -26,7 +26,7 @@ from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import HEAD_ROWS, Scores, advance
 from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prompts import check_numbers
-from glassformer.runtime.sequence import Piece, no_slots
+from glassformer.runtime.sequence import Piece
 
 Ids = tuple[int, ...]
 TOKENS, NUMBERS = 1 << 13, 1 << 13
@@ -75,13 +75,12 @@ def scored(
     key = lambda n: (sizes[texts[n].source], texts[n].source, texts[n].read)
     order, found = sorted(range(len(texts)), key=key), list[Likelihood]()
     program = None if recorded() else program_of(model)
-    pool, table = pool_of(model, program, n_slots=1), no_slots()
+    pool, table = pool_of(model, program, n_slots=1), np.zeros(0, np.int32)
     with evaluating(model):
         for step in _steps([texts[n] for n in order], sizes, model.config.vocab_size):
             own, table = _read(model, program, pool, step, table, sources)
             found += own
-    told = dict(zip(order, found, strict=True))
-    return [told[n] for n in range(len(texts))]
+    return [own for _, own in sorted(zip(order, found, strict=True))]
 
 
 def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[list[Known]]:

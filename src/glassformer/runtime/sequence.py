@@ -5,7 +5,7 @@ elements   . . . [begin . . . . . . . . . . . ]
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
@@ -33,102 +33,59 @@ class Piece:
     parts: tuple[Part, ...] = ()
 
 
-def no_slots() -> np.ndarray:
-    """Return an empty block table."""
-    return np.zeros(0, np.int32)
-
-
-@dataclass(eq=False)
 class Running:
     """A waiting or running request.
 
     `limit`: most new tokens. `context`: most elements in the context, of which `begin` is the index
     of the first. `ids`: all elements so far, 0 for patches. `n_prompt`: how many are the prompt's;
     `before`: the tokens among these. `is_scored`: whether log-probabilities of the prompt's tokens
-    are reported, before the first new token.
+    are reported, before the first new token. ConfigError: more tokens given than may come.
     """
 
-    number: int
-    request: Request
-    limit: int
-    context: int
-    begin: int
-    longest: int
-    """Slots for its elements: the largest number in the context at the same time, of a search those
-    of the prompt."""
-    n_branches: int
-    """Slots that a search may take for its rows."""
-    n_source: int
-    """Elements of its source."""
-    source_width: int
-    """Slots for these."""
-    ids: list[int]
-    n_prompt: int
-    before: list[int]
-    settings: str
-    """How its tokens are chosen, but for the seed."""
-    is_scored: bool = False
-    parts: tuple[Part, ...] = ()
-    slots: np.ndarray = field(default_factory=no_slots)
-    """Those in the pool: for its elements, then for its source."""
-    cached: int = 0
-    blocks: list[bytes] = field(default_factory=list)
-    """Keys of the prompt's whole blocks."""
-    ahead: int = 0
-    """Tokens that the draft may propose next: one more than were right the last time."""
-    proposed: list[int] = field(default_factory=list)
-    """Those of this step."""
-    most: int = 1
-    """Elements of a prompt for which attention is computed at once."""
-    share: int = 1
-    """Elements of it that a step may compute."""
-    scores: list[Scored] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, number: int, request: Request, model: Transformer) -> "Running":
-        """The state before the first step; ConfigError: more tokens given than may come."""
+    def __init__(self, request: Request, model: Transformer):
         context, prompt, given = model.config.max_length, request.prompt, request.given
         limit = request.config.max_new_tokens
         limit = limit if request.limit is None else min(limit, request.limit)
+        self.parts: tuple[Part, ...] = ()
         if isinstance(prompt, Example):  # never cut, so it must fit the context
             (prompt,) = examples_of([prompt])
             limit = min(limit, context + 1 - prompt.length)
+            self.parts, ids, self.begin = padded([prompt]).parts, prompt.ids.tolist(), 0
+        else:
+            ids, self.begin = list(prompt), begin(len(prompt), len(given[:-1]), context)
         if len(given) > limit:
             raise ConfigError(
                 f"The given beginning has {len(given)} tokens and {limit} may come; raise "
                 "max_new_tokens."
             )
-        ids = prompt.ids.tolist() if isinstance(prompt, Example) else list(prompt)
-        first = 0 if isinstance(prompt, Example) else begin(len(ids), len(given[:-1]), context)
-        longest = len(ids) - first
+        self.longest = len(ids) - self.begin
+        """Slots for its elements: the largest number in the context at the same time, of a search
+        those of the prompt."""
         if beams := request.config.beams:  # ends where the context does
-            limit = min(limit, context + 1 - longest)
+            limit = min(limit, context + 1 - self.longest)
         else:
-            longest = min(context, longest + limit - 1)
+            self.longest = min(context, self.longest + limit - 1)
+        self.number, self.request, self.limit, self.context = 0, request, limit, context
+        self.n_branches = beams * limit
+        """Slots that a search may take for its rows."""
         source = request.source
-        n_source = 0 if source is None else len(source.ids) + model.config.n_prefix
-        return cls(
-            number=number,
-            request=request,
-            limit=limit,
-            context=context,
-            begin=first,
-            longest=longest,
-            n_branches=beams * limit,
-            n_source=n_source,
-            source_width=n_source,
-            ids=[*ids, *given[:-1]],
-            n_prompt=len(ids),
-            before=tokens_of(prompt),
-            settings=request.config.model_dump_json(exclude={"seed"}),
-            is_scored=request.scores,
-            parts=padded([prompt]).parts if isinstance(prompt, Example) else (),
-            ahead=request.ahead,
-        )
-
-    def reserve(self, longest: int, source_width: int) -> None:
-        """Want more slots than it needs, so that those of several texts are at equal distances."""
-        self.longest, self.source_width = longest, source_width
+        self.n_source = 0 if source is None else len(source.ids) + model.config.n_prefix
+        """Elements of its source."""
+        self.source_width = self.n_source
+        """Slots for these."""
+        self.ids, self.n_prompt, self.before = [*ids, *given[:-1]], len(ids), tokens_of(prompt)
+        self.settings = request.config.model_dump_json(exclude={"seed"})
+        """How its tokens are chosen, but for the seed."""
+        self.is_scored, self.scores = request.scores, list[Scored]()
+        self.slots, self.cached = np.zeros(0, np.int32), 0
+        """Those in the pool, for its elements, then for its source; elements with keys there."""
+        self.blocks = list[bytes]()
+        """Keys of the prompt's whole blocks."""
+        self.ahead, self.proposed = request.ahead, list[int]()
+        """Tokens that the draft may propose next, one more than were right the last time; and those
+        of this step."""
+        self.most = self.share = 1
+        """Numbers of a prompt's elements: in one call of attention, and in a step."""
 
     @property
     def width(self) -> int:
@@ -185,15 +142,11 @@ class Running:
         own = [self._elements(at, min(self.most, end - at)) for at in starts]
         after = [self._elements(end + i, 1) for i in range(len(self.proposed))]
         asked = range(self.chunk - self.n_asked + len(after), self.chunk)
-        ids, parts = self.ids[at : at + self.chunk], self._parts(end)
-        pieces = [Piece(ids, own, self._sources(own), asked, parts)]
+        ids, parts = self.ids[at : at + self.chunk], range(self.cached, min(end, self.n_prompt))
+        pieces = [Piece(ids, own, self._sources(own), asked, self.parts_at(parts))]
         if after:
             pieces.append(Piece(self.proposed, after, self._sources(after), range(len(after))))
         return pieces
-
-    def _parts(self, end: int) -> tuple[Part, ...]:
-        """The patches of the chunk."""
-        return self.parts_at(range(self.cached, min(end, self.n_prompt)))
 
     def parts_at(self, elements: range) -> tuple[Part, ...]:
         """Return the patches at elements of the prompt, numbered from the first of these."""

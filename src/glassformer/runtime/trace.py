@@ -29,7 +29,7 @@ from glassformer.layers.context import CROSSED
 from glassformer.layers.ragged import RaggedCache, Tables
 from glassformer.layers.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.runtime.sampling import likeliest
 
 Weights = list[list[list[float]]]
@@ -61,6 +61,10 @@ class AttentionRows:
     first: int
     own: Weights
     cross: Weights
+
+
+Told = Sequence[AttentionRows | None]
+"""Of each sequence of a step, the attention rows of its newest element."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def choices(
     left: Float[Tensor, "N V"],
     ids: Int[Tensor, "N"],
     top: int,
-    rows: Sequence[AttentionRows | None],
+    rows: Told,
 ) -> tuple[Choice, ...]:
     """Records of N choices from the model's logits, those `left` by the transforms, and the chosen
     ids."""
@@ -160,7 +164,8 @@ class Watcher:
     """
 
     def __init__(self, model: Transformer, watch: Watch | None):
-        self.model, self.watch = model, watch
+        self.model, self.top = model, 0 if watch is None else watch.top
+        """Number of alternatives that are recorded of each choice; 0 without a watch."""
         self.queries: dict[str, Tensor] = {}
         """Queries of the last computation, by point."""
         self.layers: list[int] = []
@@ -176,18 +181,14 @@ class Watcher:
             self.heads = _numbers(watch.heads, model.config.n_heads, "head")
 
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Evaluate the model in the body, which must run its decoder; see `kept`."""
-        with evaluating(self.model), self.kept():
-            yield
-
-    @contextmanager
     def kept(self) -> Iterator[None]:
         """Keep the queries of the decoder that the body runs.
 
         ConfigError: another tape is active, which would record nothing under this one.
         """
-        tape = Tape(self.model, keep=self._points()) if self.layers else None
+        sites = ["attention", "cross"][: 1 + (self.model.config.architecture == "encoder_decoder")]
+        points = tuple(_point(layer, site) for layer in self.layers for site in sites)
+        tape = Tape(self.model, keep=points) if points else None
         if tape is not None and recorded():
             raise ConfigError(
                 "Rows of attention are kept by a tape of their own and another is active; leave it "
@@ -197,20 +198,13 @@ class Watcher:
             yield
         self.queries = {} if tape is None else tape.kept
 
-    def _points(self) -> tuple[str, ...]:
-        crossed = self.model.config.architecture == "encoder_decoder"
-        sites = ("attention", "cross") if crossed else ("attention",)
-        return tuple(_point(layer, site) for layer in self.layers for site in sites)
-
-    def rows(
-        self, cache: RaggedCache | None, firsts: Sequence[int]
-    ) -> Sequence[AttentionRows | None]:
+    def rows(self, cache: RaggedCache, firsts: Sequence[int]) -> Told:
         """Return the attention rows of the newest element of each sequence of a step, None without
         a watch.
 
         `firsts`: number of elements of each that have left the context and the cache.
         """
-        if not self.layers or cache is None:
+        if not self.layers:
             return [None] * len(firsts)
         newest = np.concatenate([one.length * np.ones(one.rows, int) for one in cache.texts])
         own, of_sources = cache.tables
