@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import fastapi.openapi.models  # noqa: F401  # before autodoc writes annotations into pydantic.BaseModel
 from docutils import nodes
 from latex2mathml.converter import convert
 from pygments.lexers.special import TextLexer
@@ -49,4 +50,5 @@ def setup(app: Any) -> None:
 
     app.connect("autodoc-process-docstring", docstring)
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
-    app.add_lexer("floors", TextLexer)
+    for name in ("floors", "walk"):
+        app.add_lexer(name, TextLexer)
