@@ -115,8 +115,8 @@ class EngineThread:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Texts that run and wait, pages of all engines, free ones, and pages that were copied
-        instead of computed."""
+        """Texts that run and wait, pages of all engines, free ones, and pages of prompts that
+        were known already."""
         engines = list(self._engines.values())
         return {
             "running": sum(len(one.running) for one in engines),
