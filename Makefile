@@ -62,7 +62,7 @@ $(VENV)/.docs-done: $(STAMP)
 
 # The models of the gallery, then their answers for docs/gallery. Half an hour.
 gallery: setup browser
-	for demo in lm:450 translate:250 tag:150 classify:100 vision:200 audio:400 vqa:120; do \
+	for demo in lm:450 translate:250 tag:150 classify:100 vision:800 audio:400 vqa:120; do \
 	  $(BIN)/glassformer demo $${demo%:*} --steps $${demo#*:} --run runs/gallery/demo-$${demo%:*} || exit 1; done
 	PYTHONPATH=tools $(BIN)/python -m docsite.export runs/gallery docs/gallery
 
