@@ -31,7 +31,7 @@ class CompiledStep(Protocol):
     def logits(
         self, batch: Batch, cache: RaggedCache, asked: Sequence[int]
     ) -> Float[Tensor, "N V"]:
-        """Return logits after the new elements with the numbers `asked`."""
+        """Return logits after the new elements with these numbers."""
         ...
 
     def likeliest(self, batch: Batch, cache: RaggedCache, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Everything that is computed without gradients: one pool of keys and values, one engine, and the
+"""Computation without gradients: one pool of keys and values, one engine, and the
 ways to choose tokens."""
 
 from glassformer.runtime.config import GenerateConfig as GenerateConfig

@@ -1,10 +1,10 @@
 """Decoding: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); one `Step` at a time.
 
-Rows of any lengths are decoded together by an engine of their own, each as it would be alone:
-attention reads the own elements, random numbers depend on (seed, step). A row that fills the
-context continues from the last half of it; one with patches among its tokens ends there. With an
-encoder-decoder the rows are targets, the prompts their beginnings (<bos>), and the source is
-encoded once.
+One engine decodes rows of any lengths together; except for rounding each is what it would be by
+itself: attention reads only its own elements, random numbers depend on (seed, step). A row that
+fills the context continues from the last half of it; one with patches among its tokens ends there.
+With an encoder-decoder the rows are targets, the prompts their beginnings (<bos>), and the source
+is encoded once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ AT_ONCE = 128
 class Step:
     """New token of each unfinished row: row number, token id, log-probability under the model.
 
-    `choices`: what a `Watch` asked for, one for each row.
+    `choices`: records of a `Watch`, one for each row.
     """
 
     rows: tuple[int, ...]

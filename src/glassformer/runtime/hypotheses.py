@@ -1,5 +1,4 @@
-"""The hypotheses of a beam search: which continuations it goes on to, which ended, and when it is
-done.
+"""Hypotheses of a beam search: which continuations are live, which ended, and when it is done.
 
 Beams        as wide as it has hypotheses to find; each that ends narrows it
 WideBeams    always as wide; the settings of transformers say when it is done
@@ -17,8 +16,8 @@ from glassformer.runtime.constraints import Rows
 Path = tuple[Any, ...]
 """The path of a hypothesis before its last token, that token, and log p of it; () before all."""
 ROUNDING = 1e-12
-"""A sentence goes on while its best reachable score is at most this share below its bar: floats are
-rounded."""
+"""A sentence continues while its best reachable score is at most this share below its bar, since
+floats are rounded."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Beams:
 
     @property
     def room(self) -> int:
-        """How many rows there may be at the next steps."""
+        """Largest number of rows in the next steps."""
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
     def begin(self, limits: Sequence[int]) -> None:
@@ -108,7 +107,7 @@ class Beams:
 
     @property
     def widest(self) -> int:
-        """How many continuations of one row may be needed."""
+        """Largest number of continuations that one row may need."""
         return int(self.width[self.sentence].max())
 
     @property

@@ -64,7 +64,7 @@ class Text:
         return (*self.prompt, *self.answer[:-1])
 
 
-def scored(
+def score_texts(
     model: Transformer, texts: Sequence[Text], sources: Sequence[Example] = ()
 ) -> list[Likelihood]:
     """Return log p(answer | prompt, source) of each text, in their order.
@@ -117,38 +117,51 @@ def _read(
     (first, known), *others = step
     step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *others]
     numbers = sorted({one.source for one, _ in step} if sources else ())
-    lengths = [sum(len(one.read) - known for one, known in step)]
-    lengths += [len(sources[n].ids) + model.config.n_prefix for n in numbers]
-    groups = _groups(step, len(table), dict(zip(numbers, lengths[1:], strict=True)))
+    sizes = {n: len(sources[n].ids) + model.config.n_prefix for n in numbers}
+    groups = _groups(step, len(table), sizes)
+    new, *rest = _take(pool, [sum(len(one.read) - known for one, known in step), *sizes.values()])
+    if numbers:
+        write_sources(model, pool, [sources[n] for n in numbers], rest)
+    tables, of_source = _tables(step, groups, table, new), dict(zip(numbers, rest, strict=True))
+    ids, own, read = list[int](), list[Sequences](), list[Sequences]()
+    for group in groups:
+        texts = [step[n][0] for n in group]
+        known = step[group[0]][1]
+        ids += chain.from_iterable(step[n][0].read[step[n][1] :] for n in group)
+        if length := len(texts[0].read) - known:
+            own.append(Sequences.of([tables[n] for n in group], length))
+            if numbers:
+                read.append(Sequences.of([of_source[one.source] for one in texts], length))
+    wanted = [slots[len(one.prompt) - 1 :] for (one, _), slots in zip(step, tables, strict=True)]
+    asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
+    _, scores = advance(model, program, pool, [Piece(ids, own, read, asked.tolist())])
+    pool.give(np.setdiff1d(np.flatnonzero(pool.users), [0, *tables[-1]]))
+    return _likelihoods(scores, rows, [one.answer for one, _ in step]), tables[-1]
+
+
+def _take(pool: Pool, lengths: Sequence[int]) -> list[np.ndarray]:
+    """Return slots for each of these numbers of elements, of a pool no larger than they need."""
     if (missing := sum(lengths) - pool.n_free) > 0:
         pool.grow(missing)
     taken = pool.take(sum(lengths))
     assert taken is not None
-    new, *rest = np.split(taken, np.cumsum(lengths)[:-1])
-    if numbers:
-        write_sources(model, pool, [sources[n] for n in numbers], rest)
-    of_source = dict(zip(numbers, rest, strict=True))
-    ids, begins, tables = list[int](), dict[int, int](), list[np.ndarray]()
+    return np.split(taken, np.cumsum(lengths)[:-1])
+
+
+def _tables(
+    step: Sequence[Known], groups: Sequence[Sequence[int]], table: np.ndarray, new: np.ndarray
+) -> list[np.ndarray]:
+    """Return the slots of the elements of each text: those that it shares with the one before it,
+    and `new` ones, which groups take in their order; `table`: those of the text before all."""
+    begins, begin = dict[int, int](), 0
     for n in chain.from_iterable(groups):
-        one, known = step[n]
-        begins[n] = len(ids)
-        ids += one.read[known:]
+        begins[n] = begin
+        begin += len(step[n][0].read) - step[n][1]
+    tables = list[np.ndarray]()
     for n, (one, known) in enumerate(step):
-        begin, length = begins[n], len(one.read) - known
-        table = np.concatenate([table[:known], new[begin : begin + length]])
-        tables.append(table)
-    own, read = list[Sequences](), list[Sequences]()
-    for group in groups:
-        one, known = step[group[0]]
-        if length := len(one.read) - known:
-            own.append(Sequences.of([tables[n] for n in group], length))
-            if numbers:
-                read.append(Sequences.of([of_source[step[n][0].source] for n in group], length))
-    wanted = [slots[len(one.prompt) - 1 :] for (one, _), slots in zip(step, tables, strict=True)]
-    asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
-    _, scores = advance(model, program, pool, [Piece(ids, own, read, asked.tolist())])
-    pool.give(np.setdiff1d(np.flatnonzero(pool.users), [0, *table]))
-    return _likelihoods(scores, rows, [one.answer for one, _ in step]), table
+        own = new[begins[n] : begins[n] + len(one.read) - known]
+        tables.append(np.concatenate([(tables[-1] if tables else table)[:known], own]))
+    return tables
 
 
 def _groups(step: Sequence[Known], kept: int, sizes: Mapping[int, int]) -> list[list[int]]:

@@ -8,6 +8,7 @@ block table, which may list slots that others list too:
     x x x a b d        no key is copied where it continues in two ways
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -26,7 +27,7 @@ COLUMNS = 32
 """Elements for which tables get room at a time."""
 
 
-class Search:
+class Search(ABC):
     """Requests with the same settings and ends, and the rows of their sequences, each with its
     newest element, which has no key yet.
 
@@ -128,10 +129,10 @@ class Search:
             for begin, end in pairwise(bounds)
         ]
 
+    @abstractmethod
     def select(self, scores: Scores) -> list[Event]:
         """Continue some rows by the scores of their next tokens; return the events of requests that
         end, and with `scores.top` a record of each."""
-        raise NotImplementedError
 
     def fork(self, parents: np.ndarray, tokens: np.ndarray) -> None:
         """Continue these rows, each with one more token."""

@@ -103,9 +103,9 @@ class Candidate:
 
     `parent` is the number of the candidate that it extends among those of the step before, None at
     the first step. `kept`: it was among the likeliest that the beam has room for; `finished`: it
-    ended by an end token; `live`: the search goes on from it. One kept that is neither is cut off,
-    or can no longer win. `rows` (of what was kept) belong to the element that its token was read
-    from.
+    ended by an end token; `live`: the search continues from it. One kept that is neither is cut
+    off, or can no longer win. `rows` (of what was kept) belong to the element that its token was
+    read from.
     """
 
     id: int

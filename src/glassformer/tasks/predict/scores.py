@@ -20,7 +20,7 @@ from glassformer.runtime.prompts import (
     half,
     sources_of,
 )
-from glassformer.runtime.scoring import Ids, Likelihood, Text, scored
+from glassformer.runtime.scoring import Ids, Likelihood, Text, score_texts
 from glassformer.tokenizers.text import Tokenizer
 
 Pair = tuple[Ids, Ids]
@@ -39,20 +39,20 @@ def likelihoods(
     check_language_model(model)
     _check(model, pairs, begin is None)
     if begin is None:
-        return scored(model, [Text(*pair) for pair in pairs])
+        return score_texts(model, [Text(*pair) for pair in pairs])
     number = {ids: n for n, ids in enumerate(dict.fromkeys(prompt for prompt, _ in pairs))}
     sources = [Example(np.array(ids, np.int32)) for ids in number]
-    return scored(model, [Text((begin,), own, number[ids]) for ids, own in pairs], sources)
+    return score_texts(model, [Text((begin,), own, number[ids]) for ids, own in pairs], sources)
 
 
 def score(
     model: Transformer, ids: Sequence[int], source: Batch | None = None, prefix: Sequence[int] = ()
 ) -> list[float]:
-    """log p(x_t | prefix, x_1 .. x_{t-1}, source) in nats for each x of `ids`; without a prefix for
-    t = 2 .. T only.
+    """Return log p(x_t | prefix, x_1 .. x_{t-1}, source) in nats for each x of `ids`; without a
+    prefix for t = 2 .. T only.
 
-    A text longer than the context is read in windows that overlap by half, so that every token but
-    those of the first window is predicted from at least half a context; each is counted once.
+    A text longer than the context is read in windows that overlap by half. After the first window,
+    each token is predicted from at least half a context; each is counted once.
     Errors: nothing to predict, an id outside the vocabulary, a model without a language model head,
     an encoder-decoder without a source (of one row) or another model with one.
     """
@@ -71,16 +71,17 @@ def score(
         end = begin + context + 1
         windows.append(Text(whole[begin:done], whole[done:end]))
         done = end
-    found = scored(model, windows, sources or ())
+    found = score_texts(model, windows, sources or ())
     return [log_prob for one in found for log_prob in one.log_probs]
 
 
 def split_answer(tokenizer: Tokenizer, prompt: str, answer: str) -> Pair:
-    """The ids of a prompt, behind the symbols of a text's beginning, and of the answer behind it.
+    """Return the ids of a prompt, after the symbols that begin a text, and of its answer.
 
-    Spaces at the end of the prompt belong to the answer, since tokens begin with a space; the
-    answer's ids are those of the whole behind as many as the prompt has. ConfigError: an answer
-    without a token of its own, or an empty prompt where no symbol begins a text.
+    Spaces at the end of the prompt belong to the answer, since tokens begin with a space. The
+    answer's ids are those of prompt and answer together, without the first ones, as many as the
+    prompt has. ConfigError: the answer adds no token, or the prompt is empty and no symbol begins
+    a text.
     """
     kept = prompt.rstrip()
     before = tokenizer.encode(kept).tolist()
@@ -95,8 +96,8 @@ def split_answer(tokenizer: Tokenizer, prompt: str, answer: str) -> Pair:
 
 
 def beginning(tokenizer: Tokenizer) -> Ids:
-    """The symbol behind which a text's first token is predicted: of its frame, or that which ends
-    the document before it; none if there is none."""
+    """Return the symbol after which a text's first token is predicted: of its frame, or the one
+    that ends the document before it; () if there is none."""
     frame, specials = tokenizer.frame_or("", "").begin, tokenizer.specials
     named = [specials[role] for role in ("eos", "bos") if role in specials]
     return frame or tuple(named[:1])
@@ -114,13 +115,13 @@ def prompt_ids(tokenizer: Tokenizer, text: str) -> tuple[Ids, int]:
 
 
 def cut(pair: Pair, longest: int) -> Pair:
-    """A pair without the beginning of a prompt that is too long beside its answer."""
+    """Return a pair without the beginning of its prompt, if both together are too long."""
     prompt, answer = pair
     return prompt[max(0, len(prompt) + len(answer) - 1 - longest) :], answer
 
 
 def rolling(ids: Sequence[int], begin: int, longest: int) -> list[Pair]:
-    """A text as pairs that predict each token once, each from as many before it as fit.
+    """Return a text as pairs that predict each token once, from as many tokens before it as fit.
 
     The first pair begins with the symbol `begin`; each predicts `longest` tokens, the last the rest
     with a full context. Source: Gao et al. 2021, A framework for few-shot language model

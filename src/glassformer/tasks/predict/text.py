@@ -27,7 +27,7 @@ Finish = Literal["end", "stop", "length"]
 
 @dataclass(frozen=True)
 class Delta:
-    """New text of one row; `finish` says why the row ended, None while it goes on."""
+    """New text of one row; `finish` says why the row ended, None while it continues."""
 
     row: int
     text: str
