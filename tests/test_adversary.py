@@ -38,9 +38,9 @@ def test_no_command_changes_a_users_files(tmp_path, monkeypatch, capsys):
 
 
 def test_a_damaged_run_is_told_or_gives_the_same_answers(runs, tmp_path, capsys):
-    found = adversary.corruptions(runs, tmp_path, 22)
+    found = adversary.corruptions(runs, tmp_path, 44)
     assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
-    assert found["told"] > 8
+    assert found["told"] > 16
 
 
 @pytest.mark.slow
