@@ -1,13 +1,15 @@
 """Every demo ends with its score beside those of baselines, needs no network, resumes, and learns
 what the README promises."""
 
+import signal
 from collections import Counter
 
 import pytest
 
-from glassformer.demos import shapes
-from glassformer.demos.catalog import DEMOS
+from glassformer.demos import catalog, shapes
+from glassformer.demos.catalog import DATA, DEMOS
 from glassformer.metrics.baselines import most_frequent
+from glassformer.training.loop import Result
 
 BASELINES = {
     "translate": ["a rule: numbers, words of the month"],
@@ -42,6 +44,25 @@ def test_it_ends_with_a_comparison_and_resumes(cli, tmp_path, name):
         assert line in again.out
     if name == "translate":
         assert "<html" in (run / "attention.html").read_text()
+
+
+def test_a_signal_after_the_last_step_of_a_training_ends_the_demo(tmp_path, monkeypatch):
+    first, *others = DEMOS["vqa"].trainings
+    runs = []
+
+    def train(recipe, run, resume, signals):
+        runs.append(run)
+        signals.append(signal.SIGTERM)
+        return Result(run, 1, {}, None, "loss", "", 0.0)
+
+    monkeypatch.setattr(catalog, "train", train)
+    for name in DATA:
+        monkeypatch.setitem(DATA, name, lambda folder: None)
+    result = catalog.train_demo("vqa", tmp_path / "run")
+    assert others
+    assert len(runs) == 1
+    assert runs[0].name == f"run{DEMOS['vqa'].trainings[first]}"
+    assert result.interrupted == signal.SIGTERM
 
 
 @pytest.mark.usefixtures("few")

@@ -7,7 +7,7 @@ demos.json                one sentence about each demo, its trainings, commands 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
@@ -76,7 +76,7 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
 
     The data are written into RUN/data; a run that was begun is resumed.
     """
-    results: list[Result] = []
+    results, signals = list[Result](), list[int]()
     for training, suffix in DEMOS[name].trainings.items():
         run = Path(f"{folder}{suffix}")
         begun = (run / "recipe.yaml").is_file()
@@ -86,7 +86,8 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
             write_data(DATA[training], run / "data")
         changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
         changes += [f"train.steps={steps}"] if steps else []
-        results.append(train(read_recipe(recipe_of(training), changes), run, begun))
-        if results[-1].interrupted is not None:
-            break
+        recipe = read_recipe(recipe_of(training), changes)
+        results.append(train(recipe, run, begun, signals=signals))
+        if signals:  # perhaps after the last step of this training
+            return replace(results[-1], interrupted=signals[0])
     return results[-1]
