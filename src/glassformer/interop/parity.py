@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from glassformer.batch import Batch
+from glassformer.data.collate import split_rows
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
-from glassformer.runtime.prompts import sources_of
 from glassformer.tasks.task import Task
 
 INPUTS = 8
@@ -145,7 +145,7 @@ def _ends(task: Task) -> Sequence[int]:
 def _greedy(model: Transformer, batch: Batch, n: int, ends: Sequence[int]) -> list[int]:
     """The n likeliest next tokens, one after another, with the cache; fewer before an end."""
     config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
-    sources = batch.source and sources_of(batch.source)
+    sources = batch.source and split_rows(batch.source)
     steps = decode(model, [batch.elements[0].tolist()], config, ends, sources)
     return [step.ids[0] for step in steps if step.ids[0] not in ends]
 

@@ -85,7 +85,7 @@ class Pool:
         if len(free) < number:
             if not self.grows:
                 return None
-            self.grow(max(number, self.n_slots // 4))
+            self.grow(max(number - len(free), self.n_slots // 4))
             return self.take(number)
         begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
         sizes = np.diff(begins, append=len(free))

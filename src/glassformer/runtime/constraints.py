@@ -138,7 +138,7 @@ def _forced(logits: Logits, tokens: Sequence[int], where: Sequence[bool]) -> Log
     return torch.where(torch.tensor(where, device=logits.device)[:, None], alone, logits)
 
 
-STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
+_STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
     repetition_penalty,
     no_repeat_ngram_size,
     bad_words_ids,
@@ -150,7 +150,8 @@ STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
     begin_suppress_tokens,
     renormalize_logits,
 )
-"""In their order; each has the name of its field."""
+CONSTRAINTS = {stage.__name__: stage for stage in _STAGES}
+"""What each field that says what may come next does to logits, in the order in which they act."""
 
 
 def constrained(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
@@ -159,9 +160,9 @@ def constrained(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     GlassformerError: a row has no token left.
     """
     given = logits
-    for stage in STAGES:
-        if is_set(config, stage.__name__):
-            logits = stage(logits, rows, config)
+    for name, change in CONSTRAINTS.items():
+        if is_set(config, name):
+            logits = change(logits, rows, config)
     if logits is not given and bool(logits.amax(-1).isneginf().any()):
         raise GlassformerError(
             "Every token is excluded by the settings of generation; allow more of them, or fewer "

@@ -15,9 +15,8 @@ whole prompts are read, by the products that are fastest.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 
 import numpy as np
@@ -30,7 +29,7 @@ from glassformer.runtime.advance import Scores, advance
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
-from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
+from glassformer.runtime.prompts import check_ids, check_prompt, check_sources
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.sampler import Read, read
 from glassformer.runtime.search import COLUMNS, Search
@@ -237,7 +236,7 @@ class Engine:
         """Encode the sources of requests, and write keys and values at every layer to slots."""
         sources = [one.request.source for one in new if one.request.source is not None]
         tables = [one.source_slots[: one.n_source] for one in new]
-        with evaluating(self.model), self._products():
+        with self._computing():
             write_sources(self.model, self.pool, sources, tables)
         return []
 
@@ -255,43 +254,30 @@ class Engine:
 
     def _start_searches(self) -> None:
         """Begin the search of requests whose prompts have keys and values."""
-        groups: dict[tuple[object, ...], list[Running]] = {}
-        for one in self.running:
-            if one.request.config.beams and one.left == 1:
-                # in an invariant engine each request has its own search
-                own = one.request
-                key = one.settings, own.ends, own.selector, one.number * self.invariant
-                groups.setdefault(key, []).append(one)
-        for key, texts in groups.items():
-            self.running = [one for one in self.running if one not in texts]
+        ready = [one for one in self.running if one.request.config.beams and one.left == 1]
+        for one in ready:
+            self.running.remove(one)
+            own = one.request
+            # in an invariant engine each request has its own search
+            key = one.settings, own.ends, own.selector, one.number * self.invariant
             if key not in self.searches:
-                own = texts[0].request
                 selector = own.selector or BeamSearch
                 self.searches[key] = selector(self.pool, own.config, own.ends)
-            self.searches[key].begin(texts)
+            self.searches[key].begin(one)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
         for one in chosen:
             one.propose(self.model.config.vocab_size)
-        own = [one.pieces for one in chosen]
-        firsts = [
-            one.begin
-            for one, pieces in zip(chosen, own, strict=True)
-            for piece in pieces
-            for _ in piece.texts
-        ]
-        with evaluating(self.model), self._products():
-            found = read(chosen, self._scores([*chain(*own)], firsts))
-        news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
-        return [event for events in news for event in events]
+        with self._computing():
+            found = read(chosen, self._scores([one.piece for one in chosen]))
+        return [*chain.from_iterable(map(self._commit, chosen, found))]
 
     def _search(self, search: Search) -> list[Event]:
         """Continue the sequences of a search; changes nothing if it fails."""
-        watched, k = (search.owners, None) if self.watcher.top else ([], search.k)
-        own = [search.piece()], [one.begin for one in watched]
-        with evaluating(self.model), self._products():
-            events = search.select(self._scores(*own, k, search.reads_hidden))
+        with self._computing():
+            scores = self._scores([search.piece()], search.k, search.reads_hidden)
+            events = search.select(scores)
         for number in {event.request for event in events if event.finish}:
             self._end(search, next(one for one in search.requests if one.number == number))
         return events
@@ -302,24 +288,18 @@ class Engine:
         if not search.going:
             self.searches = {key: own for key, own in self.searches.items() if own is not search}
 
-    def _products(self) -> AbstractContextManager[None]:
-        return batch_invariant() if self.invariant else nullcontext()
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Compute without gradients, in an invariant engine by products that are, too."""
+        with evaluating(self.model), batch_invariant() if self.invariant else nullcontext():
+            yield
 
-    def _scores(
-        self,
-        pieces: Sequence[Piece],
-        firsts: Sequence[int],
-        k: int | None = None,
-        whole: bool = False,
-    ) -> Scores:
-        """Return the scores of a step, with what is recorded of it; by the compiled step, unless a
-        tape or a search (`whole`) reads what the model computes."""
+    def _scores(self, pieces: Sequence[Piece], k: int | None = None, whole: bool = False) -> Scores:
+        """Return the scores of a step, by the compiled step unless a tape or a search (`whole`)
+        reads what the model computes."""
         program = None if whole or recorded() else self.program
-        own = self.model, program, self.pool, pieces, k, self.invariant
-        with self.watcher.kept():
-            cache, scores = advance(*own)
-        told = self.watcher.rows(cache, firsts)
-        return replace(scores, top=self.watcher.top, told=told)
+        own = self.model, program, self.pool, pieces, self.watcher
+        return advance(*own, k, self.invariant)
 
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""
@@ -351,7 +331,7 @@ class Engine:
 
 def text_for(model: Transformer, request: Request) -> Running:
     """Return the text of a request; ConfigError: it cannot be decoded by this model."""
-    check_prompts(model, [request.prompt], request.config)
+    check_prompt(model, request.prompt, request.config)
     check_ids(request.given, model, "The given beginning")
     check_sources(None if request.source is None else [request.source], 1, model)
     one, context = Running(request, model), model.config.max_length

@@ -36,11 +36,11 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Result of one step of a search: the rows extended, by which of their offers; which ended (by
-    an end token, and among the best continuations)."""
+    """Result of one step of a search: the rows extended, by which tokens; which ended (by an end
+    token, and among the best continuations)."""
 
     parents: np.ndarray
-    offers: np.ndarray
+    tokens: np.ndarray
     ended: np.ndarray
     live: np.ndarray
     """Indices into the chosen of those that go on."""
@@ -76,26 +76,23 @@ class Beams:
     @property
     def going(self) -> np.ndarray:
         """The sentences that have live hypotheses."""
-        first = np.ones(len(self.sentence), dtype=bool)
-        first[1:] = self.sentence[1:] != self.sentence[:-1]
-        return self.sentence[first]
+        return np.unique(self.sentence)
 
     @property
     def room(self) -> int:
         """Largest number of rows in the next steps."""
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
-    def begin(self, limits: Sequence[int]) -> None:
-        """Begin sentences with these limits, each with an empty hypothesis after all rows."""
-        number, width = len(limits), self.config.beams * self.looks_at
-        self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
-        self.found += [[] for _ in limits]
-        self.limits = np.concatenate([self.limits, np.array(limits, np.int64)])
-        self.lengths = np.pad(self.lengths, (0, number))
-        self.width = np.pad(self.width, (0, number), constant_values=width)
-        self.bars = np.pad(self.bars, (0, number), constant_values=-np.inf)
-        self.totals = np.pad(self.totals, (0, number))
-        self.paths.extend(() for _ in limits)
+    def begin(self, limit: int) -> None:
+        """Begin a sentence of at most `limit` tokens, with an empty hypothesis after all rows."""
+        self.sentence = np.append(self.sentence, len(self.found))
+        self.limits = np.append(self.limits, limit)
+        self.lengths = np.append(self.lengths, 0)
+        self.width = np.append(self.width, self.config.beams * self.looks_at)
+        self.bars = np.append(self.bars, -np.inf)
+        self.totals = np.append(self.totals, 0.0)
+        self.found.append([])
+        self.paths.append(())
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
         """Return what the constraints read: the live hypotheses after their prompts."""
@@ -110,24 +107,18 @@ class Beams:
         """Largest number of continuations that one row may need."""
         return int(self.width[self.sentence].max())
 
-    @property
-    def last(self) -> np.ndarray:
-        """The newest token of each row."""
-        return np.array([path[1] for path in self.paths], np.int64)
-
     def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
         """Go on to the best continuations, of which each row offers its likeliest [R, K].
 
         Hypotheses that ended, and sentences for which nothing better can come, are live no longer.
         """
         self.lengths[self.going] += 1
-        parents, offers = self._best(self.totals[:, None] + log_probs)
-        sentence, tokens = self.sentence[parents], ids[parents, offers]
-        ended = np.isin(tokens, self.ends)
+        best = self._best(self.totals[:, None] + log_probs)
+        sentence, ended = self.sentence[best[0]], np.isin(ids[best], self.ends)
         out = ended | (self.limits[sentence] <= self.lengths[sentence])
         own = _first(sentence, out, self.config.beams)
-        parents, offers, tokens = parents[own], offers[own], tokens[own]
-        gains, ended, out = log_probs[parents, offers].astype(np.float64), ended[own], out[own]
+        parents, tokens, ended, out = best[0][own], ids[best][own], ended[own], out[own]
+        gains = log_probs[best][own].astype(np.float64)
         made = zip(parents.tolist(), tokens.tolist(), gains.tolist(), strict=True)
         self.paths = [(self.paths[row], token, gain) for row, token, gain in made]
         self.sentence, self.totals = sentence[own], self.totals[parents] + gains
@@ -135,13 +126,12 @@ class Beams:
             self._end(row, bool(ended[row]))
         live = np.flatnonzero(self._hopeful(~out))
         self.keep(live)
-        return Chosen(parents, offers, ended, live)
+        return Chosen(parents, tokens, ended, live)
 
     def _best(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and offer of the best continuations of each sentence, as many as its beam is wide;
         excluded ones, of log p -inf, are none."""
-        first = np.searchsorted(self.sentence, going := self.going)
-        number = np.searchsorted(going, self.sentence)
+        going, first, number = np.unique(self.sentence, return_index=True, return_inverse=True)
         rank, k = _ranks(self.sentence), totals.shape[1]
         table = np.full((len(going), 1 + int(rank.max()), k), np.inf)
         table[number, rank] = -totals
