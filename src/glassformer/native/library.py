@@ -71,7 +71,9 @@ class Step(ctypes.Structure):
 
     _fields_ = [
         *_of(c_int64, "n most threads slots halves"),
-        *_of(c_void_p, "x cos sin pool tables first ends source source_ends bias bias_width asked"),
+        *_of(c_void_p, "x cos sin pool tables first ends source source_ends bias bias_of"),
+        ("bias_width", c_int64),
+        ("asked", c_void_p),
         ("n_asked", c_int64),
         ("logits", c_void_p),
         ("k", c_int64),

@@ -130,13 +130,10 @@ class Program:
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
         x = self._model.embed(batch.elements, where, parts=batch.parts)[0].contiguous()
-        (tables, first, ends), (of_sources, source, source_ends) = cache.tables
-        if of_sources is not tables:
-            source = source + len(tables)
-            tables = np.concatenate([tables, of_sources])
+        tables, first, ends = cache.tables
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        bias, places = self._biases(ends)
+        bias, bias_of = self._biases(ends[0])
         rows = np.array(asked, np.int64)
         step = library.Step(
             n=len(x),
@@ -149,12 +146,13 @@ class Program:
             sin=None if sin is None else sin.data_ptr(),
             pool=numbers.data_ptr(),
             tables=tables.ctypes.data,
-            first=first.ctypes.data,
-            ends=ends.ctypes.data,
-            source=source.ctypes.data,
-            source_ends=source_ends.ctypes.data,
-            bias=None if bias is None else places[0].ctypes.data,
-            bias_width=places[1].ctypes.data,
+            first=first[0].ctypes.data,
+            ends=ends[0].ctypes.data,
+            source=first[-1].ctypes.data,
+            source_ends=ends[-1].ctypes.data,
+            bias=None if bias is None else bias.data_ptr(),
+            bias_of=bias_of.ctypes.data,
+            bias_width=0 if bias is None else bias.shape[2],
             asked=rows.ctypes.data,
             n_asked=len(rows),
             **results,
@@ -168,15 +166,13 @@ class Program:
 
     def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
         """Return the bias of scores for each different number of keys in `ends`, [U, H, S], and for
-        each element the address of its own and S; None and zeros: the model has none."""
+        each element the number of its own; None: the model has none."""
         different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
-            return None, np.zeros((2, len(ends)), np.int64)
+            return None, index
         query = Positions(torch.from_numpy(different)[None] - 1)
         table = bias(query, Positions.arange(int(different[-1])))[0] * self._stack.bias_factor
-        table = table.float().transpose(0, 1).contiguous()
-        addresses = table.data_ptr() + table[0].nbytes * index
-        return table, np.stack([addresses, np.full_like(addresses, table.shape[2])])
+        return table.float().transpose(0, 1).contiguous(), index
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross

@@ -46,8 +46,9 @@ typedef struct {
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
-  const float *const *bias; /* of each row: n_heads x bias_width numbers; or NULL */
-  const int64_t *bias_width;
+  const float *bias;        /* tables of n_heads x bias_width numbers, or NULL */
+  const int64_t *bias_of;   /* the number of the table of each row */
+  int64_t bias_width;
   const int64_t *asked;     /* rows whose logits are wanted */
   int64_t n_asked;
   float *logits;            /* n_asked x rows of the head, or k > 0 */
@@ -288,7 +289,9 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
       float *q = qs + i * row + h * width;
       if (q_norm->weight) normalize(q_norm, q, q, width);
       if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-      const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+      const float *bias = 0;
+      if (s->bias && !crossed)
+        bias = s->bias + (s->bias_of[i] * d->n_heads + h) * s->bias_width + past;
       float *to = z + (i * d->n_heads + h) * width;
       queries[count++] = (Query){q, bias, to, weights, n - past};
       weights += n - past + WIDTH;
@@ -394,7 +397,7 @@ static void run(const Decoder *d, const Step *s) {
     part.x += at * d->d_model;
     part.first += at, part.ends += at, part.source += at, part.source_ends += at;
     if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
-    if (s->bias) part.bias += at, part.bias_width += at;
+    part.bias_of += at;
     blocks(d, &part);
   }
   head(d, s);

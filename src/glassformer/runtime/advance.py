@@ -15,6 +15,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Part
 from glassformer.layers.cpu_kernels import MIN_ROWS
 from glassformer.layers.ragged import Pool, RaggedCache
+from glassformer.layers.sequences import merge
 from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
@@ -75,8 +76,8 @@ def advance(
     `invariant`: no bit of a sequence depends on others.
     """
     wide = invariant and pool.numbers.device.type == "cpu" and program is None
-    least = MIN_ROWS if wide else 1
-    batch, cache, at = _row(pool, pieces, least, merges=not invariant)
+    least, merges = MIN_ROWS if wide else 1, program is None and not invariant
+    batch, cache, at = _row(pool, pieces, least, merges)
     if program is not None and k is not None:
         return Scores(lambda _: torch.empty(0, 0), program.likeliest(batch, cache, k))
     if program is not None:
@@ -106,7 +107,9 @@ def _row(
     missing = max(0, least - len(ids))
     texts = [text for one in pieces for text in one.texts]
     sources = [source for one in pieces for source in one.sources]
-    cache = RaggedCache(pool, texts, sources, padding=missing, merges=merges)
+    if merges:
+        texts, sources = merge(texts), merge(sources)
+    cache = RaggedCache(pool, texts, sources, missing)
     elements = torch.tensor([ids + [0] * missing], device=device)
     return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, at
 

@@ -219,7 +219,6 @@ class Engine:
                 self.pool.give(known)
                 return False
         own = self.pool.take(one.n_own - len(known))
-        assert own is not None
         self.pool.erase(own)
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK

@@ -130,18 +130,13 @@ class Reader:
         self.pool.give(np.setdiff1d(np.flatnonzero(self.pool.users), [0, *self.table]))
         return _likelihoods(scores, rows, [one.answer for one, _ in step])
 
-    def _take(self, number: int) -> np.ndarray:
-        taken = self.pool.take(number)
-        assert taken is not None, "the pool grows"
-        return taken
-
     def _write_sources(self, step: Sequence[Known]) -> dict[int, np.ndarray]:
         """Return the slots of the sources of a step, which are encoded there."""
         numbers = sorted({one.source for one, _ in step} if self.sources else ())
         bounds = np.cumsum([self.sizes[n] for n in numbers])
         if not numbers:
             return {}
-        tables = np.split(self._take(bounds[-1]), bounds[:-1])
+        tables = np.split(self.pool.take(bounds[-1]), bounds[:-1])
         write_sources(self.model, self.pool, [self.sources[n] for n in numbers], tables)
         return dict(zip(numbers, tables, strict=True))
 
@@ -152,7 +147,7 @@ class Reader:
         those that it shares with the one before it, and its own."""
         sizes = [len(one.read) - known for one, known in step]
         begins = dict(zip(order, accumulate((sizes[n] for n in order), initial=0), strict=False))
-        new, table, tables = self._take(sum(sizes)), self.table, list[np.ndarray]()
+        new, table, tables = self.pool.take(sum(sizes)), self.table, list[np.ndarray]()
         for n, (_, known) in enumerate(step):
             table = np.concatenate([table[:known], new[begins[n] :][: sizes[n]]])
             tables.append(table)

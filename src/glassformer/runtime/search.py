@@ -113,7 +113,6 @@ class Search(ABC):
         self.parts.clear()
         Search.keep(self, parents)
         taken = self.pool.take(len(parents))
-        assert taken is not None, "more slots than were promised"
         if self.lengths.max(initial=0) == self.table.shape[1]:
             self.table = np.pad(self.table, ((0, 0), (0, COLUMNS)))
         self.table[np.arange(len(parents)), self.lengths] = taken

@@ -16,8 +16,9 @@ results are plain numbers and lists of them, ready for JSON by `dataclasses.asdi
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from glassformer.axes import Float, Tensor
@@ -25,7 +26,7 @@ from glassformer.errors import ConfigError
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention
 from glassformer.layers.context import CROSSED
-from glassformer.layers.ragged import RaggedCache, Tables
+from glassformer.layers.ragged import Pool, RaggedCache
 from glassformer.layers.sequences import Sequences
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Transformer
@@ -33,6 +34,8 @@ from glassformer.runtime.sampling import likeliest
 
 Weights = list[list[list[float]]]
 """Attention weights [layer][head][element]."""
+SITES = "attention", "cross"
+"""Names of self-attention and cross-attention in a block."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class AttentionRows:
 
     first: int
     own: Weights
-    cross: Weights
+    cross: Weights = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -165,20 +168,20 @@ class Watcher:
         """
         if not self.attention:
             return None
-        own, source = cache.tables
-        cross = self._weights("cross", cache, source, at) if cache.sources else []
-        return AttentionRows(first, self._weights("attention", cache, own, at), cross)
+        slots, begins, ends = cache.tables
+        found = list[Weights]()
+        for site, begin, end in zip(SITES, begins[:, at], ends[:, at], strict=False):
+            found.append(self._weights(site, cache.pool, slots[begin : begin + end], at))
+        return AttentionRows(first, *found)
 
-    def _weights(self, site: str, cache: RaggedCache, tables: Tables, at: int) -> Weights:
-        """Return the weights of new element `at` on the keys that its table lists."""
+    def _weights(self, site: str, pool: Pool, slots: np.ndarray, at: int) -> Weights:
+        """Return the weights of new element `at` on the keys in these slots."""
         assert self.model.decoder is not None
-        slots, first, ends = tables
-        one = Sequences.single(slots[first[at] : first[at] + ends[at]], 1)
-        device = cache.pool.numbers.device
+        one, device = Sequences.single(slots, 1), pool.numbers.device
         scoring = CROSSED if site == "cross" else self.model.decoder.scoring()
         context = scoring.context(one.query(device), one.key(device))
         found: list[Tensor] = []
-        for layer, (keys, _) in enumerate(cache.pool.layers):
+        for layer, (keys, _) in enumerate(pool.layers):
             name = f"decoder.blocks.{layer}.{site}"
             module = self.model.get_submodule(name)
             assert isinstance(module, Attention)
