@@ -259,4 +259,4 @@ def test_a_text_ends_at_any_of_its_ends_and_none_is_shown(tmp_path, cli):
 def test_nothing_left_to_choose_is_an_error_and_not_a_token():
     config = GenerateConfig.parse({"suppress_tokens": [0, 1, 2], "temperature": 0})
     with pytest.raises(GlassformerError, match="Every token is excluded by the settings"):
-        constrained(torch.zeros(1, 3), Rows([[0]]), config)
+        constrained(torch.zeros(1, 3), Rows([[0]], [0]), config)

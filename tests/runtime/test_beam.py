@@ -131,7 +131,7 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
         offered = min(search.widest, size)
         offers = ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy()
         chosen = search.extend(*offers)
-        if not len(chosen.live):
+        if not chosen.live.any():
             break
         lasts = torch.from_numpy(chosen.tokens[chosen.live])
         sentences = torch.from_numpy(search.sentence)
@@ -246,7 +246,7 @@ def test_of_equals_the_earlier_in_the_beam_and_the_lower_token_comes_first(ends)
 def counted(monkeypatch) -> list[int]:
     """How many rows each step of the search reads."""
     found, piece = [], BeamSearch.piece
-    noted = lambda search: found.append(len(search.owner)) or piece(search)
+    noted = lambda search: found.append(len(search.owners)) or piece(search)
     monkeypatch.setattr(BeamSearch, "piece", noted)
     return found
 

@@ -9,7 +9,7 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 (except through the rounding of products with more rows).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,7 +90,7 @@ class Pool:
         begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
         sizes = np.diff(begins, append=len(free))
         begin = begins[np.where(sizes >= number, sizes, len(free) + 1).argmin()]
-        taken = free[begin:][:number] if (sizes >= number).any() else free[:number]
+        taken = free[begin:][:number]
         self.users[taken] = 1
         return taken
 
@@ -133,14 +133,17 @@ class RaggedCache(Joined):
     @cached_property
     def slots(self) -> Int[Tensor, "N"]:
         """Slot of each new element."""
-        slots = [*(one.slots.ravel() for one in self.groups), np.zeros(self.padding, np.int32)]
-        return torch.from_numpy(np.concatenate(slots)).long().to(self.pool.numbers.device)
+        return self._join(one.slots for one in self.groups)
 
     @cached_property
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence after another."""
-        places = [*(one.places.ravel() for one in self.groups), np.arange(self.padding)]
-        return Positions(torch.from_numpy(np.concatenate(places))[None].to(self.slots.device))
+        return Positions(self._join(one.places for one in self.groups)[None])
+
+    def _join(self, numbers: Iterable[Int[np.ndarray, "R T"]]) -> Int[Tensor, "N"]:
+        """Return a number of each new element, 0 for padding."""
+        every = [*map(np.ravel, numbers), np.zeros(self.padding, np.int64)]
+        return torch.from_numpy(np.concatenate(every)).to(self.pool.numbers.device)
 
     @cached_property
     def tables(self) -> Tables:
@@ -160,9 +163,7 @@ class RaggedCache(Joined):
     def cross_context(self, query: Positions, source: Positions | None) -> AttentionContext | None:
         """Return the context of cross-attention; None: there is no source."""
         device = self.pool.numbers.device
-        place = lambda one: Positions.arange(one.length, device=device)
-        compute = lambda one: CROSSED.context(place(one), one.key(device))
-        return GroupedContext.of(self.sources, compute) if self.sources else None
+        return GroupedContext.of(self.sources, CROSSED, device) if self.sources else None
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Write the new keys and values; return the keys of each group, and their values."""

@@ -179,12 +179,14 @@ class GroupedContext(AttentionContext):
     def of(
         cls,
         groups: Sequence[Sequences],
-        compute: Callable[[Sequences], AttentionContext],
+        scoring: Scoring,
+        device: torch.device,
         rotation: Rotation | None = None,
     ) -> Self:
         """Return the context of groups; that of each shape is computed once."""
-        different = {one.shape: one for one in groups}
-        known = {shape: compute(one) for shape, one in different.items()}
+        plain, known = replace(scoring, rotation=None), dict[object, AttentionContext]()
+        for shape, one in {one.shape: one for one in groups}.items():
+            known[shape] = plain.context(one.query(device), one.key(device))
         found = tuple(((one.rows, one.length), known[one.shape]) for one in groups)
         return cls(Allowed(), None, rotation, rotation, groups=found)
 
@@ -235,9 +237,8 @@ class Joined(Layout):
         selected: SelectedPositions | None,
     ) -> tuple[Contexts, Contexts]:
         """Return the contexts of all blocks but the last, and those of the last one."""
-        device, plain = query.position.device, replace(scoring, rotation=None)
-        compute = lambda one: plain.context(one.query(device), one.key(device))
-        own = GroupedContext.of(self.groups, compute, scoring.angles(query))
+        angles = scoring.angles(query)
+        own = GroupedContext.of(self.groups, scoring, query.position.device, angles)
         read = query if selected is None else selected.positions(query)
         last = replace(own, selected=selected), self.cross_context(read, source)
         return (own, self.cross_context(query, source)), last

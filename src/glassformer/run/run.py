@@ -37,7 +37,7 @@ from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import evaluate
 from glassformer.runtime import GenerateConfig, Watch
 from glassformer.runtime.config import SAMPLING
-from glassformer.runtime.prompts import check_ids, check_sources
+from glassformer.runtime.prompts import check_ids, check_source
 from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
@@ -372,7 +372,8 @@ class Run:
         ids = [element.id for element in one.elements if element.id is not None]
         check_ids(ids, self.model, "The input")
         if one.batch.source is not None:
-            check_sources(split_rows(one.batch.source), 1, self.model)
+            for source in split_rows(one.batch.source):
+                check_source(self.model, source)
         return one
 
     @cached_property

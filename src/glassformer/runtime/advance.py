@@ -119,8 +119,6 @@ def _logits(
 ) -> Float[Tensor, "N V"]:
     """Return the logits of some rows, computed with at least `least`."""
     own = hidden[rows]
-    if not len(own):
-        return hidden.new_empty(0, model.config.vocab_size)
     if len(own) < least:
         own = torch.cat([own, own[-1:].expand(least - len(own), -1)])
     return at_least_float32(model.head(own[None])[0])[: len(hidden[rows])]

@@ -66,7 +66,7 @@ class BeamSearch(Search):
         self.numbers.append(None)
 
     def _constrain(self, log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-        rows = self.hypotheses.rows([one.seen for one in self.requests])
+        rows = self.hypotheses.rows([one.seen for one in self.owners])
         return constrained(log_probs, rows, self.config)
 
     def select(self, scores: Scores) -> list[Event]:
@@ -75,17 +75,16 @@ class BeamSearch(Search):
         GlassformerError: log p that is no number.
         """
         beams, change = self.hypotheses, None if self.is_plain else self._constrain
-        log_probs, ids = scores.offers(len(self.owner), max(beams.widest, scores.top), change)
+        log_probs, ids = scores.offers(len(self.owners), max(beams.widest, scores.top), change)
         check_numbers(torch.from_numpy(log_probs))
-        sentence, totals, going = beams.sentence, beams.totals, beams.going
+        sentence, totals = beams.sentence, beams.totals
+        going = [*zip(self.going, beams.going.tolist(), strict=True)]
         chosen = beams.extend(log_probs, ids)
-        found = dict[int, list[Candidate]]()
-        if scores.top:
-            found = self._candidates(log_probs, ids, sentence, totals, chosen)
+        found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
-        events, live = list[Event](), set(beams.going.tolist())
-        for sentence in going.tolist():
-            number, candidates = self.requests[sentence].number, tuple(found.get(sentence, ()))
+        events, live = list[Event](), beams.going
+        for one, sentence in going:
+            number, candidates = one.number, tuple(found.get(sentence, ()))
             if sentence not in live:
                 best = tuple(beams.best(sentence))
                 finish = "end" if best and best[0].finished else "length"
@@ -108,9 +107,11 @@ class BeamSearch(Search):
         chosen: Chosen,
     ) -> dict[int, list[Candidate]]:
         """Return the candidates of every sentence: what each of its hypotheses offers."""
-        kept = [*zip(chosen.parents.tolist(), chosen.tokens.tolist(), strict=True)]
-        live = set(chosen.live.tolist())
-        fates = {one: (True, chosen.ended[at].item(), at in live) for at, one in enumerate(kept)}
+        columns = chosen.parents, chosen.tokens, chosen.ended, chosen.live
+        fates = {
+            (row, token): (True, ended, live)
+            for row, token, ended, live in zip(*(one.tolist() for one in columns), strict=True)
+        }
         found: dict[int, list[Candidate]] = {number: [] for number in sentence.tolist()}
         numbers: dict[tuple[int, int], int] = {}
         for row, number in enumerate(sentence.tolist()):
@@ -122,5 +123,5 @@ class BeamSearch(Search):
                 score = normalized(whole, length, self.config.length_penalty)
                 numbers[row, token] = len(found[number])
                 found[number].append(Candidate(token, log_prob, whole, score, parent, *fate))
-        self.numbers = [numbers[kept[at]] for at in chosen.live.tolist()]
+        self.numbers = [numbers[one] for one, (*_, live) in fates.items() if live]
         return found

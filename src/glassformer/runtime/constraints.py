@@ -22,19 +22,14 @@ from glassformer.runtime.config import GenerateConfig
 @dataclass(frozen=True)
 class Rows:
     """What the transforms know of a batch: the ids of each row so far (its prompt's included), how
-    many of them are new (empty: none), the ids that end a text, whether the next token of a row is
+    many of them are new, the ids that end a text, whether the next token of a row is
     its last (empty: none is), and the seed of each row (empty: the configuration's)."""
 
     seen: Sequence[Sequence[int]]
-    new: Sequence[int] = ()
+    new: Sequence[int]
     ends: Sequence[int] = ()
     last: Sequence[bool] = ()
     seeds: Sequence[int] = ()
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """How many ids of each row are new."""
-        return self.new or [0] * len(self.seen)
 
 
 Logits = Float[Tensor, "B V"]
@@ -87,9 +82,7 @@ def min_length(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
 
 def min_new_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude the end of rows with fewer new tokens."""
-    return _without(
-        logits, (rows.ends if new < config.min_new_tokens else () for new in rows.counts)
-    )
+    return _without(logits, (rows.ends if new < config.min_new_tokens else () for new in rows.new))
 
 
 def forced_bos_token_id(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
@@ -112,7 +105,7 @@ def suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logit
 def begin_suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude these tokens as the first new one, or as the one behind a forced one."""
     forced = config.forced_bos_token_id is not None
-    both = zip(rows.seen, rows.counts, strict=True)
+    both = zip(rows.seen, rows.new, strict=True)
     first = [new == int(forced and len(ids) - new == 1) for ids, new in both]
     return _without(logits, (config.begin_suppress_tokens * one for one in first))
 

@@ -15,7 +15,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.hypotheses import Hypothesis
-from glassformer.runtime.prompts import Prompts, check_sources, example_of
+from glassformer.runtime.prompts import Prompts, example_of
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.trace import Choice, Watch
 
@@ -62,7 +62,7 @@ def decode(
             f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0."
         )
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
-    if requests := _requests(model, how, prompts, sources):
+    if requests := _requests(how, prompts, sources):
         for events in steps(Engine.of(model, requests, watch)):
             tokens = [event.token for event in events if event.token is not None]
             yield Step(
@@ -94,7 +94,7 @@ def beam_search(
             "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
             "decode."
         )
-    requests = _requests(model, Request((), config, tuple(ends)), prompts, sources, limits)
+    requests = _requests(Request((), config, tuple(ends)), prompts, sources, limits)
     if not requests:
         return []
     engine = Engine.of(model, requests, max_rows=min(at_once, len(requests)) * config.beams)
@@ -114,15 +114,18 @@ def steps(engine: Engine) -> Iterator[list[Event]]:
 
 
 def _requests(
-    model: Transformer,
     how: Request,
     prompts: Prompts,
     sources: Prompts | None,
     limits: Sequence[int] | None = None,
 ) -> list[Request]:
     """Return a request for each prompt."""
-    read = None if sources is None else [example_of(source) for source in sources]
-    check_sources(read, len(prompts), model)
+    if sources is not None and len(sources) != len(prompts):
+        raise ConfigError(
+            f"{len(sources)} sources were given for {len(prompts)} targets; each needs one of its "
+            "own."
+        )
     nothing = [None] * len(prompts)
-    rows = zip(prompts, limits or nothing, read or nothing, strict=True)
+    read = nothing if sources is None else map(example_of, sources)
+    rows = zip(prompts, limits or nothing, read, strict=True)
     return [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]

@@ -105,32 +105,27 @@ def check_prompt(model: Transformer, prompt: Prompt, config: GenerateConfig) -> 
         )
 
 
-def check_sources(sources: Sequence[Example] | None, rows: int, model: Transformer) -> None:
-    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
+def check_source(model: Transformer, source: Example | None) -> None:
+    """Raise ConfigError unless an encoder-decoder has a source, others none."""
     config = model.config
-    if sources is None:
-        if config.architecture == "encoder_decoder":
-            raise ConfigError(
-                "An encoder-decoder reads a source, for which it writes a target; give one for "
-                f"each of {rows} rows."
-            )
+    both = config.architecture == "encoder_decoder"
+    if source is None and both:
+        raise ConfigError(
+            "An encoder-decoder reads a source, for which it writes a target; give one for each."
+        )
+    if source is None:
         return
-    if config.architecture != "encoder_decoder":
+    if not both:
         raise ConfigError(
             f"A source was given, and a model of architecture={config.architecture!r} reads none; "
             "leave it out."
         )
-    if len(sources) != rows:
+    if not len(source.ids):
         raise ConfigError(
-            f"{len(sources)} sources were given for {rows} targets; each needs one of its own."
+            "The source is empty; give at least one token, for instance the one that ends it."
         )
     size = config.source_vocab_size or config.vocab_size
-    for source in sources:
-        if not len(source.ids):
-            raise ConfigError(
-                "The source is empty; give at least one token, for instance the one that ends it."
-            )
-        _check_range(source.ids.tolist(), size, "The source", "sources")
+    _check_range(source.ids.tolist(), size, "The source", "sources")
 
 
 def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:

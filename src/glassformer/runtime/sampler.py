@@ -53,12 +53,6 @@ class Place:
         return self.text.new + len(self.tokens)
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """Places with the same one are chosen for together."""
-        request = self.text.request
-        return self.text.settings, request.ends, request.only
-
-    @property
     def continues(self) -> bool:
         """Whether the newest token was proposed here, so that there are logits after it."""
         guess = self.text.proposed[len(self.tokens) - 1 :][:1]
@@ -90,7 +84,7 @@ def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
     while going:
         groups = dict[tuple[object, ...], list[Place]]()
         for one in going:
-            groups.setdefault(one.key, []).append(one)
+            groups.setdefault(one.text.key, []).append(one)
         for group in groups.values():
             _choose(group, logits, scores)
         going = [one for one in going if one.continues]
@@ -100,7 +94,7 @@ def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
 def _choose(places: Sequence[Place], logits: Float[Tensor, "N V"], scores: Scores) -> None:
     """Add the next token of each of these places, which have one key, and its record."""
     request = places[0].text.request
-    own = _rows(logits, [one.at for one in places])
+    own = logits[[one.at for one in places]]
     left = own if request.only is None else limited(own, request.only)
     if any(one.text.request.allowed for one in places):
         left = torch.stack([one.restrict(row) for one, row in zip(places, left, strict=True)])
@@ -123,13 +117,6 @@ def _choose(places: Sequence[Place], logits: Float[Tensor, "N V"], scores: Score
         one.choices.append(record)
 
 
-def _rows(logits: Float[Tensor, "N V"], at: Sequence[int]) -> Float[Tensor, "M V"]:
-    """Return these rows; no copy if they are all."""
-    if list(at) == list(range(len(logits))):
-        return logits
-    return logits[torch.tensor(at, dtype=torch.long, device=logits.device)]
-
-
 def _score(places: Sequence[Place], log_probs: Float[Tensor, "N V"]) -> list[Read]:
     """Return the wanted tokens of each place with log p; the first of a prompt has none."""
     ids = [token for one in places for token in one.wanted]
@@ -148,7 +135,7 @@ def _score(places: Sequence[Place], log_probs: Float[Tensor, "N V"]) -> list[Rea
 
 def _likeliest(log_probs: Float[Tensor, "N V"], k: int) -> list[tuple[tuple[int, float], ...]]:
     """Return the k likeliest tokens of each row with log p."""
-    if not k or not len(log_probs):
+    if not k:
         return [()] * len(log_probs)
     ids = likeliest(log_probs, k)
     values = log_probs.gather(-1, ids).tolist()

@@ -41,9 +41,10 @@ def top_k(logits: Logits, k: int) -> Logits:
     """Keep exactly the k largest logits of each row (all, if fewer); lower ids win ties."""
     if k >= logits.shape[-1]:
         return logits
-    few = k * k <= logits.shape[-1]  # k searches for a maximum are then faster than sorting
-    ordered = None if few else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
-    keep = likeliest(logits, k) if ordered is None else ordered
+    if k * k <= logits.shape[-1]:  # k searches for a maximum are then faster than sorting
+        keep = likeliest(logits, k)
+    else:
+        keep = logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
     return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
 
 
@@ -139,12 +140,11 @@ def next_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Int[Tenso
     """Chosen token of each row after all transforms of `config`."""
     if (here := logits.device) != (place := exact_device(logits.device)):
         return next_tokens(logits.to(place), rows, config).to(here)
-    found = transformed(logits, rows, config)
-    if config.temperature == 0:
-        return next(found)[1].argmax(-1)  # the other transforms keep the likeliest token
-    *_, (_, left) = found
+    if config.temperature == 0:  # the other transforms keep the likeliest token
+        return constrained(logits, rows, config).argmax(-1)
+    left = remaining(logits, rows, config)
     seeds = rows.seeds or [config.seed] * len(left)
-    u = [uniform(*both) for both in zip(seeds, rows.counts, strict=True)]
+    u = [uniform(*both) for both in zip(seeds, rows.new, strict=True)]
     return choose(left, torch.tensor(u, dtype=torch.float64, device=left.device))
 
 
@@ -159,5 +159,5 @@ def stages(
     """
     check_numbers(logits)
     row, config = logits.detach().cpu()[None], GenerateConfig.parse(fields)
-    found = {"model": row, **dict(transformed(row, Rows([seen]), config))}
+    found = {"model": row, **dict(transformed(row, Rows([seen], [0]), config))}
     return {name: one[0].double().softmax(-1) for name, one in found.items()}

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, groupby
+from itertools import chain, groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,8 +33,6 @@ TOKENS, NUMBERS = 1 << 13, 1 << 13
 """Largest number of elements of a step, and how many numbers of logits count as one of them."""
 NEAR = 16
 """Largest difference of lengths that one call of a kernel pads."""
-Known = tuple["Text", int]
-"""A text, and the number of its first elements that it shares with the one before it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,18 @@ class Text:
         return (*self.prompt, *self.answer[:-1])
 
 
+class Known(NamedTuple):
+    """A text, and the number of its first elements that it shares with the one before it."""
+
+    text: Text
+    known: int
+
+    @property
+    def new(self) -> Ids:
+        """The other elements."""
+        return self.text.read[self.known :]
+
+
 def score_texts(
     model: Transformer, texts: Sequence[Text], sources: Sequence[Example] = ()
 ) -> list[Likelihood]:
@@ -82,7 +93,7 @@ class Reader:
     """Reads texts in steps, with their sources."""
 
     def __init__(self, model: Transformer, sources: Sequence[Example]):
-        self.model, self.sources, self.watcher = model, sources, Watcher(model, None)
+        self.model, self.sources = model, sources
         self.sizes = [len(source.ids) + model.config.n_prefix for source in sources] or [0]
         """Numbers of elements of the sources."""
         self.program = None if recorded() else program_of(model)
@@ -101,7 +112,7 @@ class Reader:
             if step and size + own > TOKENS:
                 yield step
                 step, size = [], 0
-            step.append((one, known))
+            step.append(Known(one, known))
             size, before = size + own, one
         if step:
             yield step
@@ -109,33 +120,33 @@ class Reader:
     def read(self, step: Sequence[Known]) -> list[Likelihood]:
         """Return what each text of a step has."""
         # after its prompts, a step computes what predicts a token, though the last one may have it
-        (first, known), *others = step
-        step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *others]
-        groups, crossed = self._groups(step), self._write_sources(step)
-        new, tables = self._tables(step, [*chain.from_iterable(groups)])
-        ids, texts, sources = list[int](), list[Sequences](), list[Sequences]()
+        known = min(step[0].known, min(len(one.text.prompt) for one in step) - 1)
+        step = [Known(step[0].text, known), *step[1:]]
+        groups, crossed = self._groups(step), self._write_sources(step) if self.sources else {}
+        order = [*chain.from_iterable(groups)]
+        new, tables = self._tables(step, order)
+        texts, sources = list[Sequences](), list[Sequences]()
         for group in groups:
-            ids += chain.from_iterable(step[n][0].read[step[n][1] :] for n in group)
-            one, known = step[group[0]]
-            if length := len(one.read) - known:
+            if length := len(step[group[0]].new):
                 texts.append(Sequences.of([tables[n] for n in group], length))
-                if crossed:
-                    own = [crossed[step[n][0].source] for n in group]
+                if self.sources:
+                    own = [crossed[step[n].text.source] for n in group]
                     sources.append(Sequences.of(own, length))
-        wanted = [own[len(one.prompt) - 1 :] for (one, _), own in zip(step, tables, strict=True)]
-        asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
+        pairs = zip(step, tables, strict=True)
+        wanted = np.concatenate([table[len(one.text.prompt) - 1 :] for one, table in pairs])
+        asked, rows = np.unique(np.searchsorted(new, wanted), return_inverse=True)
+        ids = [*chain.from_iterable(step[n].new for n in order)]
         piece = Piece(ids, texts, sources, asked.tolist())
-        scores = advance(self.model, self.program, self.pool, [piece], self.watcher)
+        watcher = Watcher(self.model, None)
+        scores = advance(self.model, self.program, self.pool, [piece], watcher)
         self.table = tables[-1]
         self.pool.give(np.setdiff1d(np.flatnonzero(self.pool.users), [0, *self.table]))
-        return _likelihoods(scores, rows, [one.answer for one, _ in step])
+        return _likelihoods(scores, rows, [one.text.answer for one in step])
 
     def _write_sources(self, step: Sequence[Known]) -> dict[int, np.ndarray]:
         """Return the slots of the sources of a step, which are encoded there."""
-        numbers = sorted({one.source for one, _ in step} if self.sources else ())
+        numbers = sorted({one.text.source for one in step})
         bounds = np.cumsum([self.sizes[n] for n in numbers])
-        if not numbers:
-            return {}
         tables = np.split(self.pool.take(bounds[-1]), bounds[:-1])
         write_sources(self.model, self.pool, [self.sources[n] for n in numbers], tables)
         return dict(zip(numbers, tables, strict=True))
@@ -145,11 +156,11 @@ class Reader:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return new slots, which texts take in this order, and the slots of the elements of each:
         those that it shares with the one before it, and its own."""
-        sizes = [len(one.read) - known for one, known in step]
-        begins = dict(zip(order, accumulate((sizes[n] for n in order), initial=0), strict=False))
+        sizes = [len(step[n].new) for n in order]
         new, table, tables = self.pool.take(sum(sizes)), self.table, list[np.ndarray]()
-        for n, (_, known) in enumerate(step):
-            table = np.concatenate([table[:known], new[begins[n] :][: sizes[n]]])
+        own = dict(zip(order, np.split(new, np.cumsum(sizes)[:-1]), strict=True))
+        for n, one in enumerate(step):
+            table = np.concatenate([table[: one.known], own[n]])
             tables.append(table)
         return new, tables
 
@@ -157,10 +168,11 @@ class Reader:
         """Return the numbers of texts that attend together, in the order of their elements: after
         those that have what they share, which may be computed first."""
         levels, keys, groups = [-1] * len(self.table), list[tuple[int, ...]](), list[list[int]]()
-        for one, known in step:
-            level, end = levels[known - 1] + 1 if known else 0, len(one.read)
-            levels = levels[:known] + [level] * (end - known)
-            keys.append((level, end - known, -(-end // NEAR), -(-self.sizes[one.source] // NEAR)))
+        for one in step:
+            level = levels[one.known - 1] + 1 if one.known else 0
+            levels = levels[: one.known] + [level] * len(one.new)
+            near = (-(-size // NEAR) for size in (len(levels), self.sizes[one.text.source]))
+            keys.append((level, len(one.new), *near))
         for key, alike in groupby(sorted(range(len(step)), key=keys.__getitem__), keys.__getitem__):
             numbers, most = [*alike], max(1, TOKENS // (sum(key[2:]) * NEAR))  # copied keys
             groups += [numbers[at : at + most] for at in range(0, len(numbers), most)]

@@ -33,8 +33,8 @@ class Search(ABC):
     newest element, which has a slot and no key yet.
 
     The rows of a request follow each other. All slots that rows list have one user for them all.
-    `owner`: the number of its request for each row, ascending. `tokens`: its newest element;
-    `lengths`: its number of elements, this one included.
+    `owners`: the request of each row. `tokens`: its newest element; `lengths`: its number of
+    elements, this one included.
     """
 
     reads_hidden = False
@@ -42,11 +42,10 @@ class Search(ABC):
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
         self.pool, self.config, self.ends = pool, config, ends
-        self.requests: list[Running] = []
-        """Requests that have begun."""
+        self.owners: list[Running] = []
         self.parts: list[Part] = []
         """Patches among the newest elements, the last ones of prompts."""
-        self.owner, self.tokens, self.lengths = np.zeros((3, 0), np.int64)
+        self.tokens, self.lengths = np.zeros((2, 0), np.int64)
         self.table = np.zeros((0, COLUMNS), np.int32)
 
     @property
@@ -63,7 +62,7 @@ class Search(ABC):
     @property
     def going(self) -> list[Running]:
         """Requests that have rows."""
-        return [self.requests[i] for i in dict.fromkeys(self.owner.tolist())]
+        return [*dict.fromkeys(self.owners)]
 
     @property
     def promised(self) -> int:
@@ -75,16 +74,15 @@ class Search(ABC):
     def begin(self, one: Running) -> None:
         """Begin a request whose prompt has keys and values, but for the last element; its slots
         except those of its source are the search's from now on."""
-        row, end = len(self.owner), len(one.ids) - one.begin
+        row, end = len(self.owners), len(one.ids) - one.begin
         missing = max(0, end - self.table.shape[1])
         self.table = np.pad(self.table, ((0, 1), (0, missing)))
         self.table[row, :end] = one.slots[:end]
         last = one.parts_at(range(end - 1, end))
         self.parts += (replace(part, at=part.at + row) for part in last)
-        self.owner = np.append(self.owner, len(self.requests))
         self.tokens = np.append(self.tokens, one.ids[-1])
         self.lengths = np.append(self.lengths, end)
-        self.requests.append(one)
+        self.owners.append(one)
         one.slots, one.longest = one.source_slots, 0
 
     def piece(self) -> Piece:
@@ -95,12 +93,12 @@ class Search(ABC):
 
     def _sources(self) -> list[Sequences]:
         """Return the sources of all rows, neighbours with equally many rows together."""
-        counts, found = Counter(self.owner.tolist()), list[Sequences]()
-        for count, numbers in groupby(counts, counts.__getitem__):
-            own = [self.requests[i] for i in numbers]
-            if own[0].n_source:
-                slots = np.stack([one.source_slots for one in own])
-                found.append(Sequences(slots, np.array([one.n_source for one in own]), count))
+        counts, found = Counter(self.owners), list[Sequences]()
+        for count, requests in groupby(counts, counts.__getitem__):
+            own = [(one.source_slots, one.n_source) for one in requests if one.n_source]
+            if own:
+                slots, ends = map(np.stack, zip(*own, strict=True))
+                found.append(Sequences(slots, ends, count))
         return found
 
     @abstractmethod
@@ -122,7 +120,7 @@ class Search(ABC):
         """Keep only these rows, and give back slots that no row lists any more."""
         lost = np.zeros(self.pool.n_slots, bool)
         lost[self.slots] = True
-        self.owner, self.table = self.owner[rows], self.table[rows]
+        self.owners, self.table = [self.owners[row] for row in rows.tolist()], self.table[rows]
         self.lengths, self.tokens = self.lengths[rows], self.tokens[rows]
         lost[self.slots] = False
         self.pool.give(np.flatnonzero(lost))
@@ -134,4 +132,4 @@ class Search(ABC):
 
     def drop(self, one: Running) -> None:
         """End a request without an event."""
-        self.keep(np.flatnonzero(self.owner != self.requests.index(one)))
+        self.keep(np.flatnonzero([own is not one for own in self.owners]))

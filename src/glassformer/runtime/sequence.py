@@ -73,8 +73,9 @@ class Running:
         self.source_width = self.n_source
         """Slots for these."""
         self.ids, self.n_prompt, self.before = [*ids, *given[:-1]], len(ids), tokens_of(prompt)
-        self.settings = request.config.model_dump_json(exclude={"seed"})
-        """How its tokens are chosen, but for the seed."""
+        settings = request.config.model_dump_json(exclude={"seed"})
+        self.key = settings, request.ends, request.only
+        """Texts with the same one are chosen for together."""
         self.is_scored, self.scores = request.scores, list[Scored]()
         self.slots, self.cached = np.zeros(0, np.int32), 0
         """Those in the pool, for its elements, then for its source; elements with keys there."""
@@ -125,7 +126,7 @@ class Running:
     def chunk(self) -> int:
         """Elements that are computed next: up to a multiple of `most`, or all; not the last one of
         a prompt of a search, which is its first row."""
-        left = self.left - 1 if self.request.config.beams else self.left
+        left = self.left - bool(self.request.config.beams)
         return min(left, self.share - self.cached % self.most)
 
     @property
@@ -146,7 +147,7 @@ class Running:
 
     def parts_at(self, elements: range) -> tuple[Part, ...]:
         """Return the patches at elements of the prompt, numbered from the first of these."""
-        if not self.parts or not elements:
+        if not elements:
             return ()
         slots = torch.tensor(elements)
         return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
@@ -183,8 +184,8 @@ class Running:
         """Call the draft, if the next step gives a token; no more than fit the context, or are
         still to come."""
         self.proposed = []
-        room = min(self.context - self.cached - self.chunk, self.limit - self.new - 1)
-        n = min(self.ahead, room)
+        room = self.context - self.cached - self.chunk
+        n = min(self.ahead, room, self.limit - self.new - 1)
         if self.request.draft is None or not self.is_ready or n < 1:
             return
         guesses = self.request.draft.propose(self.seen, n)[:n]

@@ -12,7 +12,7 @@ the same law.)
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
@@ -63,8 +63,8 @@ class Drafts:
 
     def drafted(self, request: Request) -> Request:
         """The request with a draft of its own."""
-        own = Lookup if self.model is None else partial(ModelDraft, self.model, request)
-        draft = own(self.counts)
+        model, counts = self.model, self.counts
+        draft = Lookup(counts) if model is None else ModelDraft(model, request, counts)
         return replace(request, draft=draft, ahead=self.ahead)
 
 

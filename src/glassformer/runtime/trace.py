@@ -41,10 +41,16 @@ SITES = "attention", "cross"
 @dataclass(frozen=True)
 class Watch:
     """What is kept of each choice: the `top` likeliest tokens, and with `attention` the attention
-    rows of its element."""
+    rows of its element. ConfigError: `top` below 1."""
 
     top: int = 10
     attention: bool = False
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise ConfigError(
+                f"At least 1 alternative is kept of each choice, and top={self.top}; raise it."
+            )
 
 
 @dataclass(frozen=True)
@@ -127,10 +133,7 @@ def choice(
 
 
 class Watcher:
-    """Records the choices of a decoding loop, or nothing without a `watch`.
-
-    ConfigError: `top` below 1.
-    """
+    """Records the choices of a decoding loop, or nothing without a `watch`."""
 
     def __init__(self, model: Transformer, watch: Watch | None):
         self.model, self.top = model, 0 if watch is None else watch.top
@@ -138,10 +141,6 @@ class Watcher:
         self.attention = watch is not None and watch.attention
         self.queries: dict[str, Tensor] = {}
         """Queries of the last computation, by point."""
-        if watch is not None and watch.top < 1:
-            raise ConfigError(
-                f"At least 1 alternative is kept of each choice, and top={watch.top}; raise it."
-            )
 
     @contextmanager
     def kept(self) -> Iterator[None]:

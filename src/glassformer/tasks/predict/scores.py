@@ -14,7 +14,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import (
     check_ids,
     check_language_model,
-    check_sources,
+    check_source,
     example_of,
     half,
 )
@@ -55,8 +55,8 @@ def score(
     an encoder-decoder without a source (of one row) or another model with one.
     """
     check_language_model(model)
-    sources = None if source is None else split_rows(source)
-    check_sources(sources, 1, model)
+    (read,) = [None] if source is None else split_rows(source)
+    check_source(model, read)
     whole, done, least = (*prefix, *ids), len(prefix or ids[:1]), 1 if prefix else 2
     check_ids(whole, model, "The text")
     if len(ids) < least:
@@ -69,7 +69,7 @@ def score(
         end = begin + context + 1
         windows.append(Text(whole[begin:done], whole[done:end]))
         done = end
-    found = score_texts(model, windows, sources or ())
+    found = score_texts(model, windows, () if read is None else (read,))
     return [log_prob for one in found for log_prob in one.log_probs]
 
 
