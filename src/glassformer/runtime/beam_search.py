@@ -83,14 +83,14 @@ class BeamSearch(Search):
         found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
         events, live = list[Event](), beams.going
-        for one, sentence in going:
-            number, candidates = one.number, tuple(found.get(sentence, ()))
-            if sentence not in live:
-                best = tuple(beams.best(sentence))
+        for one, number in going:
+            candidates = tuple(found.get(number, ()))
+            if number not in live:
+                best = tuple(beams.best(number))
                 finish = "end" if best and best[0].finished else "length"
-                events.append(Event(number, None, finish, (), best, candidates=candidates))
+                events.append(Event(one.number, None, finish, (), best, candidates=candidates))
             elif candidates:
-                events.append(Event(number, candidates=candidates))
+                events.append(Event(one.number, candidates=candidates))
         return events
 
     def keep(self, rows: np.ndarray) -> None:

@@ -95,10 +95,9 @@ class Search(ABC):
         """Return the sources of all rows, neighbours with equally many rows together."""
         counts, found = Counter(self.owners), list[Sequences]()
         for count, requests in groupby(counts, counts.__getitem__):
-            own = [(one.source_slots, one.n_source) for one in requests if one.n_source]
-            if own:
-                slots, ends = map(np.stack, zip(*own, strict=True))
-                found.append(Sequences(slots, ends, count))
+            if own := [one for one in requests if one.n_source]:
+                ends = np.array([one.n_source for one in own])
+                found.append(Sequences.of([one.source_slots for one in own], count, ends))
         return found
 
     @abstractmethod
