@@ -123,15 +123,18 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
     )
     dice = dice.log_softmax(-1)
     search = Beams(config, list(ends))
-    search.begin(limits)
+    for limit in limits:
+        search.begin(limit)
     lasts, sentences = torch.full((len(limits),), size), torch.arange(len(limits))
     for step in range(12):
         ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)
         offered = min(search.widest, size)
         offers = ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy()
-        if not len(search.extend(*offers).live):
+        chosen = search.extend(*offers)
+        if not chosen.live.any():
             break
-        lasts, sentences = torch.from_numpy(search.last), torch.from_numpy(search.sentence)
+        lasts = torch.from_numpy(chosen.tokens[chosen.live])
+        sentences = torch.from_numpy(search.sentence)
     for at, limit in enumerate(limits):
         table = lambda live, at=at: [
             dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live

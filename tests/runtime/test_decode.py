@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.batch import Batch, Positions
+from glassformer.data.collate import split_rows
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.runtime import GenerateConfig, decode
-from glassformer.runtime.prompts import sources_of
 
 KINDS = [
     *({"position": kind} for kind in tiny.POSITIONS),
@@ -113,7 +113,7 @@ def with_source(model, prompts, sources, config, ends=(), side="right"):
     elements = [ids + fill(ids) if side == "right" else fill(ids) + ids for ids in sources]
     source = Batch(torch.tensor(elements), Positions.padded(lengths, side))
     ids = [[] for _ in prompts]
-    for step in decode(model, prompts, config, ends, sources_of(source)):
+    for step in decode(model, prompts, config, ends, split_rows(source)):
         for row, token in zip(step.rows, step.ids, strict=True):
             ids[row].append(token)
     return ids

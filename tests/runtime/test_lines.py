@@ -17,11 +17,12 @@ from glassformer.errors import GlassformerError
 from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler
-from glassformer.runtime import beam_search, beam_steps
+from glassformer.runtime import beam_search
 from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parent))
 from test_beam import BOTH, KINDS, flat, how, plainly, row, search, source_of
+from test_record import watched_search
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 CLOSE = 1e-4
@@ -172,10 +173,8 @@ def test_what_a_compiled_step_cannot_do_is_the_models(changed):
     if changed == "constraint":
         config = how(3, no_repeat_ngram_size=1)
     with recording(Tape(model, keep=("*.z",))) if changed == "tape" else nullcontext():
-        steps = [*beam_steps(model, [[1]] * 2, config, (4,), source, watch=watch)]
-    ended = sorted(
-        (event for step in steps for event in step if event.finish), key=attrgetter("request")
-    )
+        events = watched_search(model, [[1]] * 2, config, (4,), source, watch)
+    ended = sorted((event for event in events if event.finish), key=attrgetter("request"))
     assert_close(
         [[*one.hypotheses] for one in ended], beam_search(exact, [[1]] * 2, config, (4,), source)
     )

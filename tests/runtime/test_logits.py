@@ -35,7 +35,7 @@ def kept(logits: torch.Tensor) -> set[int]:
 
 def penalized(logits: torch.Tensor, seen: list[list[int]], penalty: float) -> torch.Tensor:
     config = GenerateConfig.parse({"repetition_penalty": penalty})
-    return repetition_penalty(logits, Rows(seen), config)
+    return repetition_penalty(logits, Rows(seen, [0] * len(seen)), config)
 
 
 def ranked(logits: torch.Tensor) -> list[int]:
@@ -147,7 +147,7 @@ def test_the_order_is_penalty_temperature_top_k_top_p_min_p():
     set."""
     config = lambda **how: GenerateConfig.parse(how)
     possible = lambda logits, seen, **how: {
-        int(next_tokens(logits, Rows(seen), config(seed=seed, **how))) for seed in range(150)
+        int(next_tokens(logits, Rows(seen, [0]), config(seed=seed, **how))) for seed in range(150)
     }
     # penalty before top-k: token 0 leads, and after its penalty it does not
     assert possible(torch.tensor([[2.0, 1.5, 0.0]]), [[0]], repetition_penalty=4.0, top_k=1) == {1}
@@ -162,9 +162,9 @@ def test_the_order_is_penalty_temperature_top_k_top_p_min_p():
 
 def test_greedy_takes_the_first_of_equals_and_still_minds_the_penalty():
     greedy = GenerateConfig.parse({"temperature": 0})
-    assert next_tokens(torch.tensor([[1.0, 3.0, 3.0]]), Rows([[]]), greedy).tolist() == [1]
+    assert next_tokens(torch.tensor([[1.0, 3.0, 3.0]]), Rows([[]], [0]), greedy).tolist() == [1]
     minding = GenerateConfig.parse({"temperature": 0, "repetition_penalty": 2.0})
-    assert next_tokens(torch.tensor([[1.0, 3.0, 2.9]]), Rows([[1]]), minding).tolist() == [2]
+    assert next_tokens(torch.tensor([[1.0, 3.0, 2.9]]), Rows([[1]], [0]), minding).tolist() == [2]
 
 
 def test_choices_are_distributed_as_softmax_chi_square():

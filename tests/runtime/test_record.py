@@ -19,9 +19,13 @@ from glassformer.data.collate import padded
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.layers.tap import Tape, recording
-from glassformer.runtime import GenerateConfig, Watch, beam_search, beam_steps, decode, stages
+from glassformer.runtime import GenerateConfig, Watch, beam_search, decode, stages
 from glassformer.runtime import sampling as transforms
 from glassformer.runtime import trace as watch_module
+from glassformer.runtime.decode import steps
+from glassformer.runtime.engine import Engine
+from glassformer.runtime.prompts import example_of
+from glassformer.runtime.request import Request
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tokenizers.config import TokenizerConfig
@@ -108,7 +112,6 @@ def assert_told(choice, logits, own, cross, place: int, first: int = 0):
     near([one.before for one in choice.alternatives], p[order[:5]])
     near(choice.rows.own, own[:, :, place, : place + 1])
     assert choice.rows.first == first
-    assert (choice.rows.layers, choice.rows.heads) == ([0, 1], [0, 1, 2, 3])
     if cross is None:
         assert choice.rows.cross == []
     else:
@@ -159,23 +162,6 @@ def test_beyond_the_context_the_rows_begin_where_the_window_does():
     assert begin > context
 
 
-def test_chosen_layers_and_heads_are_told_alone():
-    model = tiny.model(**BOTH)
-    every = watched(model, PROMPTS[:1], how(), (), sources(model, SOURCES[:1]))[0]
-    few = watched(
-        model,
-        PROMPTS[:1],
-        how(),
-        (),
-        sources(model, SOURCES[:1]),
-        Watch(attention=True, layers=(1,), heads=(3, 0)),
-    )[0]
-    for one, other in zip(few, every, strict=True):
-        assert (one.rows.layers, one.rows.heads) == ([1], [3, 0])
-        assert one.rows.own == [[other.rows.own[1][3], other.rows.own[1][0]]]
-        assert one.rows.cross == [[other.rows.cross[1][3], other.rows.cross[1][0]]]
-
-
 def parts(seed: int, before: int) -> Example:
     values = np.random.default_rng(seed).standard_normal((3, 5)).astype(np.float32)
     return Example(
@@ -223,13 +209,14 @@ def test_probabilities_after_the_transforms_are_those_that_a_token_was_drawn_by(
     for step, choice in enumerate(told):
         seen = text[: len(prompt) + step]
         shown = stages(logits[len(seen) - 1], **{"seen": seen, **ways})
-        near(choice.after, shown.probabilities[-1][choice.id])
+        *_, last = shown.values()
+        near(choice.after, last[choice.id])
         near(
             [one.after for one in choice.alternatives],
             shown["min_p"][[one.id for one in choice.alternatives]],
         )
         if drawn:
-            near(shown.probabilities[-1].tolist(), drawn[step][0].softmax(0))
+            near(last.tolist(), drawn[step][0].softmax(0))
     assert len(drawn) == (0 if ways.get("temperature") == 0 else len(told))
 
 
@@ -243,9 +230,10 @@ def test_probabilities_after_the_transforms_are_those_that_a_token_was_drawn_by(
 def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(
     row, temperature, top_k, top_p, min_p
 ):
-    shown = stages(torch.tensor(row), temperature, top_k, top_p, min_p=min_p)
-    assert shown.names == ("model", "repetition_penalty", "temperature", "top_k", "top_p", "min_p")
-    p = shown.probabilities
+    ways = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    shown = stages(torch.tensor(row), **ways)
+    assert [*shown] == ["model", "constraints", "temperature", "top_k", "top_p", "min_p"]
+    p = torch.stack([*shown.values()])
     assert p.dtype == torch.float64
     assert bool((p >= 0).all())
     near(p.sum(1).tolist(), torch.ones(6))
@@ -257,24 +245,37 @@ def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(
         # the shifted logits are rounded to float32 once: 2^-24 of at most 2e6, but what is that low
         # has e^-100 left
         torch.testing.assert_close(p[2], exact.softmax(0), rtol=1e-4, atol=1e-9)
-    assert shown.likeliest(3)[0] == p[0].argmax()
 
 
 def test_stages_not_asked_for_change_nothing_and_a_misspelt_one_is_named():
     shown = stages(torch.tensor([1.0, 2.0, 3.0]), top_k=2)
     assert torch.equal(shown["model"], shown["temperature"])
     assert shown["top_k"][0] == 0
-    assert shown.likeliest().tolist() == [2, 1, 0]
-    with pytest.raises(ConfigError, match=r"no stage 'topk'; did you mean 'top_k'"):
-        shown["topk"]
+    with pytest.raises(ConfigError, match=r"topk.*did you mean 'top_k'|topk.*top_k"):
+        stages(torch.zeros(3), topk=2)
     with pytest.raises(ConfigError, match=r"generate\.temperature: .*got -1"):
         stages(torch.zeros(3), temperature=-1)
 
 
 def search(model, config, ends=(2, 9)):
     """The events of a watched search."""
-    steps = beam_steps(model, PROMPTS, config, ends, sources(model), watch=ALL)
-    return [event for events in steps for event in events]
+    return watched_search(model, PROMPTS, config, ends, sources(model))
+
+
+def watched_steps(model, prompts, config, ends=(), source=None, watch=ALL):
+    """The events of each step of a search, its prompts numbered from 0."""
+    read = source or [None] * len(prompts)
+    wanted = [
+        Request(prompt, config, tuple(ends), source=of and example_of(of))
+        for prompt, of in zip(prompts, read, strict=True)
+    ]
+    for events in steps(Engine.of(model, wanted, watch)):
+        yield [replace(event, request=event.request - 1) for event in events]
+
+
+def watched_search(*given):
+    """All events of such a search."""
+    return [event for events in watched_steps(*given) for event in events]
 
 
 @named
@@ -285,15 +286,10 @@ def test_a_watched_search_is_the_search_and_its_candidates_grow_into_its_hypothe
     ended = {event.request: [*event.hypotheses] for event in told if event.finish}
     assert [ended[number] for number in range(len(PROMPTS))] == best
     for sentence, hypotheses in enumerate(best):
-        steps = [one.candidates for one in told if one.request == sentence]
-        assert [step.step for step in steps] == list(range(len(steps)))
         lines = [[]]
-        for step in steps:
+        for step in (one.candidates for one in told if one.request == sentence):
             before = lines
-            lines = [
-                (before[one.parent] if one.parent is not None else []) + [one]
-                for one in step.candidates
-            ]
+            lines = [(before[one.parent] if one.parent is not None else []) + [one] for one in step]
             for line in (line for line in lines if line[-1].kept and not line[-1].live):
                 found = [one for one in hypotheses if one.ids == [node.id for node in line]]
                 for one in found:
@@ -306,47 +302,33 @@ def test_a_watched_search_is_the_search_and_its_candidates_grow_into_its_hypothe
 @named
 def test_the_beam_keeps_the_likeliest_candidates_and_only_what_lives_goes_on(changes):
     model, config = tiny.model(**changes), how(beams=4, n_best=4)
-    steps = [one.candidates for one in search(model, config) if one.request == 2]
+    told = [one.candidates for one in search(model, config) if one.request == 2]
     room = 4
-    for step, following in zip(steps, [*steps[1:], None], strict=True):
-        kept = [one.total for one in step.candidates if one.kept]
-        assert len(kept) == min(room, len(step.candidates))
-        assert min(kept) >= max(
-            (one.total for one in step.candidates if not one.kept), default=-np.inf
-        )
-        room -= sum(one.finished for one in step.candidates)
-        live = {i for i, one in enumerate(step.candidates) if one.live}
-        parents = {one.parent for one in following.candidates} if following else set()
-        assert parents == live
-        assert all(one.kept for one in step.candidates if one.live or one.finished)
-        assert all(one.finished == (one.id in (2, 9)) for one in step.candidates if one.kept)
-        assert [one.rows is not None for one in step.candidates] == [
-            one.kept for one in step.candidates
-        ]
+    for step, following in zip(told, [*told[1:], ()], strict=True):
+        kept = [one.total for one in step if one.kept]
+        assert len(kept) == min(room, len(step))
+        assert min(kept) >= max((one.total for one in step if not one.kept), default=-np.inf)
+        room -= sum(one.finished for one in step)
+        live = {i for i, one in enumerate(step) if one.live}
+        assert {one.parent for one in following} == live
+        assert all(one.kept for one in step if one.live or one.finished)
+        assert all(one.finished == (one.id in (2, 9)) for one in step if one.kept)
 
 
 @named
-def test_the_rows_of_a_candidate_are_those_of_a_whole_forward_pass(changes):
+def test_log_p_of_a_candidate_is_that_of_a_whole_forward_pass(changes):
     model, config = tiny.model(**changes), how(beams=3, max_new_tokens=5)
     told = search(model, config, ())
     for sentence, prompt in enumerate(PROMPTS):
         lines = [prompt]
         for step in (one.candidates for one in told if one.request == sentence):
-            texts = [lines[one.parent or 0] for one in step.candidates]
-            passes = {}
-            for one, text in zip(step.candidates, texts, strict=True):
-                if not one.kept:
-                    continue
+            texts, passes = [lines[one.parent or 0] for one in step], {}
+            for one, text in zip(step, texts, strict=True):
                 if one.parent not in passes:
-                    passes[one.parent] = whole(
-                        model, Batch(torch.tensor([text]), source=alone(model, sentence))
-                    )
-                logits, own, cross = passes[one.parent]
-                near(one.rows.own, own[:, :, -1])
-                near(one.log_prob, logits[-1].log_softmax(0)[one.id])
-                if cross is not None:
-                    near(one.rows.cross, cross[:, :, -1])
-            lines = [[*text, one.id] for one, text in zip(step.candidates, texts, strict=True)]
+                    batch = Batch(torch.tensor([text]), source=alone(model, sentence))
+                    passes[one.parent] = whole(model, batch)[0][-1].log_softmax(0)
+                near(one.log_prob, passes[one.parent][one.id])
+            lines = [[*text, one.id] for one, text in zip(step, texts, strict=True)]
 
 
 @named
@@ -420,24 +402,24 @@ def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused
     for one in found:
         assert [choice.id for choice in one.choices] == one.ids
         near([math.log(choice.before) for choice in one.choices], one.log_probs)
-    with pytest.raises(ConfigError, match="beams=2; use beam_steps"):
+    with pytest.raises(ConfigError, match="beams=2; use Engine"):
         finish(continuations(model, tokenizer, ["the"], how(beams=2), watch=ALL))
 
 
 def test_all_that_is_told_goes_over_the_wire():
     model = tiny.model(**BOTH)
     told = watched(model, PROMPTS, how(temperature=0.01, top_k=2), (), sources(model))[0][0]
-    steps = beam_steps(model, PROMPTS, how(beams=2), (), sources(model), watch=ALL)
-    for one in (told, *(event.candidates for event in next(iter(steps)))):
+    first = next(watched_steps(model, PROMPTS, how(beams=2), (), sources(model)))
+    for one in (told, *(candidate for event in first for candidate in event.candidates)):
         assert json.loads(json.dumps(asdict(one), allow_nan=False)) == asdict(one)
 
 
 def test_a_model_in_training_mode_stays_so_and_can_be_trained_between_watched_steps():
     model = copy.deepcopy(tiny.model(**BOTH, position="buckets", dropout=0.5)).train()
-    steps = decode(model, PROMPTS, how(), (), sources(model), watch=ALL)
-    searched = beam_steps(model, PROMPTS, how(beams=2), (), sources(model), watch=ALL)
+    sampled = decode(model, PROMPTS, how(), (), sources(model), watch=ALL)
+    searched = watched_steps(model, PROMPTS, how(beams=2), (), sources(model))
     for _ in range(2):
-        next(steps), next(searched)
+        next(sampled), next(searched)
         assert model.training
         assert not torch.is_inference_mode_enabled()
         model(Batch(tiny.tokens(2, 5), source=Batch(tiny.tokens(2, 4)))).logits.sum().backward()
@@ -446,10 +428,6 @@ def test_a_model_in_training_mode_stays_so_and_can_be_trained_between_watched_st
 def test_what_cannot_be_watched_is_said():
     model = tiny.model()
     ask = lambda **what: next(decode(model, [[1]], how(), watch=Watch(**what)))
-    with pytest.raises(ConfigError, match="no layer 2 in this model; its layers are 0 to 1"):
-        ask(attention=True, layers=(2,))
-    with pytest.raises(ConfigError, match="no head -1 in this model; its heads are 0 to 3"):
-        ask(attention=True, heads=(-1,))
     with pytest.raises(ConfigError, match="top=0; raise it"):
         ask(top=0)
     with recording(Tape(model)), pytest.raises(ConfigError, match="another is active"):

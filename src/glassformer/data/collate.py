@@ -1,6 +1,7 @@
 """Examples to batches: padded, packed, with a shared prefix, or as source and target.
 
 padded            one example in each row; answers follow the sequence they belong to
+split_rows          the rows of a batch as examples
 packed            several examples in each row, kept apart by document numbers
 joined            all examples in rows without padding, for predictions
 shared_prefix     examples with the same patches in one row, which reads the patches once
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
-from glassformer.data.example import Example
+from glassformer.data.example import Example, Patches
 from glassformer.data.order import Row, joined_rows, spread
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import DataError, counted
@@ -27,6 +28,28 @@ def padded(examples: Sequence[Example], side: Side = "right") -> Batch:
     """One example in each row, padded to the longest; targets of answers, elements or
     sequences."""
     return _batch([[example] for example in examples], side)
+
+
+def split_rows(batch: Batch) -> list[Example]:
+    """Return the rows of a batch without padding."""
+    length, where = batch.elements.shape[1], batch.where()
+    found: list[Example] = []
+    for row, ids in enumerate(batch.elements.cpu()):
+        valid = torch.ones(length, dtype=torch.bool)
+        if where.valid is not None:
+            valid = where.valid.expand(len(batch.elements), -1)[row].cpu()
+        number = valid.cumsum(0) - 1
+        patches: list[Patches] = []
+        for part in batch.parts:
+            own = (part.at >= row * length) & (part.at < (row + 1) * length)
+            at, index, values = (one[own].cpu() for one in (part.at, part.index, part.values))
+            begins = index.eq(0).nonzero()[:, 0].tolist()
+            for first, last in pairwise([*begins, len(index)]):
+                begin = int(number[at[first] - row * length])
+                patches.append(Patches(part.name, begin, values[first:last].numpy()))
+        patches.sort(key=lambda one: one.begin)
+        found.append(Example(ids[valid].numpy().astype(np.int32), patches=tuple(patches)))
+    return found
 
 
 def packed(rows: Sequence[Sequence[Example]]) -> Batch:

@@ -11,11 +11,12 @@ from typing import Any
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import read_json
 from glassformer.models.config import ModelConfig
-from glassformer.runtime.config import CONSTRAINTS, SAMPLING, GenerateConfig
-from glassformer.runtime.constraints import is_set
+from glassformer.runtime.config import SAMPLING, GenerateConfig
+from glassformer.runtime.constraints import CONSTRAINTS, is_set
 from glassformer.runtime.prompts import check_settings
 
 FILE = "generation_config.json"
+_LIMITS = ("eos_token_id", *CONSTRAINTS)
 TOP_K = 50
 """Of a file that samples and names none."""
 NOT_READ = {
@@ -84,7 +85,7 @@ def written(config: GenerateConfig) -> dict[str, Any]:
 def _set(config: GenerateConfig) -> dict[str, Any]:
     """The constraints that are not the defaults, as JSON has them."""
     own = config.model_dump(mode="json")
-    return {name: own[name] for name in config.constraints if is_set(config, name)}
+    return {name: own[name] for name in _LIMITS if is_set(config, name)}
 
 
 def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -94,7 +95,7 @@ def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _fields(own: Mapping[str, Any], searches: bool) -> dict[str, Any]:
     """The fields of keys that have a value; `searches`: an encoder-decoder."""
-    found = {name: own[name] for name in ("eos_token_id", *CONSTRAINTS) if name in own}
+    found = {name: own[name] for name in _LIMITS if name in own}
     if found.get("min_new_tokens"):
         found.pop("min_length", None)  # which is then not read there
     if (stop := own.get("stop_strings")) is not None:

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from glassformer.batch import Batch
+from glassformer.data.collate import split_rows
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
-from glassformer.runtime.prompts import sources_of
+from glassformer.runtime.prompts import common
 from glassformer.tasks.task import Task
 
 INPUTS = 8
@@ -97,7 +98,7 @@ def compared(
         if model.config.predicts_next and room > 0:
             own = _greedy(model, batch, min(TOKENS, room), _ends(task))
             theirs = [int(token) for token in continued(batch, len(own))] if own else []
-            same = _common(own, theirs)
+            same = common(own, theirs)
             tokens, same_tokens = tokens + len(own), same_tokens + same
             if same < len(own):
                 gap = max(gap, _gap(model, batch, own[:same], theirs[same:]))
@@ -145,15 +146,9 @@ def _ends(task: Task) -> Sequence[int]:
 def _greedy(model: Transformer, batch: Batch, n: int, ends: Sequence[int]) -> list[int]:
     """The n likeliest next tokens, one after another, with the cache; fewer before an end."""
     config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
-    sources = batch.source and sources_of(batch.source)
+    sources = batch.source and split_rows(batch.source)
     steps = decode(model, [batch.elements[0].tolist()], config, ends, sources)
     return [step.ids[0] for step in steps if step.ids[0] not in ends]
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[int]) -> float:

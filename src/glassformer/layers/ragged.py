@@ -9,7 +9,7 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 (except through the rounding of products with more rows).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,11 +22,12 @@ from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import KeysValues, Layers, Layout
 from glassformer.layers.context import CROSSED, AttentionContext
-from glassformer.layers.sequences import GroupedContext, Joined, Sequences, merge, read_groups
+from glassformer.layers.sequences import GroupedContext, Joined, Sequences, read_groups
 
-Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "N"], Int[np.ndarray, "N"]]
+Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "W N"], Int[np.ndarray, "W N"]]
 """Slots of all block tables in a row, int32; for each new element the index at which its table
-begins, and the number of slots that it reads, int64."""
+begins, and that of its source if there are sources; the numbers of slots that it reads there,
+int64."""
 
 
 class Pool:
@@ -78,19 +79,18 @@ class Pool:
             self.layers = [(keys, values) for keys, values in self.numbers]
         self.users = np.pad(self.users, (0, number))
 
-    def take(self, number: int) -> Int[np.ndarray, "N"] | None:
+    def take(self, number: int) -> Int[np.ndarray, "N"]:
         """Return slots that were free, now with one user each: the shortest run that is long
-        enough, else the first ones; None: there are too few."""
+        enough, else the first ones."""
         free = np.flatnonzero(self.users == 0).astype(np.int32)
         if len(free) < number:
-            if not self.grows:
-                return None
-            self.grow(max(number, self.n_slots // 4))
+            assert self.grows, "more slots than are free"
+            self.grow(max(number - len(free), self.n_slots // 4))
             return self.take(number)
         begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
         sizes = np.diff(begins, append=len(free))
         begin = begins[np.where(sizes >= number, sizes, len(free) + 1).argmin()]
-        taken = free[begin:][:number] if (sizes >= number).any() else free[:number]
+        taken = free[begin:][:number]
         self.users[taken] = 1
         return taken
 
@@ -119,56 +119,51 @@ class Pool:
 class RaggedCache(Joined):
     """The pool, seen by the sequences of one forward pass.
 
-    `texts`: the sequences in the order of the row's elements. `sources`: for an encoder-decoder,
-    their sources; `length` is the number of new elements that read one. `padding`: elements after
-    all sequences, without attention. If it `merges`, one call of the kernel attends for neighbours
-    where one view has their keys.
+    `groups`: those that attend together, in the order of the row's elements. `sources`: for an
+    encoder-decoder, their sources; `length` is the number of new elements that read one. `padding`:
+    elements after all sequences, without attention.
     """
 
     pool: Pool
-    texts: Sequence[Sequences]
+    groups: Sequence[Sequences]
     sources: Sequence[Sequences] = ()
     padding: int = 0
-    merges: bool = False
     sourced = True
-
-    @cached_property
-    def groups(self) -> Sequence[Sequences]:
-        """The texts that attend together."""
-        return merge(self.texts) if self.merges else self.texts
-
-    @cached_property
-    def source_groups(self) -> Sequence[Sequences]:
-        """The sources that are attended to together."""
-        return merge(self.sources) if self.merges else self.sources
 
     @cached_property
     def slots(self) -> Int[Tensor, "N"]:
         """Slot of each new element."""
-        slots = [*(one.slots.ravel() for one in self.texts), np.zeros(self.padding, np.int32)]
-        return torch.from_numpy(np.concatenate(slots)).long().to(self.pool.numbers.device)
+        return self._join(one.slots for one in self.groups)
 
     @cached_property
     def new_positions(self) -> Positions:
         """Positions of the new elements, one sequence after another."""
-        if len(self.texts) == 1 and self.texts[0].rows == 1 and not self.padding:
-            return self.texts[0].query(self.pool.numbers.device)
-        places = [*(one.places.ravel() for one in self.texts), np.arange(self.padding)]
-        return Positions(torch.from_numpy(np.concatenate(places))[None].to(self.slots.device))
+        return Positions(self._join(one.places for one in self.groups)[None])
 
-    @property
-    def tables(self) -> tuple[Tables, Tables]:
-        """Block tables of the texts, and of their sources (without any, the texts' again)."""
-        own = _tables(self.texts, [one.places.ravel() + 1 for one in self.texts])
-        whole = [one.ends.repeat(one.length) for one in self.sources]
-        return own, _tables(self.sources, whole) if whole else own
+    def _join(self, numbers: Iterable[Int[np.ndarray, "R T"]]) -> Int[Tensor, "N"]:
+        """Return a number of each new element, 0 for padding."""
+        every = [*map(np.ravel, numbers), np.zeros(self.padding, np.int64)]
+        return torch.from_numpy(np.concatenate(every)).to(self.pool.numbers.device)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Block tables of the sequences, and after them of their sources."""
+        both = [*self.groups, *self.sources]
+        begins = np.cumsum([0, *(one.table.size for one in both)])
+        first = [
+            (begin + one.table.shape[1] * np.arange(one.rows)).repeat(one.length)
+            for begin, one in zip(begins, both, strict=False)
+        ]
+        ends = [one.places.ravel() + 1 for one in self.groups]
+        ends += [one.ends.repeat(one.length) for one in self.sources]
+        slots = np.concatenate([one.table.ravel() for one in both], dtype=np.int32)
+        shape = 2 if self.sources else 1, -1
+        return slots, np.concatenate(first).reshape(shape), np.concatenate(ends).reshape(shape)
 
     def cross_context(self, query: Positions, source: Positions | None) -> AttentionContext | None:
         """Return the context of cross-attention; None: there is no source."""
         device = self.pool.numbers.device
-        place = lambda one: Positions.arange(one.length, device=device)
-        compute = lambda one: CROSSED.context(place(one), one.key(device))
-        return GroupedContext.of(self.source_groups, compute) if self.sources else None
+        return GroupedContext.of(self.sources, CROSSED, device) if self.sources else None
 
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Write the new keys and values; return the keys of each group, and their values."""
@@ -178,7 +173,7 @@ class RaggedCache(Joined):
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Return keys of the source of each group, and values, which are in the pool already."""
-        return read_groups(self.pool.layers[layer], self.source_groups)
+        return read_groups(self.pool.layers[layer], self.sources)
 
     def whole(self) -> Layout:
         """Raise ConfigError."""
@@ -186,13 +181,3 @@ class RaggedCache(Joined):
             "Scores and patterns are not computed while texts are written; run the model on a "
             "whole text to read or edit them."
         )
-
-
-def _tables(groups: Sequence[Sequences], ends: Sequence[np.ndarray]) -> Tables:
-    first, begin = list[np.ndarray](), 0
-    for one in groups:
-        starts = begin + one.table.shape[1] * np.arange(one.rows)
-        first.append(starts.repeat(one.length))
-        begin += one.table.size
-    tables = np.concatenate([one.table.ravel() for one in groups], dtype=np.int32)
-    return tables, np.concatenate(first), np.concatenate(ends)

@@ -46,12 +46,17 @@ class Sequences:
         return cls(slots[None], np.array([len(slots) if end is None else end]), length)
 
     @classmethod
-    def of(cls, tables: Sequence[Int[np.ndarray, "_"]], length: int) -> "Sequences":
-        """Return sequences that have these slots, of which the last `length` are new."""
-        ends = np.array([*map(len, tables)])
-        table = np.zeros((len(ends), ends.max()), np.int32)
-        table[np.arange(table.shape[1]) < ends[:, None]] = np.concatenate(tables)
-        return cls(table, ends, length)
+    def of(
+        cls,
+        tables: Sequence[Int[np.ndarray, "_"]],
+        length: int,
+        ends: Int[np.ndarray, "R"] | None = None,
+    ) -> "Sequences":
+        """Return sequences as `single` does."""
+        sizes = np.array([*map(len, tables)])
+        table = np.zeros((len(sizes), sizes.max()), np.int32)
+        table[np.arange(table.shape[1]) < sizes[:, None]] = np.concatenate(tables)
+        return cls(table, sizes if ends is None else ends, length)
 
     @property
     def rows(self) -> int:
@@ -156,9 +161,8 @@ def merge(groups: Sequence[Sequences]) -> list[Sequences]:
 
 
 def _stack(groups: Sequence[Sequences]) -> Sequences:
-    width, ends = max(one.table.shape[1] for one in groups), [one.ends for one in groups]
-    tables = [np.pad(one.table[0], (0, width - one.table.shape[1]), "edge") for one in groups]
-    return Sequences(np.stack(tables), np.concatenate(ends), groups[0].length)
+    tables, ends = [one.table[0] for one in groups], [one.ends for one in groups]
+    return Sequences.of(tables, groups[0].length, np.concatenate(ends))
 
 
 @dataclass(frozen=True)
@@ -175,12 +179,14 @@ class GroupedContext(AttentionContext):
     def of(
         cls,
         groups: Sequence[Sequences],
-        compute: Callable[[Sequences], AttentionContext],
+        scoring: Scoring,
+        device: torch.device,
         rotation: Rotation | None = None,
     ) -> Self:
         """Return the context of groups; that of each shape is computed once."""
-        different = {one.shape: one for one in groups}
-        known = {shape: compute(one) for shape, one in different.items()}
+        plain, known = replace(scoring, rotation=None), dict[object, AttentionContext]()
+        for shape, one in {one.shape: one for one in groups}.items():
+            known[shape] = plain.context(one.query(device), one.key(device))
         found = tuple(((one.rows, one.length), known[one.shape]) for one in groups)
         return cls(Allowed(), None, rotation, rotation, groups=found)
 
@@ -208,20 +214,20 @@ class GroupedContext(AttentionContext):
 
 
 class Joined(Layout):
-    """Sequences one after another in one row, without previous elements."""
+    """Sequences one after another in one row, without previous elements.
+
+    `groups`: those that attend together, neighbours of one length, in slots of the row itself.
+    """
+
+    groups: Sequence[Sequences]
 
     def __init__(self, lengths: Int[np.ndarray, "N"]):
-        self.lengths = lengths
-
-    @cached_property
-    def groups(self) -> Sequence[Sequences]:
-        """Sequences that attend together: neighbours of one length, in slots of the row itself."""
-        found, begin = list[Sequences](), 0
-        for length, own in groupby(self.lengths.tolist()):
+        self.groups, self.size = list[Sequences](), 0
+        for length, own in groupby(lengths.tolist()):
             rows = len(list(own))
-            slots = np.arange(begin, begin := begin + rows * length).reshape(rows, length)
-            found.append(Sequences(slots, np.full(rows, length), length))
-        return found
+            slots = self.size + np.arange(rows * length).reshape(rows, length)
+            self.groups.append(Sequences(slots, np.full(rows, length), length))
+            self.size += rows * length
 
     def contexts(
         self,
@@ -231,9 +237,8 @@ class Joined(Layout):
         selected: SelectedPositions | None,
     ) -> tuple[Contexts, Contexts]:
         """Return the contexts of all blocks but the last, and those of the last one."""
-        device, plain = query.position.device, replace(scoring, rotation=None)
-        compute = lambda one: plain.context(one.query(device), one.key(device))
-        own = GroupedContext.of(self.groups, compute, scoring.angles(query))
+        angles = scoring.angles(query)
+        own = GroupedContext.of(self.groups, scoring, query.position.device, angles)
         read = query if selected is None else selected.positions(query)
         last = replace(own, selected=selected), self.cross_context(read, source)
         return (own, self.cross_context(query, source)), last
@@ -241,7 +246,7 @@ class Joined(Layout):
     def store(self, layer: int, compute: Callable[[], KeysValues]) -> Any:
         """Return the keys of each group, and their values."""
         keys, values = compute()
-        assert keys.shape[2] == self.lengths.sum(), "the row has other lengths"
+        assert keys.shape[2] == self.size, "the row has other lengths"
         return read_groups((keys[0], values[0]), self.groups)
 
     def whole(self) -> Layout:

@@ -71,13 +71,14 @@ class Step(ctypes.Structure):
 
     _fields_ = [
         *_of(c_int64, "n most threads slots halves"),
-        *_of(c_void_p, "x cos sin pool tables first ends source source_ends bias bias_width asked"),
+        *_of(c_void_p, "x cos sin pool tables first ends source source_ends bias bias_of"),
+        ("bias_width", c_int64),
+        ("asked", c_void_p),
         ("n_asked", c_int64),
-        *_of(c_void_p, "logits shared inputs own"),
-        *_of(c_int64, "own_size k"),
-        *_of(c_void_p, "ids log_probs"),
-        *_of(c_int64, "part shared_size inputs_size"),
-        ("team", c_void_p),
+        ("logits", c_void_p),
+        ("k", c_int64),
+        *_of(c_void_p, "ids log_probs memory"),
+        *_of(c_int64, "part shared inputs own shared_size inputs_size own_size team"),  # set there
     ]
 
 
@@ -88,9 +89,9 @@ def compiler() -> str | None:
 
 
 @cache
-def decoder_step() -> Callable[[int, int], None]:
+def decoder_step() -> Callable[[int, int], int]:
     """The compiled function, of the addresses of a `Decoder` and a `Step`; in a second or two,
-    once in a process.
+    once in a process. It returns how many numbers of memory a step needs, and without does no more.
 
     ConfigError: no C compiler, or it fails.
     """
@@ -107,7 +108,7 @@ def decoder_step() -> Callable[[int, int], None]:
             said = _compiled([program, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
             if target.is_file():
                 found: Any = ctypes.CDLL(str(target)).decoder_step
-                found.argtypes, found.restype = [c_void_p, c_void_p], None
+                found.argtypes, found.restype = [c_void_p, c_void_p], c_int64
                 return found
     raise ConfigError(f"{program} cannot compile decoding steps ({said}); leave out compile.")
 

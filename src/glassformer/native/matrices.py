@@ -5,7 +5,7 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.layers.quantized import GROUP, grouped, quantized
 
-WHOLE, UNIT, VECTOR = 64, 32, 16
+WHOLE, UNIT = 64, 32
 """Columns and rows of a matrix are filled with zeros up to multiples."""
 
 

@@ -37,6 +37,7 @@ static void meet(Team *team) {
 
 #define UNIT 32              /* rows of a matrix that lie together, and are computed at a time */
 #define VECTORS (UNIT / WIDTH)
+#define COLUMNS 64           /* of which a matrix has multiples */
 #define BLOCK 256            /* words of inputs */
 #define IN_BLOCK (4 * BLOCK) /* integers in them */
 
@@ -46,7 +47,7 @@ typedef struct {
                           of step · q + zero, in bfloat16, the step in the upper half */
   const float *scale;  /* of each row of all units, in 8 bits */
   const float *bias;             /* the same, or NULL */
-  int64_t rows, columns, format; /* columns: multiples of 64, the last ones of zeros */
+  int64_t rows, columns, format; /* columns: the last ones are zeros */
   int64_t inputs;                /* columns without those */
 } Matrix;
 

@@ -24,21 +24,16 @@ from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, Norm
 from glassformer.layers.packed import OF_LOGITS, PackedRows
-from glassformer.layers.quantized import GROUP
 from glassformer.layers.ragged import RaggedCache
 from glassformer.models.account import Account, weights_of
 from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
-from glassformer.native.matrices import UNIT, VECTOR, WHOLE, holds, in_units
+from glassformer.native.matrices import UNIT, WHOLE, holds, in_units
 
-SEARCH, PART = 16, 64
-"""Rows of a search for each thread from which on it computes rows of its own, and most of them."""
 MOST = 256
 """Rows that go through the blocks together."""
 FORMATS = ("fp32", "bf16", "fp16", "int8", "int4")
-TILE = 8
-"""No fewer rows than a tile has, nor than attend together; see `vectors.h`."""
 
 
 class Program:
@@ -68,6 +63,7 @@ class Program:
             pack(model, "fp32")
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
         self._scratch = local()
+        """Memory of each thread, kept from step to step."""
         self._checks: list[Callable[[], bool]] = []
         """Whether each thing that was copied is what it was."""
         self._account = Account("A compiled step", weights_of(model))
@@ -116,45 +112,33 @@ class Program:
     ) -> Float[Tensor, "N V"]:
         """See `CompiledStep`."""
         logits = torch.empty(len(asked), self._decoder.head.rows)
-        self._compute(batch, cache, asked, logits)
+        self._compute(batch, cache, asked, logits=logits.data_ptr())
         return logits
 
     def likeliest(self, batch: Batch, cache: RaggedCache, k: int) -> tuple[np.ndarray, np.ndarray]:
         """See `CompiledStep`."""
-        n, rows = batch.elements.shape[1], self._decoder.head.rows
-        log_probs = np.empty((n, min(k, rows)), np.float32)
-        ids = np.empty(log_probs.shape, np.int64)
-        part, threads = self._part(n), torch.get_num_threads()
-        logits = self._kept_memory(max(min(n, MOST), threads * part) * rows)
-        chosen = {"k": ids.shape[1], "ids": ids.ctypes.data, "log_probs": log_probs.ctypes.data}
-        self._compute(batch, cache, range(n), logits, part, **chosen)
+        n, k = batch.elements.shape[1], min(k, self._decoder.head.rows)
+        log_probs, ids = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
+        chosen = {"ids": ids.ctypes.data, "log_probs": log_probs.ctypes.data}
+        self._compute(batch, cache, range(n), k=k, **chosen)
         return log_probs, ids
 
     def _compute(
-        self,
-        batch: Batch,
-        cache: RaggedCache,
-        asked: Sequence[int],
-        logits: Tensor,
-        part: int = 0,
-        **fields: int,
+        self, batch: Batch, cache: RaggedCache, asked: Sequence[int], **results: int
     ) -> None:
-        """Run a step on new elements; `part`: number of rows for each thread (0: all threads share
-        each product), `fields`: other fields of `library.Step`."""
+        """Run a step on new elements; `results`: fields of `library.Step` for what it returns."""
         assert batch.positions is not None
         where, numbers = batch.positions, cache.pool.numbers
         x = self._model.embed(batch.elements, where, parts=batch.parts)[0].contiguous()
-        (tables, first, ends), (of_sources, source, source_ends) = cache.tables
-        if of_sources is not tables:
-            source = source + len(tables)
-            tables = np.concatenate([tables, of_sources])
+        tables, first, ends = cache.tables
         angles = None if self._stack.rotation is None else self._stack.rotation(where)
         cos, sin = (one[0, 0].contiguous() for one in angles) if angles else (None, None)
-        bias, places = self._biases(ends)
-        rows, longest = np.array(asked, np.int64), max(int(ends.max()), int(source_ends.max()))
-        _memory, fields_of_memory = self._memory(len(x), part, longest)  # until the step is over
+        bias, bias_of = self._biases(ends[0])
+        rows = np.array(asked, np.int64)
         step = library.Step(
             n=len(x),
+            most=MOST,
+            threads=torch.get_num_threads(),
             slots=numbers.shape[3],
             halves=numbers.dtype == torch.float16,
             x=x.data_ptr(),
@@ -162,68 +146,33 @@ class Program:
             sin=None if sin is None else sin.data_ptr(),
             pool=numbers.data_ptr(),
             tables=tables.ctypes.data,
-            first=first.ctypes.data,
-            ends=ends.ctypes.data,
-            source=source.ctypes.data,
-            source_ends=source_ends.ctypes.data,
-            bias=None if bias is None else places[0].ctypes.data,
-            bias_width=places[1].ctypes.data,
+            first=first[0].ctypes.data,
+            ends=ends[0].ctypes.data,
+            source=first[-1].ctypes.data,
+            source_ends=ends[-1].ctypes.data,
+            bias=None if bias is None else bias.data_ptr(),
+            bias_of=bias_of.ctypes.data,
+            bias_width=0 if bias is None else bias.shape[2],
             asked=rows.ctypes.data,
             n_asked=len(rows),
-            logits=logits.data_ptr(),
-            **fields_of_memory,
-            **fields,
+            **results,
         )
-        self._run(ctypes.addressof(self._decoder), ctypes.addressof(step))
-
-    def _part(self, n: int) -> int:
-        """Return the number of rows for each thread, of n rows of a search: equal parts that stay
-        in its cache; 0: all threads share each product."""
-        threads = torch.get_num_threads()
-        parts = -(-n // (PART * threads)) * threads
-        return -(-n // parts) if n >= SEARCH * threads else 0
-
-    def _memory(self, n: int, part: int, longest: int) -> tuple[list[Tensor], dict[str, int]]:
-        """Return memory for a step of n rows that read at most `longest` keys, and its fields in
-        `library.Step`."""
-        threads = torch.get_num_threads()
-        shared, inputs, own = self._sizes(part or min(n, MOST), longest)
-        each = threads if part else 1
-        sizes = {"shared": each * shared, "inputs": each * inputs, "own": threads * own}
-        memory = [torch.empty(size) for size in sizes.values()]
-        fields = dict(zip(sizes, map(Tensor.data_ptr, memory), strict=True))
-        fields |= {"own_size": own, "shared_size": shared, "inputs_size": inputs}
-        return memory, fields | {"most": min(n, MOST), "threads": threads, "part": part}
-
-    def _kept_memory(self, size: int) -> Tensor:
-        """Return memory of the calling thread, kept from step to step."""
-        kept = getattr(self._scratch, "numbers", torch.empty(0))
-        if len(kept) < size:
-            kept = self._scratch.numbers = torch.empty(size)
-        return kept
-
-    def _sizes(self, n: int, longest: int) -> tuple[int, int, int]:
-        """How many numbers these are, of one thread."""
-        d = self._decoder
-        heads = d.n_heads * d.d_head
-        shared = n * max(2 * heads + 2 * d.n_kv_heads * d.d_head + 2 * d.d_ff, d.d_model)
-        widest = max(d.d_model, d.d_ff, heads) + WHOLE
-        inputs = widest + widest // GROUP + 1
-        own = n * UNIT + TILE * max(widest + inputs, longest + VECTOR + d.d_head)
-        shared, inputs, own = (-(-size // VECTOR) * VECTOR for size in (shared, n * inputs, own))
-        return shared, inputs, own
+        places = ctypes.addressof(self._decoder), ctypes.addressof(step)
+        needed, memory = self._run(*places), getattr(self._scratch, "memory", torch.empty(0))
+        if len(memory) < needed:
+            memory = self._scratch.memory = torch.empty(needed)
+        step.memory = memory.data_ptr()
+        self._run(*places)
 
     def _biases(self, ends: np.ndarray) -> tuple[Tensor | None, np.ndarray]:
         """Return the bias of scores for each different number of keys in `ends`, [U, H, S], and for
-        each element the address of its own and S; None and zeros: the model has none."""
+        each element the number of its own; None: the model has none."""
         different, index = np.unique(ends, return_inverse=True)
         if (bias := self._stack.bias) is None:
-            return None, np.zeros((2, len(ends)), np.int64)
+            return None, index
         query = Positions(torch.from_numpy(different)[None] - 1)
         table = bias(query, Positions.arange(int(different[-1])))[0] * self._stack.bias_factor
-        table = table.float().transpose(0, 1).contiguous()
-        addresses = table.data_ptr() + table[0].nbytes * index
-        return table, np.stack([addresses, np.full_like(addresses, table.shape[2])])
+        return table.float().transpose(0, 1).contiguous(), index
 
     def _block(self, block: Block) -> library.Block:
         own, feed, cross = block.attention, block.feedforward, block.cross

@@ -8,7 +8,7 @@ static Step part_of(const Decoder *d, const Step *s, int64_t at) {
   part.n = s->n - at < s->part ? s->n - at : s->part;
   part.x += at * d->d_model;
   if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
-  if (s->bias) part.bias += at, part.bias_width += at;
+  part.bias_of += at;
   part.first += at, part.ends += at, part.source += at, part.source_ends += at;
   part.ids += at * s->k, part.log_probs += at * s->k;
   part.logits += thread * s->part * d->head.rows;

@@ -46,20 +46,22 @@ typedef struct {
   const int64_t *ends;      /* number of its keys, the new one included */
   const int64_t *source;    /* the same of its source, for cross-attention */
   const int64_t *source_ends;
-  const float *const *bias; /* of each row: n_heads x bias_width numbers; or NULL */
-  const int64_t *bias_width;
+  const float *bias;        /* tables of n_heads x bias_width numbers, or NULL */
+  const int64_t *bias_of;   /* the number of the table of each row */
+  int64_t bias_width;
   const int64_t *asked;     /* rows whose logits are wanted */
   int64_t n_asked;
-  float *logits;            /* n_asked x rows of the head */
+  float *logits;            /* n_asked x rows of the head, or k > 0 */
+  int64_t k, *ids;          /* n_asked x k: the likeliest elements after each row, all of which are */
+  float *log_probs;         /* asked for, or k = 0 */
+  float *memory;            /* for all that follows, which is set here (see `divide`) */
+  int64_t part;             /* rows that one thread computes by itself, with memory of its own; 0: */
+                            /* all threads share each product */
   float *shared;            /* most x (q k v + heads + 2 d_ff), or most x d_model */
   float *inputs;            /* of a product of many rows */
-  float *own;               /* of each thread: own_size numbers */
-  int64_t own_size;
-  int64_t k, *ids;          /* n_asked x k: the likeliest elements after each row, or k = 0; with */
-  float *log_probs;         /* them, logits has room for `most` rows */
-  int64_t part;             /* rows that one thread computes by itself, with memory of its own; 0: */
-  int64_t shared_size, inputs_size; /* all threads share each product */
-  Team *team;               /* NULL; set here */
+  float *own;               /* of each thread */
+  int64_t shared_size, inputs_size, own_size;
+  Team *team;
 } Step;
 
 static void normalize(const Norm *norm, const float *x, float *y, int64_t n) {
@@ -287,7 +289,9 @@ static void attend_all(const Decoder *d, const Norm *q_norm, const Step *s, int6
       float *q = qs + i * row + h * width;
       if (q_norm->weight) normalize(q_norm, q, q, width);
       if (s->cos && !crossed) rotate(q, s->cos + i * width, s->sin + i * width, width, own);
-      const float *bias = s->bias && !crossed ? s->bias[i] + h * s->bias_width[i] + past : 0;
+      const float *bias = 0;
+      if (s->bias && !crossed)
+        bias = s->bias + (s->bias_of[i] * d->n_heads + h) * s->bias_width + past;
       float *to = z + (i * d->n_heads + h) * width;
       queries[count++] = (Query){q, bias, to, weights, n - past};
       weights += n - past + WIDTH;
@@ -393,7 +397,7 @@ static void run(const Decoder *d, const Step *s) {
     part.x += at * d->d_model;
     part.first += at, part.ends += at, part.source += at, part.source_ends += at;
     if (s->cos) part.cos += at * d->d_head, part.sin += at * d->d_head;
-    if (s->bias) part.bias += at, part.bias_width += at;
+    part.bias_of += at;
     blocks(d, &part);
   }
   head(d, s);
@@ -401,14 +405,50 @@ static void run(const Decoder *d, const Step *s) {
 
 #include "search.h"
 
-void decoder_step(const Decoder *d, const Step *step) {
+#define SEARCH 16 /* rows of a search for each thread from which on it computes rows of its own, */
+#define PART 64   /* and most of them, in equal parts that stay in its cache */
+
+INLINE int64_t most_of(int64_t a, int64_t b) { return a < b ? b : a; }
+INLINE int64_t lines_of(int64_t size) { return (size + 15) / 16 * 16; } /* of the cache */
+
+/* Say how a step is divided, and where what it needs lies in its memory; returns how many numbers
+   that are. */
+static int64_t divide(const Decoder *d, Step *s) {
+  int64_t heads = d->n_heads * d->d_head, longest = 0;
+  int64_t widest = most_of(most_of(d->d_model, d->d_ff), heads) + COLUMNS;
+  int64_t inputs = widest + widest / GROUP + 1; /* of a row, in words */
+  for (int64_t i = 0; i < s->n; i++)
+    longest = most_of(longest, most_of(s->ends[i], s->source_ends[i]));
+  if (s->most > s->n) s->most = s->n;
+  int64_t parts = (s->n + PART * s->threads - 1) / (PART * s->threads) * s->threads;
+  s->part = s->k && s->n >= SEARCH * s->threads ? (s->n + parts - 1) / parts : 0;
+  int64_t n = s->part ? s->part : s->most, teams = s->part ? s->threads : 1;
+  int64_t row = 2 * (heads + d->n_kv_heads * d->d_head + d->d_ff);
+  s->shared_size = lines_of(n * most_of(row, d->d_model));
+  s->inputs_size = lines_of(n * inputs);
+  row = most_of(widest + inputs, longest + WIDTH + d->d_head);
+  s->own_size = lines_of(n * UNIT + most_of(TEXTS, TOGETHER) * row);
+  int64_t shared = teams * s->shared_size, given = shared + teams * s->inputs_size;
+  int64_t own = given + s->threads * s->own_size;
+  if (s->memory) {
+    s->shared = s->memory, s->inputs = s->memory + shared, s->own = s->memory + given;
+    if (s->k) s->logits = s->memory + own;
+  }
+  return own + (s->k ? teams * n * d->head.rows : 0);
+}
+
+/* Compute a step; without memory, only return how many numbers it needs. */
+int64_t decoder_step(const Decoder *d, const Step *step) {
   Team team = {0};
   Step s = *step;
+  int64_t needed = divide(d, &s);
+  if (!s.memory) return needed;
   s.team = &team;
   if (s.part) {
     search(d, &s);
-    return;
+    return needed;
   }
 #pragma omp parallel num_threads(s.threads)
   run(d, &s);
+  return needed;
 }

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from glassformer.data.collate import split_rows
 from glassformer.errors import ConfigError
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
@@ -36,7 +37,7 @@ from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import evaluate
 from glassformer.runtime import GenerateConfig, Watch
 from glassformer.runtime.config import SAMPLING
-from glassformer.runtime.prompts import check_ids, check_sources, sources_of
+from glassformer.runtime.prompts import check_ids, check_source
 from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
@@ -371,7 +372,8 @@ class Run:
         ids = [element.id for element in one.elements if element.id is not None]
         check_ids(ids, self.model, "The input")
         if one.batch.source is not None:
-            check_sources(sources_of(one.batch.source), 1, self.model)
+            for source in split_rows(one.batch.source):
+                check_source(self.model, source)
         return one
 
     @cached_property

@@ -4,7 +4,6 @@ ways to choose tokens."""
 from glassformer.runtime.config import GenerateConfig as GenerateConfig
 from glassformer.runtime.decode import Step as Step
 from glassformer.runtime.decode import beam_search as beam_search
-from glassformer.runtime.decode import beam_steps as beam_steps
 from glassformer.runtime.decode import decode as decode
 from glassformer.runtime.hypotheses import Hypothesis as Hypothesis
 from glassformer.runtime.sampling import stages as stages

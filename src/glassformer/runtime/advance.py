@@ -15,56 +15,49 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Part
 from glassformer.layers.cpu_kernels import MIN_ROWS
 from glassformer.layers.ragged import Pool, RaggedCache
+from glassformer.layers.sequences import merge
 from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.sampling import likeliest
 from glassformer.runtime.sequence import Piece
-from glassformer.runtime.trace import Told
+from glassformer.runtime.trace import AttentionRows, Watcher
 
 Change = Callable[[Float[Tensor, "R V"]], Float[Tensor, "R V"]]
+Offers = tuple[np.ndarray, np.ndarray]
 HEAD_ROWS = 128
 """Rows whose logits are computed together: few enough for these to stay in the cache."""
-
-
-@dataclass(frozen=True)
-class Offers:
-    """The likeliest next tokens of some rows, [R, K], with log p in nats; log p of all tokens if
-    choices are recorded."""
-
-    log_probs: np.ndarray
-    ids: np.ndarray
-    whole: Float[Tensor, "_ V"]
 
 
 @dataclass(frozen=True)
 class Scores:
     """Scores of the next token after the wanted elements of a step.
 
-    `head` gives the logits of elements; `likely`: the likeliest tokens of all, if only these were
-    computed; `hidden`: the stream after the last block, if torch computed it. `top`: alternatives
-    that are recorded of each choice; `told`: with what is recorded of attention.
+    `head` gives the logits of elements; `likely`: what `offers` returns, if only that was computed;
+    `hidden`: the stream after the last block, if torch computed it. `top`: alternatives that are
+    recorded of each choice; `rows` gives what is recorded of the attention of a wanted element,
+    which begins at this number of its text.
     """
 
     head: Callable[[slice], Float[Tensor, "N V"]]
     likely: Offers | None = None
     hidden: Float[Tensor, "N D"] | None = None
     top: int = 0
-    told: Told = ()
+    rows: Callable[[int, int], AttentionRows | None] = lambda at, first: None
 
     def offers(self, rows: int, k: int, change: Change | None = None) -> Offers:
-        """Return the k likeliest tokens of each of the first rows after a `change` of log p."""
+        """Return log p in nats of the k likeliest tokens of each of the first rows after a `change`
+        of log p, and these tokens, [R, K]."""
         if self.likely is not None:
             return self.likely
-        step = rows if change is not None or self.top else HEAD_ROWS
-        parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for begin in range(0, rows, step):
-            left = self.head(slice(begin, min(begin + step, rows))).log_softmax(-1)
+        log_probs, tokens = list[np.ndarray](), list[np.ndarray]()
+        for begin in range(0, rows, step := HEAD_ROWS if change is None else rows):
+            left = self.head(slice(begin, begin + step)).log_softmax(-1)
             left = left if change is None else change(left)
             ids = likeliest(left, k)
-            parts.append((left.gather(-1, ids).cpu(), ids.cpu(), left if self.top else left[:0]))
-        log_probs, ids, whole = (torch.cat(column) for column in zip(*parts, strict=True))
-        return Offers(log_probs.numpy(), ids.numpy(), whole)
+            log_probs.append(left.gather(-1, ids).cpu().numpy())
+            tokens.append(ids.cpu().numpy())
+        return np.concatenate(log_probs), np.concatenate(tokens)
 
 
 def advance(
@@ -72,28 +65,30 @@ def advance(
     program: CompiledStep | None,
     pool: Pool,
     pieces: Sequence[Piece],
+    watcher: Watcher,
     k: int | None = None,
     invariant: bool = False,
-) -> tuple[RaggedCache, Scores]:
-    """Compute new elements, whose keys and values are then in the pool; return the cache that they
-    read, and their scores.
+) -> Scores:
+    """Compute new elements, whose keys and values are then in the pool; return their scores.
 
-    `program`: the compiled step, or None for the model's own pass. `k`: only the k likeliest tokens
-    are wanted, and each new element is the only one of its sequence. `invariant`: no bit of a
-    sequence depends on others.
+    `program`: the compiled step, or None for the model's own pass; only that can be watched. `k`:
+    only the k likeliest tokens are wanted, and each new element is the only one of its sequence.
+    `invariant`: no bit of a sequence depends on others.
     """
     wide = invariant and pool.numbers.device.type == "cpu" and program is None
-    least = MIN_ROWS if wide else 1
-    batch, cache, at = _row(pool, pieces, least, merges=not invariant)
+    least, merges = MIN_ROWS if wide else 1, program is None and not invariant
+    batch, cache, at = _row(pool, pieces, least, merges)
     if program is not None and k is not None:
-        likely = Offers(*program.likeliest(batch, cache, k), torch.empty(0, 0))
-        return cache, Scores(lambda _: likely.whole, likely)
+        return Scores(lambda _: torch.empty(0, 0), program.likeliest(batch, cache, k))
     if program is not None:
-        return cache, Scores(program.logits(batch, cache, at).__getitem__)
-    hidden = model.features(batch, cache=cache).hidden[0]
+        return Scores(program.logits(batch, cache, at).__getitem__)
+    with watcher.kept():
+        hidden = model.features(batch, cache=cache).hidden[0]
     if len(at) < len(hidden):
         hidden = hidden[torch.tensor(at, dtype=torch.long, device=hidden.device)]
-    return cache, Scores(partial(_logits, model, hidden, least), hidden=hidden)
+    head = partial(_logits, model, hidden, least)
+    rows = lambda wanted, first: watcher.rows(cache, at[wanted], first)
+    return Scores(head, hidden=hidden, top=watcher.top, rows=rows)
 
 
 def _row(
@@ -112,7 +107,9 @@ def _row(
     missing = max(0, least - len(ids))
     texts = [text for one in pieces for text in one.texts]
     sources = [source for one in pieces for source in one.sources]
-    cache = RaggedCache(pool, texts, sources, padding=missing, merges=merges)
+    if merges:
+        texts, sources = merge(texts), merge(sources)
+    cache = RaggedCache(pool, texts, sources, missing)
     elements = torch.tensor([ids + [0] * missing], device=device)
     return Batch(elements, cache.new_positions, parts=tuple(parts)), cache, at
 
@@ -122,8 +119,6 @@ def _logits(
 ) -> Float[Tensor, "N V"]:
     """Return the logits of some rows, computed with at least `least`."""
     own = hidden[rows]
-    if not len(own):
-        return hidden.new_empty(0, model.config.vocab_size)
     if len(own) < least:
         own = torch.cat([own, own[-1:].expand(least - len(own), -1)])
     return at_least_float32(model.head(own[None])[0])[: len(hidden[rows])]

@@ -12,23 +12,21 @@ hypothesis. As beams narrow and sentences end, there are fewer rows.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers.ragged import Pool
-from glassformer.runtime.advance import Offers, Scores
-from glassformer.runtime.config import CONSTRAINTS, GenerateConfig
-from glassformer.runtime.constraints import constrained, is_set
+from glassformer.runtime.advance import Scores
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.constraints import CONSTRAINTS, constrained, is_set
 from glassformer.runtime.hypotheses import Chosen, beams_of, normalized
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Event
-from glassformer.runtime.sampling import likeliest
 from glassformer.runtime.search import Search
 from glassformer.runtime.sequence import Running
-from glassformer.runtime.trace import BeamStep, Candidate
+from glassformer.runtime.trace import Candidate
 
 
 class BeamSearch(Search):
@@ -61,14 +59,14 @@ class BeamSearch(Search):
         """See `Search`."""
         return self.hypotheses.widest if self.is_plain else None
 
-    def begin(self, texts: Sequence[Running]) -> None:
+    def begin(self, one: Running) -> None:
         """See `Search`."""
-        super().begin(texts)
-        self.hypotheses.begin([one.limit for one in texts])
-        self.numbers += [None] * len(texts)
+        super().begin(one)
+        self.hypotheses.begin(one.limit)
+        self.numbers.append(None)
 
     def _constrain(self, log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-        rows = self.hypotheses.rows([one.seen for one in self.requests])
+        rows = self.hypotheses.rows([one.seen for one in self.owners])
         return constrained(log_probs, rows, self.config)
 
     def select(self, scores: Scores) -> list[Event]:
@@ -76,24 +74,23 @@ class BeamSearch(Search):
 
         GlassformerError: log p that is no number.
         """
-        beams = self.hypotheses
-        change = None if self.is_plain else self._constrain
-        offers = scores.offers(len(self.owners), beams.widest, change)
-        check_numbers(torch.from_numpy(offers.log_probs))
-        before, totals, going = beams.sentence, beams.totals, beams.going
-        chosen = beams.extend(offers.log_probs, offers.ids)
-        found = self._candidates(scores, offers, before, totals, chosen) if scores.top else {}
-        self.fork(chosen.parents[chosen.live], beams.last)
-        live = set(beams.going.tolist())
-        events: list[Event] = []
-        for sentence in going.tolist():
-            number, step = self.requests[sentence].number, found.get(sentence)
-            if sentence in live:
-                events += [] if step is None else [Event(number, candidates=step)]
-                continue
-            best = tuple(beams.best(sentence))
-            finish = "end" if best and best[0].finished else "length"
-            events.append(Event(number, finish=finish, hypotheses=best, candidates=step))
+        beams, change = self.hypotheses, None if self.is_plain else self._constrain
+        log_probs, ids = scores.offers(len(self.owners), max(beams.widest, scores.top), change)
+        check_numbers(torch.from_numpy(log_probs))
+        sentence, totals = beams.sentence, beams.totals
+        going = [*zip(self.going, beams.going.tolist(), strict=True)]
+        chosen = beams.extend(log_probs, ids)
+        found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
+        self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
+        events, live = list[Event](), beams.going
+        for one, number in going:
+            candidates = tuple(found.get(number, ()))
+            if number not in live:
+                best = tuple(beams.best(number))
+                finish = "end" if best and best[0].finished else "length"
+                events.append(Event(one.number, None, finish, (), best, candidates=candidates))
+            elif candidates:
+                events.append(Event(one.number, candidates=candidates))
         return events
 
     def keep(self, rows: np.ndarray) -> None:
@@ -103,34 +100,28 @@ class BeamSearch(Search):
 
     def _candidates(
         self,
-        scores: Scores,
-        offers: Offers,
+        log_probs: np.ndarray,
+        ids: np.ndarray,
         sentence: np.ndarray,
         totals: np.ndarray,
         chosen: Chosen,
-    ) -> dict[int, BeamStep]:
-        """Return the candidates of every sentence: the likeliest of each of its hypotheses, at
-        least as many as are kept."""
-        table = likeliest(offers.whole, max(scores.top, self.config.beams, 1 + chosen.offers.max()))
-        log_probs, ids = offers.whole.gather(-1, table).tolist(), table.tolist()
-        offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
-        fates = {offer: at for at, offer in enumerate(offered)}
-        ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
+    ) -> dict[int, list[Candidate]]:
+        """Return the candidates of every sentence: what each of its hypotheses offers."""
+        columns = chosen.parents, chosen.tokens, chosen.ended, chosen.live
+        fates = {
+            (row, token): (True, ended, live)
+            for row, token, ended, live in zip(*(one.tolist() for one in columns), strict=True)
+        }
         found: dict[int, list[Candidate]] = {number: [] for number in sentence.tolist()}
-        numbers: dict[int, int] = {}
-        lengths = self.hypotheses.lengths.tolist()
-        rows = zip(sentence.tolist(), totals.tolist(), strict=True)
-        for row, (number, total) in enumerate(rows):
-            for offer, (token, log_prob) in enumerate(zip(ids[row], log_probs[row], strict=True)):
+        numbers: dict[tuple[int, int], int] = {}
+        for row, number in enumerate(sentence.tolist()):
+            length, parent = int(self.hypotheses.lengths[number]), self.numbers[row]
+            for token, log_prob in zip(ids[row].tolist(), log_probs[row].tolist(), strict=True):
                 if log_prob == -math.inf:  # excluded, as all that follow
                     break
-                whole = total + log_prob
-                score = normalized(whole, lengths[number], self.config.length_penalty)
-                fate: tuple[Any, ...] = ()
-                if (at := fates.get((row, offer))) is not None:
-                    numbers[at] = len(found[number])
-                    fate = (True, ended[at], at in live, scores.told[row])
-                one = Candidate(token, log_prob, whole, score, self.numbers[row], *fate)
-                found[number].append(one)
-        self.numbers = [numbers[at] for at in chosen.live.tolist()]
-        return {number: BeamStep(number, lengths[number] - 1, own) for number, own in found.items()}
+                whole, fate = float(totals[row]) + log_prob, fates.get((row, token), ())
+                score = normalized(whole, length, self.config.length_penalty)
+                numbers[row, token] = len(found[number])
+                found[number].append(Candidate(token, log_prob, whole, score, parent, *fate))
+        self.numbers = [numbers[one] for one, (*_, live) in fates.items() if live]
+        return found

@@ -9,20 +9,6 @@ from glassformer.record import Record
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p"})
 """Fields that say how a token is sampled; a beam search has no place for them."""
-CONSTRAINTS = (
-    "repetition_penalty",
-    "no_repeat_ngram_size",
-    "bad_words_ids",
-    "min_length",
-    "min_new_tokens",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-    "renormalize_logits",
-)
-"""Fields that say what may come next, in the order in which they act on the logits; they hold for
-sampling, greedy decoding and beam search."""
 
 
 def _several(value: Any) -> Any:
@@ -98,11 +84,6 @@ class GenerateConfig(Record):
     def ends(self, own: int | None) -> tuple[int, ...]:
         """The ids that end a text; `own`: the tokenizer's."""
         return self.eos_token_id or (() if own is None else (own,))
-
-    @property
-    def constraints(self) -> dict[str, Any]:
-        """What may come next and what ends a text, for another way of choosing."""
-        return {name: getattr(self, name) for name in ("eos_token_id", *CONSTRAINTS)}
 
     @property
     def named_ids(self) -> dict[str, tuple[int, ...]]:

@@ -22,19 +22,14 @@ from glassformer.runtime.config import GenerateConfig
 @dataclass(frozen=True)
 class Rows:
     """What the transforms know of a batch: the ids of each row so far (its prompt's included), how
-    many of them are new (empty: none), the ids that end a text, whether the next token of a row is
+    many of them are new, the ids that end a text, whether the next token of a row is
     its last (empty: none is), and the seed of each row (empty: the configuration's)."""
 
     seen: Sequence[Sequence[int]]
-    new: Sequence[int] = ()
+    new: Sequence[int]
     ends: Sequence[int] = ()
     last: Sequence[bool] = ()
     seeds: Sequence[int] = ()
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """How many ids of each row are new."""
-        return self.new or [0] * len(self.seen)
 
 
 Logits = Float[Tensor, "B V"]
@@ -87,9 +82,7 @@ def min_length(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
 
 def min_new_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude the end of rows with fewer new tokens."""
-    return _without(
-        logits, (rows.ends if new < config.min_new_tokens else () for new in rows.counts)
-    )
+    return _without(logits, (rows.ends if new < config.min_new_tokens else () for new in rows.new))
 
 
 def forced_bos_token_id(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
@@ -112,7 +105,7 @@ def suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logit
 def begin_suppress_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     """Exclude these tokens as the first new one, or as the one behind a forced one."""
     forced = config.forced_bos_token_id is not None
-    both = zip(rows.seen, rows.counts, strict=True)
+    both = zip(rows.seen, rows.new, strict=True)
     first = [new == int(forced and len(ids) - new == 1) for ids, new in both]
     return _without(logits, (config.begin_suppress_tokens * one for one in first))
 
@@ -138,7 +131,7 @@ def _forced(logits: Logits, tokens: Sequence[int], where: Sequence[bool]) -> Log
     return torch.where(torch.tensor(where, device=logits.device)[:, None], alone, logits)
 
 
-STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
+_STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
     repetition_penalty,
     no_repeat_ngram_size,
     bad_words_ids,
@@ -150,7 +143,8 @@ STAGES: tuple[Callable[[Logits, Rows, GenerateConfig], Logits], ...] = (
     begin_suppress_tokens,
     renormalize_logits,
 )
-"""In their order; each has the name of its field."""
+CONSTRAINTS = {stage.__name__: stage for stage in _STAGES}
+"""What each field that says what may come next does to logits, in the order in which they act."""
 
 
 def constrained(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
@@ -159,9 +153,9 @@ def constrained(logits: Logits, rows: Rows, config: GenerateConfig) -> Logits:
     GlassformerError: a row has no token left.
     """
     given = logits
-    for stage in STAGES:
-        if is_set(config, stage.__name__):
-            logits = stage(logits, rows, config)
+    for name, change in CONSTRAINTS.items():
+        if is_set(config, name):
+            logits = change(logits, rows, config)
     if logits is not given and bool(logits.amax(-1).isneginf().any()):
         raise GlassformerError(
             "Every token is excluded by the settings of generation; allow more of them, or fewer "

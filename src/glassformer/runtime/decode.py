@@ -15,7 +15,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.hypotheses import Hypothesis
-from glassformer.runtime.prompts import Prompts, check_sources, examples_of
+from glassformer.runtime.prompts import Prompts, example_of
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.trace import Choice, Watch
 
@@ -62,7 +62,7 @@ def decode(
             f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0."
         )
     how = Request((), config, tuple(ends), only=only, given=tuple(given))
-    if requests := _requests(model, how, prompts, sources):
+    if requests := _requests(how, prompts, sources):
         for events in steps(Engine.of(model, requests, watch)):
             tokens = [event.token for event in events if event.token is not None]
             yield Step(
@@ -89,41 +89,18 @@ def beam_search(
     of a token is after the constraints of `config`: 0 of a forced one.
     Errors: those of `decode`, and `config.beams` 0.
     """
-    found: dict[int, list[Hypothesis]] = {}
-    for events in beam_steps(model, prompts, config, ends, sources, limits, at_once=at_once):
-        found |= {event.request: [*event.hypotheses] for event in events if event.finish}
-    return [found[number] for number in range(len(prompts))]
-
-
-def beam_steps(
-    model: Transformer,
-    prompts: Prompts,
-    config: GenerateConfig,
-    ends: Sequence[int] = (),
-    sources: Prompts | None = None,
-    limits: Sequence[int] | None = None,
-    watch: Watch | None = None,
-    at_once: int = AT_ONCE,
-) -> Iterator[list[Event]]:
-    """Yield the events of each step of the same search: the hypotheses of prompts that end, with
-    their numbers from 0, and with a `watch` the candidates of all.
-
-    Prompts begin in order, about `at_once` at the same time; all together if they are watched.
-
-    Errors: those of `beam_search` and of a watch.
-    """
     if not config.beams:
         raise ConfigError(
             "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
             "decode."
         )
-    requests = _requests(model, Request((), config, tuple(ends)), prompts, sources, limits)
+    requests = _requests(Request((), config, tuple(ends)), prompts, sources, limits)
     if not requests:
-        return
-    rows = len(requests) if watch is not None else min(at_once, len(requests))
-    engine = Engine.of(model, requests, watch, rows * config.beams)
-    for events in steps(engine):
-        yield [replace(event, request=event.request - 1) for event in events]
+        return []
+    engine = Engine.of(model, requests, max_rows=min(at_once, len(requests)) * config.beams)
+    ended = (event for events in steps(engine) for event in events if event.finish)
+    found = {event.request: [*event.hypotheses] for event in ended}
+    return [found[number] for number in sorted(found)]
 
 
 def steps(engine: Engine) -> Iterator[list[Event]]:
@@ -137,15 +114,18 @@ def steps(engine: Engine) -> Iterator[list[Event]]:
 
 
 def _requests(
-    model: Transformer,
     how: Request,
     prompts: Prompts,
     sources: Prompts | None,
     limits: Sequence[int] | None = None,
 ) -> list[Request]:
     """Return a request for each prompt."""
-    read = None if sources is None else examples_of(sources)
-    check_sources(read, len(prompts), model)
+    if sources is not None and len(sources) != len(prompts):
+        raise ConfigError(
+            f"{len(sources)} sources were given for {len(prompts)} targets; each needs one of its "
+            "own."
+        )
     nothing = [None] * len(prompts)
-    rows = zip(prompts, limits or nothing, read or nothing, strict=True)
+    read = nothing if sources is None else map(example_of, sources)
+    rows = zip(prompts, limits or nothing, read, strict=True)
     return [replace(how, prompt=prompt, limit=limit, source=of) for prompt, limit, of in rows]

@@ -15,9 +15,8 @@ whole prompts are read, by the products that are fastest.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 
 import numpy as np
@@ -30,7 +29,7 @@ from glassformer.runtime.advance import Scores, advance
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.memory import pool_of, program_of, write_sources
 from glassformer.runtime.prefixes import BLOCK, Prefixes, keys
-from glassformer.runtime.prompts import check_ids, check_prompts, check_sources
+from glassformer.runtime.prompts import check_ids, check_prompt, check_source
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.sampler import Read, read
 from glassformer.runtime.search import COLUMNS, Search
@@ -50,12 +49,11 @@ class Engine:
 
     `cache_bytes`: size of the pool; None: what `max_rows` texts of the whole context need, at most
     1 GiB. `n_slots`: number of slots of a pool that grows, instead of its size. `max_rows`:
-    sequences at the same time. `prefill`: elements of prompts in a step while others decode, and
-    `max_rows` times as many otherwise. `invariant`: no bit of a text depends on others. `watch`:
-    what is reported of each choice. The weights must not change while an engine has texts or
-    prefixes. Not for use by several threads.
+    sequences at the same time. `invariant`: no bit of a text depends on others. `watch`: what is
+    recorded of each choice. The weights must not change while an engine has texts or prefixes. Not
+    for use by several threads.
 
-    ConfigError: a cache without room, a layer or head in `watch` that the model does not have.
+    ConfigError: a cache without room.
     """
 
     def __init__(
@@ -65,12 +63,13 @@ class Engine:
         max_rows: int = 16,
         cache_bytes: int | None = None,
         n_slots: int | None = None,
-        prefill: int = CHUNK,
         shares_prefixes: bool = True,
         invariant: bool = True,
         watch: Watch | None = None,
     ):
-        self.model, self.max_rows, self.prefill = model, max_rows, prefill
+        self.model, self.max_rows = model, max_rows
+        self.chunk = CHUNK if invariant else model.config.max_length
+        """Elements of prompts in a step while others decode, and in one call of attention."""
         self.program = None if watch is not None else program_of(model)
         self.pool = pool_of(model, self.program, max_rows, cache_bytes, n_slots)
         self.prefixes = Prefixes(self.pool)
@@ -92,7 +91,7 @@ class Engine:
         """Return an engine for these requests only, numbered from 1, which is invariant if there is
         a draft, since a guess must not change a bit.
 
-        Errors: those of `add`, and of a watch.
+        Errors: those of `add`.
         """
         texts = [text_for(model, one) for one in requests]
         own, source = max(one.longest for one in texts), max(one.n_source for one in texts)
@@ -104,7 +103,6 @@ class Engine:
             model,
             max_rows=rows,
             n_slots=1 + (own + source) * first + COLUMNS * rows * searched,
-            prefill=CHUNK if drafted else model.config.max_length,
             shares_prefixes=False,
             invariant=drafted,
             watch=watch,
@@ -119,12 +117,6 @@ class Engine:
     def idle(self) -> bool:
         """True if nothing waits or runs."""
         return not (self.waiting or self.running or self.searches)
-
-    @property
-    def rows(self) -> int:
-        """Largest number of rows in the next steps."""
-        rows = sum(one.width for one in self.running)
-        return rows + sum(one.room for one in self.searches.values())
 
     def add(self, request: Request) -> int:
         """Queue a request; returns its number.
@@ -147,7 +139,7 @@ class Engine:
             )
         self._count += 1
         one.number = self._count
-        one.most = one.share = CHUNK if self.invariant else one.context
+        one.most = one.share = self.chunk
         self.waiting.append(one)
         return self._count
 
@@ -198,7 +190,8 @@ class Engine:
     def _admit(self) -> list[Event]:
         """Start waiting requests in order while there is room, and read their sources; except in an
         invariant engine only if a quarter of all rows is free, so that some are read together."""
-        sourced, rows = list[Running](), self.rows
+        sourced, rows = list[Running](), sum(one.width for one in self.running)
+        rows += sum(search.room for search in self.searches.values())
         least = rows + (1 if self.invariant else -(-self.max_rows // 4))
         while self.waiting:
             one = self.waiting[0]
@@ -220,7 +213,6 @@ class Engine:
                 self.pool.give(known)
                 return False
         own = self.pool.take(one.n_own - len(known))
-        assert own is not None
         self.pool.erase(own)
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK
@@ -237,14 +229,14 @@ class Engine:
         """Encode the sources of requests, and write keys and values at every layer to slots."""
         sources = [one.request.source for one in new if one.request.source is not None]
         tables = [one.source_slots[: one.n_source] for one in new]
-        with evaluating(self.model), self._products():
+        with self._computing():
             write_sources(self.model, self.pool, sources, tables)
         return []
 
     def _schedule(self) -> list[Running]:
         """The texts of this step: all that decode, and prompts in order while there is budget."""
         decoding = [one for one in self.running if one.left == 1]
-        budget = self.prefill if decoding else self.prefill * self.max_rows
+        budget = self.chunk if decoding else self.chunk * self.max_rows
         reading = []
         for one in self.running:
             if one.left > 1 and budget > 0:
@@ -255,45 +247,33 @@ class Engine:
 
     def _start_searches(self) -> None:
         """Begin the search of requests whose prompts have keys and values."""
-        groups: dict[tuple[object, ...], list[Running]] = {}
-        for one in self.running:
-            if one.request.config.beams and one.left == 1:
-                # in an invariant engine each request has its own search
-                own = one.request
-                key = one.settings, own.ends, own.selector, one.number * self.invariant
-                groups.setdefault(key, []).append(one)
-        for key, texts in groups.items():
-            self.running = [one for one in self.running if one not in texts]
+        ready = [one for one in self.running if one.request.config.beams and one.left == 1]
+        for one in ready:
+            self.running.remove(one)
+            own = one.request
+            # in an invariant engine each request has its own search
+            key = one.key, own.selector, one.number * self.invariant
             if key not in self.searches:
-                own = texts[0].request
                 selector = own.selector or BeamSearch
                 self.searches[key] = selector(self.pool, own.config, own.ends)
-            self.searches[key].begin(texts)
+            self.searches[key].begin(one)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""
         for one in chosen:
             one.propose(self.model.config.vocab_size)
-        own = [one.pieces for one in chosen]
-        firsts = [
-            one.begin
-            for one, pieces in zip(chosen, own, strict=True)
-            for piece in pieces
-            for _ in piece.texts
-        ]
-        with evaluating(self.model), self._products():
-            found = read(chosen, self._scores([*chain(*own)], firsts))
-        news = (self._commit(one, own) for one, own in zip(chosen, found, strict=True))
-        return [event for events in news for event in events]
+        with self._computing():
+            found = read(chosen, self._scores([one.piece for one in chosen]))
+        return [*chain.from_iterable(map(self._commit, chosen, found))]
 
     def _search(self, search: Search) -> list[Event]:
         """Continue the sequences of a search; changes nothing if it fails."""
-        watched, k = (search.owners, None) if self.watcher.top else ([], search.k)
-        own = [search.piece()], [one.begin for one in watched]
-        with evaluating(self.model), self._products():
-            events = search.select(self._scores(*own, k, search.reads_hidden))
-        for number in {event.request for event in events if event.finish}:
-            self._end(search, next(one for one in search.requests if one.number == number))
+        going = search.going
+        with self._computing():
+            scores = self._scores([search.piece()], search.k, search.reads_hidden)
+            events = search.select(scores)
+        for one in {*going} - {*search.going}:
+            self._end(search, one)
         return events
 
     def _end(self, search: Search, one: Running) -> None:
@@ -302,24 +282,17 @@ class Engine:
         if not search.going:
             self.searches = {key: own for key, own in self.searches.items() if own is not search}
 
-    def _products(self) -> AbstractContextManager[None]:
-        return batch_invariant() if self.invariant else nullcontext()
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Compute without gradients, in an invariant engine by products that are, too."""
+        with evaluating(self.model), batch_invariant() if self.invariant else nullcontext():
+            yield
 
-    def _scores(
-        self,
-        pieces: Sequence[Piece],
-        firsts: Sequence[int],
-        k: int | None = None,
-        whole: bool = False,
-    ) -> Scores:
-        """Return the scores of a step, with what is recorded of it; by the compiled step, unless a
-        tape or a search (`whole`) reads what the model computes."""
+    def _scores(self, pieces: Sequence[Piece], k: int | None = None, whole: bool = False) -> Scores:
+        """Return the scores of a step, by the compiled step unless a tape or a search (`whole`)
+        reads what the model computes."""
         program = None if whole or recorded() else self.program
-        own = self.model, program, self.pool, pieces, k, self.invariant
-        with self.watcher.kept():
-            cache, scores = advance(*own)
-        told = self.watcher.rows(cache, firsts)
-        return replace(scores, top=self.watcher.top, told=told)
+        return advance(self.model, program, self.pool, pieces, self.watcher, k, self.invariant)
 
     def _commit(self, one: Running, found: Read) -> list[Event]:
         """Note what was computed; the events, one for each new token."""
@@ -351,9 +324,9 @@ class Engine:
 
 def text_for(model: Transformer, request: Request) -> Running:
     """Return the text of a request; ConfigError: it cannot be decoded by this model."""
-    check_prompts(model, [request.prompt], request.config)
+    check_prompt(model, request.prompt, request.config)
     check_ids(request.given, model, "The given beginning")
-    check_sources(None if request.source is None else [request.source], 1, model)
+    check_source(model, request.source)
     one, context = Running(request, model), model.config.max_length
     if request.scores and len(one.ids) > context:
         raise ConfigError(

@@ -6,15 +6,14 @@ WideBeams    always as wide; the settings of transformers say when it is done
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows
 
-Path = tuple[Any, ...]
-"""The path of a hypothesis before its last token, that token, and log p of it; () before all."""
+Path = tuple[tuple[int, float], ...]
+"""The tokens of a hypothesis with log p of each."""
 ROUNDING = 1e-12
 """A sentence continues while its best reachable score is at most this share below its bar, since
 floats are rounded."""
@@ -36,14 +35,13 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Result of one step of a search: the rows extended, by which of their offers; which ended (by
-    an end token, and among the best continuations)."""
+    """Result of one step of a search: the rows extended, by which tokens; which ended by an end
+    token, and which go on."""
 
     parents: np.ndarray
-    offers: np.ndarray
+    tokens: np.ndarray
     ended: np.ndarray
     live: np.ndarray
-    """Indices into the chosen of those that go on."""
 
 
 def normalized(total: float, length: int, penalty: float) -> float:
@@ -76,32 +74,28 @@ class Beams:
     @property
     def going(self) -> np.ndarray:
         """The sentences that have live hypotheses."""
-        first = np.ones(len(self.sentence), dtype=bool)
-        first[1:] = self.sentence[1:] != self.sentence[:-1]
-        return self.sentence[first]
+        return np.unique(self.sentence)
 
     @property
     def room(self) -> int:
         """Largest number of rows in the next steps."""
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
-    def begin(self, limits: Sequence[int]) -> None:
-        """Begin sentences with these limits, each with an empty hypothesis after all rows."""
-        number, width = len(limits), self.config.beams * self.looks_at
-        self.sentence = np.concatenate([self.sentence, len(self.found) + np.arange(number)])
-        self.found += [[] for _ in limits]
-        self.limits = np.concatenate([self.limits, np.array(limits, np.int64)])
-        self.lengths = np.pad(self.lengths, (0, number))
-        self.width = np.pad(self.width, (0, number), constant_values=width)
-        self.bars = np.pad(self.bars, (0, number), constant_values=-np.inf)
-        self.totals = np.pad(self.totals, (0, number))
-        self.paths.extend(() for _ in limits)
+    def begin(self, limit: int) -> None:
+        """Begin a sentence of at most `limit` tokens, with an empty hypothesis after all rows."""
+        self.sentence = np.append(self.sentence, len(self.found))
+        self.limits = np.append(self.limits, limit)
+        self.lengths = np.append(self.lengths, 0)
+        self.width = np.append(self.width, self.config.beams * self.looks_at)
+        self.bars = np.append(self.bars, -np.inf)
+        self.totals = np.append(self.totals, 0.0)
+        self.found.append([])
+        self.paths.append(())
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
-        """Return what the constraints read: the live hypotheses after their prompts."""
-        new = self.lengths[self.sentence]
-        rows = zip(self.sentence.tolist(), self.paths, strict=True)
-        seen = [[*prompts[i], *_tokens(path)[0]] for i, path in rows]
+        """Return what the constraints read: the live hypotheses after their prompts, one each."""
+        new, rows = self.lengths[self.sentence], zip(prompts, self.paths, strict=True)
+        seen = [[*prompt, *(token for token, _ in path)] for prompt, path in rows]
         last = (self.limits[self.sentence] == new + 1).tolist()
         return Rows(seen, new.tolist(), self.ends, last)
 
@@ -110,50 +104,38 @@ class Beams:
         """Largest number of continuations that one row may need."""
         return int(self.width[self.sentence].max())
 
-    @property
-    def last(self) -> np.ndarray:
-        """The newest token of each row."""
-        return np.array([path[1] for path in self.paths], np.int64)
-
     def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
         """Go on to the best continuations, of which each row offers its likeliest [R, K].
 
         Hypotheses that ended, and sentences for which nothing better can come, are live no longer.
         """
         self.lengths[self.going] += 1
-        parents, offers = self._best(self.totals[:, None] + log_probs)
-        sentence, tokens = self.sentence[parents], ids[parents, offers]
-        ended = np.isin(tokens, self.ends)
+        best = self._best(self.totals[:, None] + log_probs)
+        sentence, ended = self.sentence[best[0]], np.isin(ids[best], self.ends)
         out = ended | (self.limits[sentence] <= self.lengths[sentence])
         own = _first(sentence, out, self.config.beams)
-        parents, offers, tokens = parents[own], offers[own], tokens[own]
-        gains, ended, out = log_probs[parents, offers].astype(np.float64), ended[own], out[own]
+        parents, tokens, ended, out = best[0][own], ids[best][own], ended[own], out[own]
+        gains = log_probs[best][own].astype(np.float64)
         made = zip(parents.tolist(), tokens.tolist(), gains.tolist(), strict=True)
-        self.paths = [(self.paths[row], token, gain) for row, token, gain in made]
+        self.paths = [(*self.paths[row], (token, gain)) for row, token, gain in made]
         self.sentence, self.totals = sentence[own], self.totals[parents] + gains
         for row in np.flatnonzero(out).tolist():
             self._end(row, bool(ended[row]))
-        live = np.flatnonzero(self._hopeful(~out))
-        self.keep(live)
-        return Chosen(parents, offers, ended, live)
+        live = self._hopeful(~out)
+        self.keep(np.flatnonzero(live))
+        return Chosen(parents, tokens, ended, live)
 
     def _best(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and offer of the best continuations of each sentence, as many as its beam is wide;
         excluded ones, of log p -inf, are none."""
-        first = np.searchsorted(self.sentence, going := self.going)
-        number = np.searchsorted(going, self.sentence)
-        rank, k = _ranks(self.sentence), totals.shape[1]
-        table = np.full((len(going), 1 + int(rank.max()), k), np.inf)
-        table[number, rank] = -totals
-        table = table.reshape(len(going), -1)
-        order = table.argsort(1, kind="stable")[:, : self.widest]  # of equals, the first
-        good = np.take_along_axis(table, order, 1) < np.inf
-        good &= np.arange(order.shape[1]) < self.width[going, None]
-        rows, offers = np.divmod(order, k)
-        return (rows + first[:, None])[good], offers[good]
+        sentence = self.sentence.repeat(totals.shape[1])
+        order = np.lexsort((-totals.ravel(), sentence))  # of equals, the first
+        sentence, best = sentence[order], totals.ravel()[order]
+        good = (_ranks(sentence) < self.width[sentence]) & (best > -np.inf)
+        return np.divmod(order[good], totals.shape[1])
 
     def _end(self, row: int, finished: bool) -> None:
-        ids, log_probs = _tokens(self.paths[row])
+        ids, log_probs = map(list, zip(*self.paths[row], strict=True))
         score = normalized(float(self.totals[row]), len(ids), self.config.length_penalty)
         self._note(int(self.sentence[row]), Hypothesis(ids, log_probs, score, finished))
 
@@ -237,13 +219,3 @@ def _first(owner: np.ndarray, out: np.ndarray, n: int) -> np.ndarray:
     first, going = _ranks(owner) < n, np.flatnonzero(~out)
     first[going] = _ranks(owner[going]) < n
     return np.flatnonzero(first)
-
-
-def _tokens(path: Path) -> tuple[list[int], list[float]]:
-    """Return the ids of a path, and log p of each."""
-    ids, log_probs = list[int](), list[float]()
-    while path:
-        path, token, log_prob = path
-        ids.append(token)
-        log_probs.append(log_prob)
-    return ids[::-1], log_probs[::-1]

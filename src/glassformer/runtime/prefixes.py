@@ -9,7 +9,6 @@ given back where a request needs room.
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,9 +21,8 @@ BLOCK = 64
 def keys(ids: Sequence[int], salt: bytes) -> list[bytes]:
     """Return the key of each whole block of a prompt."""
     found = [sha256(salt).digest()]
-    bounds = range(0, len(ids) - len(ids) % BLOCK + 1, BLOCK)
-    for begin, end in pairwise(bounds):
-        block = np.array(ids[begin:end], np.int64).tobytes()
+    for begin in range(0, len(ids) - BLOCK + 1, BLOCK):
+        block = np.array(ids[begin : begin + BLOCK], np.int64).tobytes()
         found.append(sha256(found[-1] + block).digest())
     return found[1:]
 

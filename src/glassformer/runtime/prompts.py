@@ -3,14 +3,12 @@ refused."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from operator import ne
 
 import numpy as np
-import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
-from glassformer.data.example import Example, Patches
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
@@ -21,10 +19,10 @@ Prompts = Sequence[Prompt]
 """Prompts of a batch, all of one kind."""
 
 
-def examples_of(prompts: Prompts) -> list[Example]:
-    """Prompts as examples without their answers."""
-    examples = [p if isinstance(p, Example) else Example(np.array(p, np.int32)) for p in prompts]
-    return [replace(one, answer=None, targets=None) for one in examples]
+def example_of(prompt: Prompt) -> Example:
+    """Return a prompt as an example without its answer."""
+    one = prompt if isinstance(prompt, Example) else Example(np.array(prompt, np.int32))
+    return replace(one, answer=None, targets=None)
 
 
 def tokens_of(prompt: Prompt) -> list[int]:
@@ -35,6 +33,11 @@ def tokens_of(prompt: Prompt) -> list[int]:
     for patches in prompt.patches:
         token[patches.begin : patches.begin + len(patches.values)] = False
     return prompt.ids[token].tolist()
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of first elements that two texts have in common."""
+    return [*map(ne, one, other), True].index(True)
 
 
 def half(context: int) -> int:
@@ -78,81 +81,51 @@ def check_settings(config: GenerateConfig, vocab_size: int) -> None:
         _check_range(ids, vocab_size, f"generate.{name}")
 
 
-def check_prompts(model: Transformer, prompts: Prompts, config: GenerateConfig) -> None:
+def check_prompt(model: Transformer, prompt: Prompt, config: GenerateConfig) -> None:
     """Raise ConfigError for a model that predicts no next token, an empty prompt, an id outside the
     vocabulary (also in a setting), or a prompt longer than the context that may not be cut."""
     check_language_model(model)
     check_settings(config, model.config.vocab_size)
+    check_ids(tokens_of(prompt), model, "The prompt")
     context = model.config.max_length
-    for prompt in prompts:
-        check_ids(tokens_of(prompt), model, "The prompt")
-        if isinstance(prompt, Example):
-            if len(prompt.ids) > context:
-                patches = sum(len(own.values) for own in prompt.patches)
-                raise ConfigError(
-                    f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) and "
-                    f"the context {context}; shorten its text, or train with a larger "
-                    "model.max_length."
-                )
-        elif not prompt:
+    if isinstance(prompt, Example):
+        if len(prompt.ids) > context:
+            patches = sum(len(own.values) for own in prompt.patches)
             raise ConfigError(
-                "The prompt is empty; give at least one token, for instance a newline."
+                f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) and "
+                f"the context {context}; shorten its text, or train with a larger "
+                "model.max_length."
             )
-        elif len(prompt) > context and config.overflow == "refuse":
-            raise ConfigError(
-                f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or "
-                "go on from its last part with --window (overflow='window' in Python)."
-            )
+    elif not prompt:
+        raise ConfigError("The prompt is empty; give at least one token, for instance a newline.")
+    elif len(prompt) > context and config.overflow == "refuse":
+        raise ConfigError(
+            f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or "
+            "go on from its last part with --window (overflow='window' in Python)."
+        )
 
 
-def check_sources(sources: Sequence[Example] | None, rows: int, model: Transformer) -> None:
-    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
+def check_source(model: Transformer, source: Example | None) -> None:
+    """Raise ConfigError unless an encoder-decoder has a source, others none."""
     config = model.config
-    if sources is None:
-        if config.architecture == "encoder_decoder":
-            raise ConfigError(
-                "An encoder-decoder reads a source, for which it writes a target; give one for "
-                f"each of {rows} rows."
-            )
+    both = config.architecture == "encoder_decoder"
+    if source is None and both:
+        raise ConfigError(
+            "An encoder-decoder reads a source, for which it writes a target; give one for each."
+        )
+    if source is None:
         return
-    if config.architecture != "encoder_decoder":
+    if not both:
         raise ConfigError(
             f"A source was given, and a model of architecture={config.architecture!r} reads none; "
             "leave it out."
         )
-    if len(sources) != rows:
+    if not len(source.ids):
         raise ConfigError(
-            f"{len(sources)} sources were given for {rows} targets; each needs one of its own."
+            "The source is empty; give at least one token, for instance the one that ends it."
         )
     size = config.source_vocab_size or config.vocab_size
-    for source in sources:
-        if not len(source.ids):
-            raise ConfigError(
-                "The source is empty; give at least one token, for instance the one that ends it."
-            )
-        _check_range(source.ids.tolist(), size, "The source", "sources")
-
-
-def sources_of(batch: Batch) -> list[Example]:
-    """Return the rows of a batch without padding."""
-    length, where = batch.elements.shape[1], batch.where()
-    found: list[Example] = []
-    for row, ids in enumerate(batch.elements.cpu()):
-        valid = torch.ones(length, dtype=torch.bool)
-        if where.valid is not None:
-            valid = where.valid.expand(len(batch.elements), -1)[row].cpu()
-        number = valid.cumsum(0) - 1
-        patches: list[Patches] = []
-        for part in batch.parts:
-            own = (part.at >= row * length) & (part.at < (row + 1) * length)
-            at, index, values = (one[own].cpu() for one in (part.at, part.index, part.values))
-            begins = index.eq(0).nonzero()[:, 0].tolist()
-            for first, last in pairwise([*begins, len(index)]):
-                begin = int(number[at[first] - row * length])
-                patches.append(Patches(part.name, begin, values[first:last].numpy()))
-        patches.sort(key=lambda one: one.begin)
-        found.append(Example(ids[valid].numpy().astype(np.int32), patches=tuple(patches)))
-    return found
+    _check_range(source.ids.tolist(), size, "The source", "sources")
 
 
 def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:

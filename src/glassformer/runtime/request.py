@@ -9,7 +9,7 @@ from glassformer.data.example import Example
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import Hypothesis
 from glassformer.runtime.prompts import Prompt
-from glassformer.runtime.trace import BeamStep, Choice
+from glassformer.runtime.trace import Candidate, Choice
 
 AHEAD = 4
 """Tokens that a draft proposes for a step, at most."""
@@ -74,7 +74,8 @@ class Event:
     """News of a request: its next `token`, its best `hypotheses`, or the `error` that ended it.
 
     `finish`: why the text ended; None: it continues. `scored`: the scored tokens of the prompt.
-    `choice`, `candidates`: the record of the step in an engine with a watch.
+    `choice`: the record of the token in an engine with a watch; `candidates`: of a step of a beam
+    search, of each live hypothesis in turn, its likeliest first.
     """
 
     request: int
@@ -84,4 +85,4 @@ class Event:
     hypotheses: tuple[Hypothesis, ...] = ()
     error: Exception | None = None
     choice: Choice | None = None
-    candidates: BeamStep | None = None
+    candidates: tuple[Candidate, ...] = ()

@@ -4,68 +4,67 @@ Texts of equal configurations, seeds aside, are chosen for together, row by row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.axes import Float, Tensor
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.prompts import check_numbers
 from glassformer.runtime.request import Scored
 from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining
 from glassformer.runtime.sequence import Running
-from glassformer.runtime.trace import AttentionRows, Choice, choices
+from glassformer.runtime.trace import Choice, choice
 
 
 class Read(NamedTuple):
     """What a step gives a text: scores of its prompt, and its next tokens if the prompt is over:
-    one, and one more behind each right guess of its draft; with their records."""
+    one, and one more after each right guess of its draft; with their records."""
 
     scores: list[Scored]
     tokens: list[Scored]
     choices: list[Choice | None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
-    """Where a text chooses its next token: behind the tokens `more` of this step, from the logits
-    at the index `at`, with `told` of its attention."""
+    """A text in a step: the number of its first logits, and what is chosen by them so far."""
 
     text: Running
-    more: list[int]
-    at: int
-    told: AttentionRows | None = None
+    begin: int
+    tokens: list[int] = field(default_factory=list)
+    choices: list[Choice | None] = field(default_factory=list)
+
+    @property
+    def at(self) -> int:
+        """Number of the logits that give the next token."""
+        return self.begin + len(self.wanted)
+
+    @property
+    def wanted(self) -> list[int]:
+        """Tokens that are scored, each by the logits before it, from the first on."""
+        return [*self.text.known, *self.tokens]
 
     @property
     def new(self) -> int:
         """Tokens generated so far."""
-        return self.text.new + len(self.more)
+        return self.text.new + len(self.tokens)
 
     @property
-    def is_last(self) -> bool:
-        """Whether no token may come behind the next one."""
-        return self.new + 1 == self.text.limit
+    def continues(self) -> bool:
+        """Whether the newest token was proposed here, so that there are logits after it."""
+        guess = self.text.proposed[len(self.tokens) - 1 :][:1]
+        over = self.tokens[-1] in self.text.request.ends or self.new == self.text.limit
+        return guess == self.tokens[-1:] and not over
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Places with the same one are chosen for together."""
-        request = self.text.request
-        return self.text.settings, request.ends, request.only
-
-    def goes_on(self, token: int) -> bool:
-        """Whether this token was proposed here, so that the next place has logits too."""
-        right = self.text.proposed[len(self.more) :][:1] == [token]
-        return right and token not in self.text.request.ends and not self.is_last
-
-    def allowed(self, logits: Float[Tensor, "1 V"]) -> Float[Tensor, "1 V"]:
-        """The logits of the tokens that may come."""
+    def restrict(self, logits: Float[Tensor, "V"]) -> Float[Tensor, "V"]:
+        """Return the logits of the tokens that may come."""
         text, request = self.text, self.text.request
         if request.allowed is None:
             return logits
-        allowed = request.allowed([*text.ids[text.n_prompt :], *self.more])
+        allowed = request.allowed([*text.ids[text.n_prompt :], *self.tokens])
         return logits.masked_fill(~allowed.to(logits.device), -torch.inf)
 
 
@@ -74,92 +73,70 @@ def read(texts: Sequence[Running], scores: Scores) -> list[Read]:
 
     GlassformerError: logits that are not numbers.
     """
-    begins = [0, *accumulate(one.n_asked for one in texts)]
-    if not begins[-1]:
+    places, begin = list[Place](), 0
+    for one in texts:
+        places.append(Place(one, begin))
+        begin += one.n_asked
+    if not begin:
         return [Read([], [], []) for _ in texts]
-    logits = scores.head(slice(0, begins[-1]))
-    log_probs = logits.log_softmax(-1)
-    ends = accumulate(one.n_segments + len(one.proposed) for one in texts)
-    last = [end - len(one.proposed) - 1 for one, end in zip(texts, ends, strict=True)]
-    tokens: list[list[int]] = [[] for _ in texts]
-    records: list[list[Choice | None]] = [[] for _ in texts]
-    going = [i for i, one in enumerate(texts) if one.is_ready]
+    logits = scores.head(slice(0, begin))
+    going = [one for one in places if one.text.is_ready]
     while going:
-        depth = len(tokens[going[0]])
-        groups: dict[tuple[object, ...], list[tuple[int, Place]]] = {}
-        for i in going:
-            at = begins[i] + len(texts[i].known) + depth
-            place = Place(texts[i], tokens[i], at, scores.told[last[i] + depth])
-            groups.setdefault(place.key, []).append((i, place))
-        going = []
+        groups = dict[tuple[object, ...], list[Place]]()
+        for one in going:
+            groups.setdefault(one.text.key, []).append(one)
         for group in groups.values():
-            chosen = _chosen([place for _, place in group], logits, scores.top)
-            for (i, place), token, record in zip(group, *chosen, strict=True):
-                going += [i] * place.goes_on(token)
-                tokens[i].append(token)
-                records[i].append(record)
-    wanted = [[*one.known, *own] for one, own in zip(texts, tokens, strict=True)]
-    found = _scored(texts, log_probs, begins, wanted)
-    return [
-        Read(own[: len(own) - len(new)], own[len(own) - len(new) :], choices)
-        for own, new, choices in zip(found, tokens, records, strict=True)
-    ]
+            _choose(group, logits, scores)
+        going = [one for one in going if one.continues]
+    return _score(places, logits.log_softmax(-1))
 
 
-def _chosen(
-    places: Sequence[Place], logits: Float[Tensor, "N V"], top: int
-) -> tuple[list[int], Sequence[Choice | None]]:
-    """The next tokens at places with one key, given or chosen; their records with a `top`."""
+def _choose(places: Sequence[Place], logits: Float[Tensor, "N V"], scores: Scores) -> None:
+    """Add the next token of each of these places, which have one key, and its record."""
     request = places[0].text.request
-    own = _rows(logits, [place.at for place in places])
+    own = logits[[one.at for one in places]]
     left = own if request.only is None else limited(own, request.only)
-    if any(place.text.request.allowed for place in places):
-        pairs = zip(places, left.split(1), strict=True)
-        left = torch.cat([place.allowed(row) for place, row in pairs])
-    seen = [[*place.text.seen, *place.more] if place.more else place.text.seen for place in places]
-    new, last = [place.new for place in places], [place.is_last for place in places]
-    seeds = [place.text.request.config.seed for place in places]
-    rows = Rows(seen, new, request.ends, last, seeds)
-    ids = next_tokens(left, rows, request.config).tolist()
-    given = [place.text.request.given[place.new : place.new + 1] for place in places]
-    ids = [one[0] if one else token for one, token in zip(given, ids, strict=True)]
-    if not top:
-        return ids, [None] * len(ids)
-    after = remaining(left.cpu(), rows, request.config)
-    return ids, choices(own, after, torch.tensor(ids), top, [place.told for place in places])
+    if any(one.text.request.allowed for one in places):
+        left = torch.stack([one.restrict(row) for one, row in zip(places, left, strict=True)])
+    rows = Rows(
+        [[*one.text.seen, *one.tokens] if one.tokens else one.text.seen for one in places],
+        [one.new for one in places],
+        request.ends,
+        [one.new + 1 == one.text.limit for one in places],
+        [one.text.request.config.seed for one in places],
+    )
+    chosen = next_tokens(left, rows, request.config).tolist()
+    after = remaining(left.cpu(), rows, request.config) if scores.top else None
+    for row, (one, token) in enumerate(zip(places, chosen, strict=True)):
+        given, record = one.text.request.given[one.new : one.new + 1], None
+        token = given[0] if given else token
+        if after is not None:
+            attention = scores.rows(one.at, one.text.begin)
+            record = choice(own[row], after[row], token, scores.top, attention)
+        one.tokens.append(token)
+        one.choices.append(record)
 
 
-def _rows(logits: Float[Tensor, "N V"], at: Sequence[int]) -> Float[Tensor, "M V"]:
-    """These rows; no copy if they are all."""
-    if list(at) == list(range(len(logits))):
-        return logits
-    return logits[torch.tensor(at, dtype=torch.long, device=logits.device)]
-
-
-def _scored(
-    texts: Sequence[Running],
-    log_probs: Float[Tensor, "N V"],
-    begins: Sequence[int],
-    wanted: Sequence[Sequence[int]],
-) -> list[list[Scored]]:
-    """The wanted tokens of each text, scored at its positions from its first on; the first of a
-    prompt has no log-probability."""
-    at = [begin + i for begin, own in zip(begins, wanted, strict=False) for i in range(len(own))]
-    ids = torch.tensor([i for own in wanted for i in own], device=log_probs.device)
-    own_log_probs = _rows(log_probs, at).gather(-1, ids[:, None])[:, 0]
-    check_numbers(own_log_probs)
-    values = iter(own_log_probs.tolist())
-    found: list[list[Scored]] = []
-    for one, begin, own in zip(texts, begins, wanted, strict=False):
-        top = one.request.top if own else 0
-        best = _likeliest(log_probs[begin : begin + len(own)], top) if top else [()] * len(own)
-        scored = [Scored(i, next(values), others) for i, others in zip(own, best, strict=True)]
-        first = one.is_scored and not one.cached
-        found.append([Scored(one.ids[0], None), *scored] if first else scored)
+def _score(places: Sequence[Place], log_probs: Float[Tensor, "N V"]) -> list[Read]:
+    """Return the wanted tokens of each place with log p; the first of a prompt has none."""
+    ids = [token for one in places for token in one.wanted]
+    at = [one.begin + i for one in places for i in range(len(one.wanted))]
+    own = log_probs[at, ids]
+    check_numbers(own)
+    values, found = iter(own.tolist()), list[Read]()
+    for one in places:
+        text, known, wanted = one.text, len(one.text.known), one.wanted
+        best = _likeliest(log_probs[one.begin : one.begin + len(wanted)], text.request.top)
+        scored = [Scored(i, next(values), top) for i, top in zip(wanted, best, strict=True)]
+        first = [Scored(text.ids[0], None)] * (text.is_scored and not text.cached)
+        found.append(Read([*first, *scored[:known]], scored[known:], one.choices))
     return found
 
 
 def _likeliest(log_probs: Float[Tensor, "N V"], k: int) -> list[tuple[tuple[int, float], ...]]:
-    ids: Int[Tensor, "N K"] = likeliest(log_probs, k)
+    """Return the k likeliest tokens of each row with log p."""
+    if not k:
+        return [()] * len(log_probs)
+    ids = likeliest(log_probs, k)
     values = log_probs.gather(-1, ids).tolist()
     return [tuple(zip(*row, strict=True)) for row in zip(ids.tolist(), values, strict=True)]

@@ -9,13 +9,12 @@ An excluded token has logit -inf.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.devices import exact_device
-from glassformer.errors import ConfigError, suggest
 from glassformer.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Logits, Rows, constrained
@@ -42,9 +41,10 @@ def top_k(logits: Logits, k: int) -> Logits:
     """Keep exactly the k largest logits of each row (all, if fewer); lower ids win ties."""
     if k >= logits.shape[-1]:
         return logits
-    few = k * k <= logits.shape[-1]  # k searches for a maximum are then faster than sorting
-    ordered = None if few else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
-    keep = likeliest(logits, k) if ordered is None else ordered
+    if k * k <= logits.shape[-1]:  # k searches for a maximum are then faster than sorting
+        keep = likeliest(logits, k)
+    else:
+        keep = logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
     return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
 
 
@@ -140,61 +140,24 @@ def next_tokens(logits: Logits, rows: Rows, config: GenerateConfig) -> Int[Tenso
     """Chosen token of each row after all transforms of `config`."""
     if (here := logits.device) != (place := exact_device(logits.device)):
         return next_tokens(logits.to(place), rows, config).to(here)
-    found = transformed(logits, rows, config)
-    if config.temperature == 0:
-        return next(found)[1].argmax(-1)  # the other transforms keep the likeliest token
-    *_, (_, left) = found
+    if config.temperature == 0:  # the other transforms keep the likeliest token
+        return constrained(logits, rows, config).argmax(-1)
+    left = remaining(logits, rows, config)
     seeds = rows.seeds or [config.seed] * len(left)
-    u = [uniform(*both) for both in zip(seeds, rows.counts, strict=True)]
+    u = [uniform(*both) for both in zip(seeds, rows.new, strict=True)]
     return choose(left, torch.tensor(u, dtype=torch.float64, device=left.device))
 
 
-@dataclass(frozen=True)
-class Stages:
-    """A distribution for each stage, in float64; the first is the model's own, a token is sampled
-    from the last."""
-
-    names: tuple[str, ...]
-    probabilities: Float[Tensor, "_ V"]
-
-    def __getitem__(self, name: str) -> Float[Tensor, "V"]:
-        """The distribution after a stage; ConfigError: there is no such stage."""
-        if name not in self.names:
-            raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
-        return self.probabilities[self.names.index(name)]
-
-    def likeliest(self, n: int = 20) -> Int[Tensor, "K"]:
-        """The ids of the n tokens that are likeliest under the model itself, in order; of equals,
-        the lower first."""
-        return likeliest(self.probabilities[:1], n)[0]
-
-
 def stages(
-    logits: Float[Tensor, "V"],
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    *,
-    min_p: float | None = None,
-    repetition_penalty: float = 1.0,
-    seen: Sequence[int] = (),
-) -> Stages:
-    """The stages of one row of logits, by the transforms of the decoding loop.
+    logits: Float[Tensor, "V"], seen: Sequence[int] = (), **fields: Any
+) -> dict[str, Float[Tensor, "V"]]:
+    """Return the distributions of one row of logits in float64: the model's own, and that after
+    each transform by these `fields` of a configuration; a token is sampled from the last.
 
-    p = softmax(u) at each stage. `seen`: ids that the repetition penalty counts; a temperature of 0
-    leaves only the likeliest token. Errors: a value out of its range, logits that are not numbers.
+    `seen`: ids of the row so far. Errors: a field or a value that there is not, logits that are not
+    numbers.
     """
-    config = GenerateConfig.parse(
-        {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repetition_penalty": repetition_penalty,
-        }
-    )
     check_numbers(logits)
-    row = logits.detach().cpu()[None]
-    found = dict(transformed(row, Rows([seen]), config))
-    rows = {"model": row, "repetition_penalty": found.pop("constraints"), **found}
-    return Stages(tuple(rows), torch.cat([one.double().softmax(-1) for one in rows.values()]))
+    row, config = logits.detach().cpu()[None], GenerateConfig.parse(fields)
+    found = {"model": row, **dict(transformed(row, Rows([seen], [0]), config))}
+    return {name: one[0].double().softmax(-1) for name, one in found.items()}

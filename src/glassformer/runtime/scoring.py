@@ -9,32 +9,30 @@ Prompts and answers make no difference there.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby
-from operator import ne
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from glassformer.data.example import Example
-from glassformer.layers.ragged import Pool, Sequences
+from glassformer.layers.sequences import Sequences
 from glassformer.layers.tap import recorded
-from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.advance import HEAD_ROWS, Scores, advance
 from glassformer.runtime.memory import pool_of, program_of, write_sources
-from glassformer.runtime.prompts import check_numbers
+from glassformer.runtime.prompts import check_numbers, common
 from glassformer.runtime.sequence import Piece
+from glassformer.runtime.trace import Watcher
 
 Ids = tuple[int, ...]
 TOKENS, NUMBERS = 1 << 13, 1 << 13
 """Largest number of elements of a step, and how many numbers of logits count as one of them."""
 NEAR = 16
 """Largest difference of lengths that one call of a kernel pads."""
-Known = tuple["Text", int]
-"""A text, and the number of its first elements that it shares with the one before it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,18 @@ class Text:
         return (*self.prompt, *self.answer[:-1])
 
 
+class Known(NamedTuple):
+    """A text, and the number of its first elements that it shares with the one before it."""
+
+    text: Text
+    known: int
+
+    @property
+    def new(self) -> Ids:
+        """The other elements."""
+        return self.text.read[self.known :]
+
+
 def score_texts(
     model: Transformer, texts: Sequence[Text], sources: Sequence[Example] = ()
 ) -> list[Likelihood]:
@@ -71,114 +81,102 @@ def score_texts(
 
     GlassformerError: log p that is no number.
     """
-    sizes = [len(source.ids) + model.config.n_prefix for source in sources] or [0]
-    key = lambda n: (sizes[texts[n].source], texts[n].source, texts[n].read)
-    order, found = sorted(range(len(texts)), key=key), list[Likelihood]()
-    program = None if recorded() else program_of(model)
-    pool, table = pool_of(model, program, n_slots=1), np.zeros(0, np.int32)
+    reader = Reader(model, sources)
+    key = lambda n: (reader.sizes[texts[n].source], texts[n].source, texts[n].read)
+    order = sorted(range(len(texts)), key=key)
     with evaluating(model):
-        for step in _steps([texts[n] for n in order], sizes, model.config.vocab_size):
-            own, table = _read(model, program, pool, step, table, sources)
-            found += own
+        found = [*chain.from_iterable(map(reader.read, reader.steps([texts[n] for n in order])))]
     return [own for _, own in sorted(zip(order, found, strict=True))]
 
 
-def _steps(texts: Sequence[Text], sizes: Sequence[int], width: int) -> Iterator[list[Known]]:
-    """Yield the texts of each step: no more than the limit allows, but one at least.
+class Reader:
+    """Reads texts in steps, with their sources."""
 
-    `sizes`: of sources; `width`: numbers in the logits after an element.
-    """
-    step, size, before = list[Known](), 0, Text((), (), -1)
-    for one in texts:
-        is_new = one.source != before.source
-        known = 0 if is_new else [*map(ne, one.read, before.read), True].index(True)
-        own = len(one.read) - known + len(one.answer) * width // NUMBERS
-        own += is_new * sizes[one.source]
-        if step and size + own > TOKENS:
+    def __init__(self, model: Transformer, sources: Sequence[Example]):
+        self.model, self.sources = model, sources
+        self.sizes = [len(source.ids) + model.config.n_prefix for source in sources] or [0]
+        """Numbers of elements of the sources."""
+        self.program = None if recorded() else program_of(model)
+        self.pool = pool_of(model, self.program, n_slots=1)
+        self.table = np.zeros(0, np.int32)
+        """Slots of the elements of the text before all of a step."""
+
+    def steps(self, texts: Sequence[Text]) -> Iterator[list[Known]]:
+        """Yield the texts of each step: no more than the limit allows, but one at least."""
+        step, size, before = list[Known](), 0, Text((), (), -1)
+        for one in texts:
+            is_new = one.source != before.source
+            known = 0 if is_new else common(one.read, before.read)
+            own = len(one.read) - known + is_new * self.sizes[one.source]
+            own += len(one.answer) * self.model.config.vocab_size // NUMBERS
+            if step and size + own > TOKENS:
+                yield step
+                step, size = [], 0
+            step.append(Known(one, known))
+            size, before = size + own, one
+        if step:
             yield step
-            step, size = [], 0
-        step.append((one, known))
-        size, before = size + own, one
-    if step:
-        yield step
 
+    def read(self, step: Sequence[Known]) -> list[Likelihood]:
+        """Return what each text of a step has."""
+        # after its prompts, a step computes what predicts a token, though the last one may have it
+        known = min(step[0].known, min(len(one.text.prompt) for one in step) - 1)
+        step = [Known(step[0].text, known), *step[1:]]
+        groups, crossed = self._groups(step), self._write_sources(step) if self.sources else {}
+        order = [*chain.from_iterable(groups)]
+        new, tables = self._tables(step, order)
+        texts, sources = list[Sequences](), list[Sequences]()
+        for group in groups:
+            if length := len(step[group[0]].new):
+                texts.append(Sequences.of([tables[n] for n in group], length))
+                if self.sources:
+                    own = [crossed[step[n].text.source] for n in group]
+                    sources.append(Sequences.of(own, length))
+        pairs = zip(step, tables, strict=True)
+        wanted = np.concatenate([table[len(one.text.prompt) - 1 :] for one, table in pairs])
+        asked, rows = np.unique(np.searchsorted(new, wanted), return_inverse=True)
+        ids = [*chain.from_iterable(step[n].new for n in order)]
+        piece = Piece(ids, texts, sources, asked.tolist())
+        watcher = Watcher(self.model, None)
+        scores = advance(self.model, self.program, self.pool, [piece], watcher)
+        self.table = tables[-1]
+        self.pool.give(np.setdiff1d(np.flatnonzero(self.pool.users), [0, *self.table]))
+        return _likelihoods(scores, rows, [one.text.answer for one in step])
 
-def _read(
-    model: Transformer,
-    program: CompiledStep | None,
-    pool: Pool,
-    step: Sequence[Known],
-    table: np.ndarray,
-    sources: Sequence[Example],
-) -> tuple[list[Likelihood], np.ndarray]:
-    """Return what each text of a step has, and the slots of the last one's elements, which are kept
-    for the next step; `table`: those of the step before."""
-    # after its prompts, a step computes what predicts a token, though the last one may have it
-    (first, known), *others = step
-    step = [(first, min(known, min(len(one.prompt) for one, _ in step) - 1)), *others]
-    numbers = sorted({one.source for one, _ in step} if sources else ())
-    sizes = {n: len(sources[n].ids) + model.config.n_prefix for n in numbers}
-    groups = _groups(step, len(table), sizes)
-    new, *rest = _take(pool, [sum(len(one.read) - known for one, known in step), *sizes.values()])
-    if numbers:
-        write_sources(model, pool, [sources[n] for n in numbers], rest)
-    tables, of_source = _tables(step, groups, table, new), dict(zip(numbers, rest, strict=True))
-    ids, own, read = list[int](), list[Sequences](), list[Sequences]()
-    for group in groups:
-        texts = [step[n][0] for n in group]
-        known = step[group[0]][1]
-        ids += chain.from_iterable(step[n][0].read[step[n][1] :] for n in group)
-        if length := len(texts[0].read) - known:
-            own.append(Sequences.of([tables[n] for n in group], length))
-            if numbers:
-                read.append(Sequences.of([of_source[one.source] for one in texts], length))
-    wanted = [slots[len(one.prompt) - 1 :] for (one, _), slots in zip(step, tables, strict=True)]
-    asked, rows = np.unique(np.searchsorted(new, np.concatenate(wanted)), return_inverse=True)
-    _, scores = advance(model, program, pool, [Piece(ids, own, read, asked.tolist())])
-    pool.give(np.setdiff1d(np.flatnonzero(pool.users), [0, *tables[-1]]))
-    return _likelihoods(scores, rows, [one.answer for one, _ in step]), tables[-1]
+    def _write_sources(self, step: Sequence[Known]) -> dict[int, np.ndarray]:
+        """Return the slots of the sources of a step, which are encoded there."""
+        numbers = sorted({one.text.source for one in step})
+        bounds = np.cumsum([self.sizes[n] for n in numbers])
+        tables = np.split(self.pool.take(bounds[-1]), bounds[:-1])
+        write_sources(self.model, self.pool, [self.sources[n] for n in numbers], tables)
+        return dict(zip(numbers, tables, strict=True))
 
+    def _tables(
+        self, step: Sequence[Known], order: Sequence[int]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return new slots, which texts take in this order, and the slots of the elements of each:
+        those that it shares with the one before it, and its own."""
+        sizes = [len(step[n].new) for n in order]
+        new, table, tables = self.pool.take(sum(sizes)), self.table, list[np.ndarray]()
+        own = dict(zip(order, np.split(new, np.cumsum(sizes)[:-1]), strict=True))
+        for n, one in enumerate(step):
+            table = np.concatenate([table[: one.known], own[n]])
+            tables.append(table)
+        return new, tables
 
-def _take(pool: Pool, lengths: Sequence[int]) -> list[np.ndarray]:
-    """Return slots for each of these numbers of elements, of a pool no larger than they need."""
-    if (missing := sum(lengths) - pool.n_free) > 0:
-        pool.grow(missing)
-    taken = pool.take(sum(lengths))
-    assert taken is not None
-    return np.split(taken, np.cumsum(lengths)[:-1])
-
-
-def _tables(
-    step: Sequence[Known], groups: Sequence[Sequence[int]], table: np.ndarray, new: np.ndarray
-) -> list[np.ndarray]:
-    """Return the slots of the elements of each text: those that it shares with the one before it,
-    and `new` ones, which groups take in their order; `table`: those of the text before all."""
-    begins, begin = dict[int, int](), 0
-    for n in chain.from_iterable(groups):
-        begins[n] = begin
-        begin += len(step[n][0].read) - step[n][1]
-    tables = list[np.ndarray]()
-    for n, (one, known) in enumerate(step):
-        own = new[begins[n] : begins[n] + len(one.read) - known]
-        tables.append(np.concatenate([(tables[-1] if tables else table)[:known], own]))
-    return tables
-
-
-def _groups(step: Sequence[Known], kept: int, sizes: Mapping[int, int]) -> list[list[int]]:
-    """Return the numbers of texts that attend together, in the order of their elements: after those
-    that have what they share, which may be computed first.
-
-    `kept`: how many elements of the step before are in the pool; `sizes`: of sources.
-    """
-    levels, keys, groups = [-1] * kept, list[tuple[int, ...]](), list[list[int]]()
-    for one, known in step:
-        level, end = levels[known - 1] + 1 if known else 0, len(one.read)
-        levels = levels[:known] + [level] * (end - known)
-        keys.append((level, end - known, -(-end // NEAR), -(-sizes.get(one.source, 0) // NEAR)))
-    for key, alike in groupby(sorted(range(len(step)), key=keys.__getitem__), keys.__getitem__):
-        numbers, most = [*alike], max(1, TOKENS // (sum(key[2:]) * NEAR))  # copied keys
-        groups += [numbers[at : at + most] for at in range(0, len(numbers), most)]
-    return groups
+    def _groups(self, step: Sequence[Known]) -> list[list[int]]:
+        """Return the numbers of texts that attend together, in the order of their elements: after
+        those that have what they share, which may be computed first."""
+        levels, keys, groups = [-1] * len(self.table), list[tuple[int, ...]](), list[list[int]]()
+        for one in step:
+            level = levels[one.known - 1] + 1 if one.known else 0
+            levels = levels[: one.known] + [level] * len(one.new)
+            near = (-(-size // NEAR) for size in (len(levels), self.sizes[one.text.source]))
+            keys.append((level, len(one.new), *near))
+        for key, alike in groupby(sorted(range(len(step)), key=keys.__getitem__), keys.__getitem__):
+            numbers, most = [*alike], max(1, TOKENS // (sum(key[2:]) * NEAR))  # copied keys
+            groups += [numbers[at : at + most] for at in range(0, len(numbers), most)]
+        return groups
 
 
 def _likelihoods(scores: Scores, rows: np.ndarray, answers: Sequence[Ids]) -> list[Likelihood]:
@@ -191,6 +189,5 @@ def _likelihoods(scores: Scores, rows: np.ndarray, answers: Sequence[Ids]) -> li
         likeliest = logits.argmax(-1)[own] == ids
         found[:, at] = torch.stack([logits.log_softmax(-1)[own, ids], likeliest]).cpu()
     check_numbers(torch.from_numpy(found[0]))
-    ends = np.cumsum([*map(len, answers)]).tolist()
-    own, right, spans = *found.tolist(), [*map(slice, [0, *ends], ends)]
-    return [Likelihood(tuple(own[span]), all(right[span])) for span in spans]
+    each = np.split(found, np.cumsum([*map(len, answers)])[:-1], axis=1)
+    return [Likelihood(tuple(own.tolist()), bool(right.all())) for own, right in each]

@@ -9,9 +9,10 @@ block table, which may list slots that others list too:
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby
 
 import numpy as np
 
@@ -29,11 +30,11 @@ COLUMNS = 32
 
 class Search(ABC):
     """Requests with the same settings and ends, and the rows of their sequences, each with its
-    newest element, which has no key yet.
+    newest element, which has a slot and no key yet.
 
     The rows of a request follow each other. All slots that rows list have one user for them all.
-    `owner`: the number of its request for each row, ascending. `tokens`: its newest element;
-    `lengths`: its number of elements, this one included.
+    `owners`: the request of each row. `tokens`: its newest element; `lengths`: its number of
+    elements, this one included.
     """
 
     reads_hidden = False
@@ -41,17 +42,11 @@ class Search(ABC):
 
     def __init__(self, pool: Pool, config: GenerateConfig, ends: Sequence[int]):
         self.pool, self.config, self.ends = pool, config, ends
-        self.requests: list[Running] = []
-        """Requests that have begun."""
+        self.owners: list[Running] = []
         self.parts: list[Part] = []
         """Patches among the newest elements, the last ones of prompts."""
-        self.owner, self.tokens, self.lengths = np.zeros((3, 0), np.int64)
+        self.tokens, self.lengths = np.zeros((2, 0), np.int64)
         self.table = np.zeros((0, COLUMNS), np.int32)
-        self.extended = False
-        """Whether the newest elements have slots."""
-        self.sources = np.zeros((0, 0), np.int32)
-        """Slots of the source of each request, and of padding after it."""
-        self.source_ends = np.zeros(0, np.int64)
 
     @property
     def room(self) -> int:
@@ -67,12 +62,7 @@ class Search(ABC):
     @property
     def going(self) -> list[Running]:
         """Requests that have rows."""
-        return [self.requests[i] for i in dict.fromkeys(self.owner.tolist())]
-
-    @property
-    def owners(self) -> list[Running]:
-        """The request of each row."""
-        return [self.requests[i] for i in self.owner.tolist()]
+        return [*dict.fromkeys(self.owners)]
 
     @property
     def promised(self) -> int:
@@ -81,53 +71,34 @@ class Search(ABC):
         most = prompts + sum(one.n_branches for one in self.going)
         return most - len(np.unique(self.slots))
 
-    def begin(self, texts: Sequence[Running]) -> None:
-        """Begin requests whose prompts have keys and values, but for the last element; their slots
-        except those of their sources are the search's from now on."""
-        number, lengths = len(texts), [len(one.ids) - one.begin for one in texts]
-        width = max(len(one.source_slots) for one in texts)
-        self.sources = _widen(self.sources, number, width)
-        self.source_ends = np.concatenate([self.source_ends, [one.n_source for one in texts]])
-        self.table = _widen(self.table, number, -(-max(lengths) // COLUMNS) * COLUMNS)
-        for row, (one, end) in enumerate(zip(texts, lengths, strict=True), len(self.owner)):
-            last = one.parts_at(range(end - 1, end))
-            self.parts += (replace(part, at=part.at + row) for part in last)
-            self.table[row, : end - 1] = one.slots[: end - 1]
-            self.sources[len(self.requests), : len(one.source_slots)] = one.source_slots
-            self.owner = np.append(self.owner, len(self.requests))
-            self.requests.append(one)
-            self.pool.give(one.slots[end - 1 : one.longest])
-            one.slots, one.longest = one.source_slots, 0
-        self.tokens = np.concatenate([self.tokens, [one.ids[-1] for one in texts]])
-        self.lengths = np.concatenate([self.lengths, lengths])
+    def begin(self, one: Running) -> None:
+        """Begin a request whose prompt has keys and values, but for the last element; its slots
+        except those of its source are the search's from now on."""
+        row, end = len(self.owners), len(one.ids) - one.begin
+        missing = max(0, end - self.table.shape[1])
+        self.table = np.pad(self.table, ((0, 1), (0, missing)))
+        self.table[row, :end] = one.slots[:end]
+        last = one.parts_at(range(end - 1, end))
+        self.parts += (replace(part, at=part.at + row) for part in last)
+        self.tokens = np.append(self.tokens, one.ids[-1])
+        self.lengths = np.append(self.lengths, end)
+        self.owners.append(one)
+        one.slots, one.longest = one.source_slots, 0
 
     def piece(self) -> Piece:
-        """Return the newest element of each row, which has a slot then."""
-        number = len(self.lengths)
-        if not self.extended:
-            taken = self.pool.take(number)
-            assert taken is not None, "more slots than were promised"
-            self.table[np.arange(number), self.lengths - 1] = taken
-            self.extended = True
+        """Return the newest element of each row."""
+        number, parts = len(self.lengths), tuple(self.parts)
         group = Sequences(self.table[:, : self.lengths.max()], self.lengths, 1)
-        tokens, parts = self.tokens.tolist(), tuple(self.parts)
-        return Piece(tokens, [group], self._source_groups(), range(number), parts)
+        return Piece(self.tokens.tolist(), [group], self._sources(), range(number), parts)
 
-    def _source_groups(self) -> list[Sequences]:
+    def _sources(self) -> list[Sequences]:
         """Return the sources of all rows, neighbours with equally many rows together."""
-        if not self.sources.size:
-            return []
-        first = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        owners, counts = self.owner[first], np.diff(first, append=len(self.owner))
-        bounds = [0, *(np.flatnonzero(np.diff(counts)) + 1).tolist(), len(counts)]
-        return [
-            Sequences(
-                self.sources[owners[begin:end]],
-                self.source_ends[owners[begin:end]],
-                int(counts[begin]),
-            )
-            for begin, end in pairwise(bounds)
-        ]
+        counts, found = Counter(self.owners), list[Sequences]()
+        for count, requests in groupby(counts, counts.__getitem__):
+            if own := [one for one in requests if one.n_source]:
+                ends = np.array([one.n_source for one in own])
+                found.append(Sequences.of([one.source_slots for one in own], count, ends))
+        return found
 
     @abstractmethod
     def select(self, scores: Scores) -> list[Event]:
@@ -138,15 +109,17 @@ class Search(ABC):
         """Continue these rows, each with one more token."""
         self.parts.clear()
         Search.keep(self, parents)
-        self.lengths, self.tokens, self.extended = self.lengths + 1, tokens, False
-        if (longest := int(self.lengths.max(initial=0))) > self.table.shape[1]:
-            self.table = _widen(self.table, 0, longest + COLUMNS)
+        taken = self.pool.take(len(parents))
+        if self.lengths.max(initial=0) == self.table.shape[1]:
+            self.table = np.pad(self.table, ((0, 0), (0, COLUMNS)))
+        self.table[np.arange(len(parents)), self.lengths] = taken
+        self.lengths, self.tokens = self.lengths + 1, tokens
 
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows, and give back slots that no row lists any more."""
         lost = np.zeros(self.pool.n_slots, bool)
         lost[self.slots] = True
-        self.owner, self.table = self.owner[rows], self.table[rows]
+        self.owners, self.table = [self.owners[row] for row in rows.tolist()], self.table[rows]
         self.lengths, self.tokens = self.lengths[rows], self.tokens[rows]
         lost[self.slots] = False
         self.pool.give(np.flatnonzero(lost))
@@ -154,17 +127,8 @@ class Search(ABC):
     @property
     def slots(self) -> np.ndarray:
         """Slots that rows list, some several times."""
-        ends = self.lengths if self.extended else self.lengths - 1
-        return self.table[np.arange(self.table.shape[1]) < ends[:, None]]
+        return self.table[np.arange(self.table.shape[1]) < self.lengths[:, None]]
 
     def drop(self, one: Running) -> None:
         """End a request without an event."""
-        self.keep(np.flatnonzero(self.owner != self.requests.index(one)))
-
-
-def _widen(table: np.ndarray, rows: int, width: int) -> np.ndarray:
-    """Return a table with more rows, of zeros, and at least this width."""
-    height, before = table.shape
-    found = np.zeros((height + rows, max(before, width)), table.dtype)
-    found[:height, :before] = table
-    return found
+        self.keep(np.flatnonzero([own is not one for own in self.owners]))

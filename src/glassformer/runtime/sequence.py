@@ -6,7 +6,7 @@ elements   . . . [begin . . . . . . . . . . . ]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.layers.sequences import Sequences
 from glassformer.models.transformer import Transformer
-from glassformer.runtime.prompts import begin, examples_of, half, tokens_of
+from glassformer.runtime.prompts import begin, common, example_of, half, tokens_of
 from glassformer.runtime.request import Request, Scored
 
 
@@ -47,12 +47,11 @@ class Running:
         limit = request.config.max_new_tokens
         limit = limit if request.limit is None else min(limit, request.limit)
         self.parts: tuple[Part, ...] = ()
+        ids = prompt.ids.tolist() if isinstance(prompt, Example) else list(prompt)
         if isinstance(prompt, Example):  # never cut, so it must fit the context
-            (prompt,) = examples_of([prompt])
-            limit = min(limit, context + 1 - prompt.length)
-            self.parts, ids, self.begin = padded([prompt]).parts, prompt.ids.tolist(), 0
-        else:
-            ids, self.begin = list(prompt), begin(len(prompt), len(given[:-1]), context)
+            limit = min(limit, context + 1 - len(ids))
+            self.parts = padded([example_of(prompt)]).parts
+        self.begin = begin(len(ids), len(given[:-1]), context)
         if len(given) > limit:
             raise ConfigError(
                 f"The given beginning has {len(given)} tokens and {limit} may come; raise "
@@ -74,8 +73,9 @@ class Running:
         self.source_width = self.n_source
         """Slots for these."""
         self.ids, self.n_prompt, self.before = [*ids, *given[:-1]], len(ids), tokens_of(prompt)
-        self.settings = request.config.model_dump_json(exclude={"seed"})
-        """How its tokens are chosen, but for the seed."""
+        settings = request.config.model_dump_json(exclude={"seed"})
+        self.key = settings, request.ends, request.only
+        """Texts with the same one are chosen for together."""
         self.is_scored, self.scores = request.scores, list[Scored]()
         self.slots, self.cached = np.zeros(0, np.int32), 0
         """Those in the pool, for its elements, then for its source; elements with keys there."""
@@ -126,44 +126,31 @@ class Running:
     def chunk(self) -> int:
         """Elements that are computed next: up to a multiple of `most`, or all; not the last one of
         a prompt of a search, which is its first row."""
-        left = self.left - 1 if self.request.config.beams else self.left
+        left = self.left - bool(self.request.config.beams)
         return min(left, self.share - self.cached % self.most)
 
     @property
-    def n_segments(self) -> int:
-        """Parts of the chunk, of which each attends to those before it."""
-        return -(-self.chunk // self.most)
-
-    @property
-    def pieces(self) -> list[Piece]:
-        """The chunk, and the tokens proposed after it, each a sequence of one."""
-        at, end = self.begin + self.cached, self.cached + self.chunk
-        starts = range(self.cached, end, self.most)
-        own = [self._elements(at, min(self.most, end - at)) for at in starts]
-        after = [self._elements(end + i, 1) for i in range(len(self.proposed))]
-        asked = range(self.chunk - self.n_asked + len(after), self.chunk)
-        ids, parts = self.ids[at : at + self.chunk], range(self.cached, min(end, self.n_prompt))
-        pieces = [Piece(ids, own, self._sources(own), asked, self.parts_at(parts))]
-        if after:
-            pieces.append(Piece(self.proposed, after, self._sources(after), range(len(after))))
-        return pieces
+    def piece(self) -> Piece:
+        """The chunk, in sequences of which each attends to those before it, and the tokens proposed
+        after it, each a sequence of one."""
+        begin, end = self.cached, self.cached + self.chunk
+        bounds = [*range(begin, end, self.most), *range(end, end + len(self.proposed) + 1)]
+        slots, texts, sources = self.slots[: self.longest], list[Sequences](), list[Sequences]()
+        for start, stop in pairwise(bounds):
+            texts.append(Sequences.single(slots, stop - start, stop))
+            if self.n_source:
+                sources.append(Sequences.single(self.source_slots, stop - start, self.n_source))
+        ids = [*self.ids[self.begin + begin : self.begin + end], *self.proposed]
+        asked = range(len(ids) - self.n_asked, len(ids))
+        parts = self.parts_at(range(begin, min(end, self.n_prompt)))
+        return Piece(ids, texts, sources, asked, parts)
 
     def parts_at(self, elements: range) -> tuple[Part, ...]:
         """Return the patches at elements of the prompt, numbered from the first of these."""
-        if not self.parts or not elements:
+        if not elements:
             return ()
         slots = torch.tensor(elements)
         return tuple(part.taken(slots, self.n_prompt) for part in self.parts)
-
-    def _elements(self, start: int, length: int) -> Sequences:
-        """Elements from number `start` of the context on, which are new."""
-        return Sequences.single(self.slots[: self.longest], length, start + length)
-
-    def _sources(self, texts: Sequence[Sequences]) -> list[Sequences]:
-        """Return its source, for the new elements of each of these."""
-        if not self.n_source:
-            return []
-        return [Sequences.single(self.source_slots, one.length, self.n_source) for one in texts]
 
     @property
     def is_ready(self) -> bool:
@@ -197,8 +184,8 @@ class Running:
         """Call the draft, if the next step gives a token; no more than fit the context, or are
         still to come."""
         self.proposed = []
-        room = min(self.context - self.cached - self.chunk, self.limit - self.new - 1)
-        n = min(self.ahead, room)
+        room = self.context - self.cached - self.chunk
+        n = min(self.ahead, room, self.limit - self.new - 1)
         if self.request.draft is None or not self.is_ready or n < 1:
             return
         guesses = self.request.draft.propose(self.seen, n)[:n]
@@ -211,3 +198,11 @@ class Running:
         if self.left + self.cached > self.context:
             self.begin, self.cached = len(self.ids) - half(self.context), 0
             self.blocks = []
+
+    def rewind(self, ids: Sequence[int]) -> None:
+        """Replace its elements, and forget the keys from the first one that differs."""
+        same = common(self.ids, ids)
+        first = begin(self.n_prompt, len(ids) - self.n_prompt, self.context)
+        cached = self.cached if first == self.begin else 0
+        self.ids, self.begin = list(ids), first
+        self.cached = max(0, min(cached, same - first, len(ids) - first - 1))

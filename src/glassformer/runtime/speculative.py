@@ -12,12 +12,12 @@ the same law.)
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.engine import Engine
-from glassformer.runtime.prompts import begin, tokens_of
+from glassformer.runtime.prompts import tokens_of
 from glassformer.runtime.request import AHEAD, Request
 from glassformer.runtime.sequence import Running
 
@@ -63,8 +63,8 @@ class Drafts:
 
     def drafted(self, request: Request) -> Request:
         """The request with a draft of its own."""
-        own = Lookup if self.model is None else partial(ModelDraft, self.model, request)
-        draft = own(self.counts)
+        model, counts = self.model, self.counts
+        draft = Lookup(counts) if model is None else ModelDraft(model, request, counts)
         return replace(request, draft=draft, ahead=self.ahead)
 
 
@@ -97,9 +97,9 @@ class ModelDraft:
 
     def __init__(self, model: Transformer, request: Request, counts: Counts):
         self.learn, self.model = counts.learn, model
+        prompt = tuple(tokens_of(request.prompt))
         config = request.config.model_copy(update={"overflow": "window"})
-        own = Request(tuple(tokens_of(request.prompt)), config, only=request.only)
-        self.request = replace(own, limit=request.limit)
+        self.request = Request(prompt, config, only=request.only, limit=request.limit)
 
     @cached_property
     def engine(self) -> Engine:
@@ -113,13 +113,7 @@ class ModelDraft:
 
     def propose(self, ids: Sequence[int], n: int) -> Sequence[int]:
         """See `Draft`; nothing if the model failed before, say with logits that are no numbers."""
-        text = self.text
-        pairs = enumerate(zip(text.ids, ids, strict=False))
-        same = next((at for at, (a, b) in pairs if a != b), min(len(text.ids), len(ids)))
-        text.ids = list(ids)
-        first = begin(text.n_prompt, text.new, text.context)
-        cached = text.cached if first == text.begin else 0
-        text.begin, text.cached = first, max(0, min(cached, same - first, len(ids) - first - 1))
+        self.text.rewind(ids)
         found: list[int] = []
         while len(found) < n and not self.engine.idle:
             found += [event.token.id for event in self.engine.step() if event.token is not None]

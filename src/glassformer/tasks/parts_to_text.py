@@ -17,7 +17,7 @@ from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.runtime.prompts import examples_of
+from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
 from glassformer.tasks.predict.gradually import Steps, finish
@@ -44,7 +44,7 @@ def requests(
     ConfigError: a source that does not.
     """
     ends, context = how.ends(tokenizer.text.specials.get("eos")), model.config.max_length
-    read = examples_of(examples)
+    read = [example_of(one) for one in examples]
     if model.config.architecture != "encoder_decoder":
         return [Request(one, how, ends) for one in read]
     longest = max((len(one.ids) for one in read), default=0)

@@ -19,6 +19,7 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import DECODED
 from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.predict.gradually import Steps, finish
@@ -71,9 +72,9 @@ class TextToText(GenerativeTask):
     def greedy(self) -> GenerateConfig:
         """Greedy decoding with the recipe's limits and constraints; sources that are too long go by
         windows."""
-        of = self.recipe.generate
-        limits = {name: getattr(of, name) for name in ("max_new_tokens", "length_ratio", "stop")}
-        return GenerateConfig.parse({**of.constraints, **limits, **self.search})
+        kept = {"eos_token_id", *CONSTRAINTS, "max_new_tokens", "length_ratio", "stop"}
+        own = self.recipe.generate.model_dump(include=kept)
+        return GenerateConfig.parse(own | self.search)
 
     def check_search(self) -> None:
         """See `Task`: an encoder-decoder searches."""

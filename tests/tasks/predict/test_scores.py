@@ -86,7 +86,7 @@ def test_texts_of_one_size_attend_in_one_call(monkeypatch):
     model, real, calls = tiny.model(architecture="decoder", position="rotary"), scoring.advance, []
 
     def advance(*arguments):
-        calls.extend([text.rows for text in piece.texts] for piece in arguments[-1])
+        calls.extend([text.rows for text in piece.texts] for piece in arguments[3])
         return real(*arguments)
 
     monkeypatch.setattr(scoring, "advance", advance)

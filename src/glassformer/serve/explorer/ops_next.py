@@ -12,22 +12,31 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.collate import split_rows
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
-from glassformer.runtime import Choice, GenerateConfig, Watch, beam_steps, decode, stages
-from glassformer.runtime.constraints import Rows
-from glassformer.runtime.prompts import Prompt, sources_of, tokens_of
-from glassformer.runtime.request import Event
-from glassformer.runtime.sampling import limited, next_tokens, remaining
-from glassformer.runtime.trace import choices
+from glassformer.runtime import Choice, GenerateConfig, Watch, stages
+from glassformer.runtime.constraints import CONSTRAINTS, Rows
+from glassformer.runtime.decode import steps
+from glassformer.runtime.engine import Engine
+from glassformer.runtime.prompts import Prompt, tokens_of
+from glassformer.runtime.request import Event, Request
+from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining
+from glassformer.runtime.trace import choice
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
 from glassformer.serve.explorer.wire import Reply
 
 BARS = 50
-STAGES = {"before": "model", "tempered": "temperature", "top_k": "top_k", "top_p": "top_p"}
+STAGES = {
+    "before": "model",
+    "tempered": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "after": "min_p",
+}
 
 
 def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
@@ -43,9 +52,8 @@ def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Rep
         logits = limited(logits[None], limits[0])[0]
     outcomes = len(logits) if limits is None else len(limits[0])
     found = stages(logits.float(), **sampling)
-    ids = found.likeliest(min(BARS, outcomes))
+    ids = likeliest(found["model"][None], min(BARS, outcomes))[0]
     rows = {name: found[stage] for name, stage in STAGES.items()}
-    rows["after"] = found[found.names[-1]]
     header = {
         "labels": {i: name_of(look, i) for i in ids.tolist()},
         "rest": {name: max(0.0, float(1 - row[ids].sum())) for name, row in rows.items()},
@@ -68,7 +76,7 @@ def generate(
 ) -> Iterator[dict[str, Any]]:
     """Generate token by token: probability, alternatives, and cross-attention of each."""
     own, prompt = context.run.task.recipe.generate, _prompt(look, begin)
-    sources = look.batch.source and sources_of(look.batch.source)
+    sources = look.batch.source and split_rows(look.batch.source)
     ends = own.ends(context.run.tokenizer.specials.get("eos"))
     colours, limits = None, context.run.task.next_tokens(tokens_of(prompt), given)
     if limits is not None:  # an image ends with its last pixel
@@ -81,22 +89,24 @@ def generate(
     if not new_tokens:
         return iter(())
     options = {"beams": beams, "n_best": beams} if beams else sampling
-    config = GenerateConfig.parse({**own.constraints, **options, "max_new_tokens": new_tokens})
-    watch = Watch(top=alternatives, attention=sources is not None)
-    if beams:
-        steps = beam_steps(look.model, [prompt], config, ends, sources, watch=watch)
-        return _search_items(look, steps)
+    kept = own.model_dump(include={"eos_token_id", *CONSTRAINTS})
+    config = GenerateConfig.parse({**kept, **options, "max_new_tokens": new_tokens})
     if look.edits:
         known = _rerun(look, prompt, config, ends, colours, alternatives, given)
-    else:
-        steps = decode(look.model, [prompt], config, ends, sources, colours, watch, given)
-        known = (step.choices[0] for step in steps)
+        return _items(look, known, ends, len(given[:-1]))
+    (source,) = sources or [None]
+    request = Request(prompt, config, ends, only=colours, given=tuple(given), source=source)
+    watch = Watch(top=alternatives, attention=source is not None)
+    events = chain.from_iterable(steps(Engine.of(look.model, [request], watch)))
+    if beams:
+        return _search_items(look, events)
+    known = (event.choice for event in events if event.choice is not None)
     return _items(look, known, ends, len(given[:-1]))
 
 
 def _prompt(look: Look, begin: bool) -> Prompt:
     """A look's sequence as the prompt of the decoding loop; `begin`: an empty target."""
-    (row,) = sources_of(look.batch)
+    (row,) = split_rows(look.batch)
     if begin and look.batch.source is not None:
         return row.ids[:1].tolist()
     return row if row.patches else row.ids.tolist()
@@ -106,17 +116,17 @@ def _items(
     look: Look, known: Iterator[Choice], ends: tuple[int, ...], first: int
 ) -> Iterator[dict[str, Any]]:
     """Choices in JSON; `p` is the model's probability, `after` the sampled distribution's."""
-    for step, choice in enumerate(known, first):
+    for step, made in enumerate(known, first):
         item = {
             "step": step,
-            **_item(look, choice),
-            "rank": choice.rank,
-            "entropy": choice.entropy,
-            "end": choice.id in ends,
-            "alternatives": [_item(look, one) for one in choice.alternatives],
+            **_item(look, made),
+            "rank": made.rank,
+            "entropy": made.entropy,
+            "end": made.id in ends,
+            "alternatives": [_item(look, one) for one in made.alternatives],
         }
-        if choice.rows is not None and choice.rows.cross:  # [layer, source element], over heads
-            item["cross"] = np.mean(choice.rows.cross, axis=1).tolist()
+        if made.rows is not None and made.rows.cross:  # [layer, source element], over heads
+            item["cross"] = np.mean(made.rows.cross, axis=1).tolist()
         yield item
 
 
@@ -150,28 +160,27 @@ def _rerun(
         if step < len(given):
             chosen = torch.full_like(chosen, given[step])
         after = remaining(allowed, rows, config)
-        (choice,) = choices(logits, after, chosen, alternatives, [None])
-        ids.append(choice.id)
+        made = choice(logits[0], after[0], int(chosen), alternatives)
+        ids.append(made.id)
         if step >= len(given[:-1]):
-            yield choice
-        if choice.id in ends:
+            yield made
+        if made.id in ends:
             return
 
 
-def _search_items(look: Look, steps: Iterator[list[Event]]) -> Iterator[dict[str, Any]]:
+def _search_items(look: Look, events: Iterator[Event]) -> Iterator[dict[str, Any]]:
     """The candidates of each step of a beam search: parent, score and fate; then the best."""
     best: list[Any] = []
     fields = ("total", "score", "parent", "kept", "finished", "live")
-    for event in chain.from_iterable(steps):
+    for step, event in enumerate(events):
         best += event.hypotheses
-        assert event.candidates is not None
         beams = [
             outcome(look, one.id)
             | {"p": float(np.exp(one.log_prob))}
             | {name: getattr(one, name) for name in fields}
-            for one in event.candidates.candidates
+            for one in event.candidates
         ]
-        yield {"step": event.candidates.step, "beams": beams}
+        yield {"step": step, "beams": beams}
     plain = [{"ids": one.ids, "score": one.score, "finished": one.finished} for one in best]
     yield {"best": [one | {"labels": [name_of(look, i) for i in one["ids"]]} for one in plain]}
 

@@ -7,18 +7,16 @@ text in windows, and of targets of sources.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from glassformer.batch import Batch
-from glassformer.data.example import Example
+from glassformer.data.collate import split_rows
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import (
     check_ids,
     check_language_model,
-    check_sources,
+    check_source,
+    example_of,
     half,
-    sources_of,
 )
 from glassformer.runtime.scoring import Ids, Likelihood, Text, score_texts
 from glassformer.tokenizers.text import Tokenizer
@@ -41,7 +39,7 @@ def likelihoods(
     if begin is None:
         return score_texts(model, [Text(*pair) for pair in pairs])
     number = {ids: n for n, ids in enumerate(dict.fromkeys(prompt for prompt, _ in pairs))}
-    sources = [Example(np.array(ids, np.int32)) for ids in number]
+    sources = [example_of(ids) for ids in number]
     return score_texts(model, [Text((begin,), own, number[ids]) for ids, own in pairs], sources)
 
 
@@ -57,8 +55,8 @@ def score(
     an encoder-decoder without a source (of one row) or another model with one.
     """
     check_language_model(model)
-    sources = None if source is None else sources_of(source)
-    check_sources(sources, 1, model)
+    (read,) = [None] if source is None else split_rows(source)
+    check_source(model, read)
     whole, done, least = (*prefix, *ids), len(prefix or ids[:1]), 1 if prefix else 2
     check_ids(whole, model, "The text")
     if len(ids) < least:
@@ -71,7 +69,7 @@ def score(
         end = begin + context + 1
         windows.append(Text(whole[begin:done], whole[done:end]))
         done = end
-    found = score_texts(model, windows, sources or ())
+    found = score_texts(model, windows, () if read is None else (read,))
     return [log_prob for one in found for log_prob in one.log_probs]
 
 

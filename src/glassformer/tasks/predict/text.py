@@ -113,7 +113,7 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
     """Raise ConfigError for what a beam search does not do."""
     if beams and watch is not None:
         raise ConfigError(
-            f"A beam search is watched step by step, and beams={beams}; use beam_steps, or beams=0."
+            f"A beam search is watched step by step, and beams={beams}; use Engine.of, or beams=0."
         )
     if beams and drafts is not None:
         raise ConfigError(
