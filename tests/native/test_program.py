@@ -85,7 +85,7 @@ def steps(program, model, ids, sources=(), pieces=(1,) * LENGTH, dtype=torch.flo
     crossed = []
     for row, layers in enumerate(sources):
         crossed.append(text(len(ids) + row, 0, layers[0][0].shape[2]).table[0])
-        pool.write(crossed[-1], layers)
+        pool.write([crossed[-1]], layers)
     for n in pieces:
         texts = [text(row, at, n) for row in range(len(ids))]
         own = [Sequences.single(slots, n) for slots in crossed]

@@ -123,8 +123,7 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
     )
     dice = dice.log_softmax(-1)
     search = Beams(config, list(ends))
-    for limit in limits:
-        search.begin(limit)
+    search.begin(limits)
     lasts, sentences = torch.full((len(limits),), size), torch.arange(len(limits))
     for step in range(12):
         ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)

@@ -9,6 +9,8 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 (except through the rounding of products with more rows).
 """
 
+import math
+import mmap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +30,9 @@ Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "W N"], Int[np.ndarray, "W 
 """Slots of all block tables in a row, int32; for each new element the index at which its table
 begins, and that of its source if there are sources; the numbers of slots that it reads there,
 int64."""
+
+LARGE = 1 << 23
+"""Bytes of a pool from which on it is in large pages of memory."""
 
 
 class Pool:
@@ -50,10 +55,8 @@ class Pool:
     ):
         self.grows = grows
         self.users = np.zeros(0, np.int32)
-        with torch.inference_mode(False):  # or it could be changed only in that mode
-            self.numbers = torch.zeros(
-                n_layers, 2, n_kv_heads, 0, d_head, dtype=dtype, device=device
-            )
+        shape = n_layers, 2, n_kv_heads, 0, d_head
+        self.numbers = torch.zeros(shape, dtype=dtype, device=device)
         self.grow(n_slots)
         self.users[0] = 1
 
@@ -74,8 +77,10 @@ class Pool:
 
     def grow(self, number: int) -> None:
         """Add slots."""
-        with torch.inference_mode(False):
-            self.numbers = torch.nn.functional.pad(self.numbers, (0, 0, 0, number))
+        before, n = self.numbers, self.n_slots
+        with torch.inference_mode(False):  # or it could be changed only in that mode
+            self.numbers = _zeros(before, (*before.shape[:3], n + number, before.shape[4]))
+            self.numbers[:, :, :, :n] = before
             self.layers = [(keys, values) for keys, values in self.numbers]
         self.users = np.pad(self.users, (0, number))
 
@@ -107,12 +112,28 @@ class Pool:
         a masked NaN would still make the weighted sum of values NaN."""
         self.numbers[:, :, :, torch.from_numpy(slots).long()] = 0
 
-    def write(self, slots: Int[np.ndarray, "S"], layers: Layers, row: int = 0) -> None:
-        """Write the first keys and values of a row, [B, G, _, K] at each layer, to slots."""
-        index = torch.from_numpy(slots).long().to(self.numbers.device)
+    def write(self, tables: Sequence[Int[np.ndarray, "_"]], layers: Layers) -> None:
+        """Write the first keys and values of each row, [B, G, S, K] at each layer, to the slots of
+        its table."""
+        device = self.numbers.device
+        sizes = torch.tensor([*map(len, tables)], device=device)
+        index = torch.from_numpy(np.concatenate(tables)).long().to(device)
         for layer, both in layers.items():
             for own, numbers in zip(self.layers[layer], both, strict=True):
-                own.index_copy_(1, index, numbers[row, :, : len(slots)].to(own.dtype))
+                wanted = torch.arange(numbers.shape[2], device=device) < sizes[:, None]
+                new = numbers.transpose(1, 2)[wanted].transpose(0, 1)
+                own.index_copy_(1, index, new.to(own.dtype))
+
+
+def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return zeros of another shape; on Linux in large pages, since block tables lead all over
+    them."""
+    size = math.prod(shape) * like.itemsize
+    if like.device.type != "cpu" or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return like.new_zeros(shape)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=like.dtype).view(shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,8 @@ class Sequences:
         """Return sequences as `single` does."""
         sizes = np.array([*map(len, tables)])
         table = np.zeros((len(sizes), sizes.max()), np.int32)
-        table[np.arange(table.shape[1]) < sizes[:, None]] = np.concatenate(tables)
+        for row, own in zip(table, tables, strict=True):
+            row[: len(own)] = own
         return cls(table, sizes if ends is None else ends, length)
 
     @property

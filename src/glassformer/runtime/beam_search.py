@@ -59,11 +59,11 @@ class BeamSearch(Search):
         """See `Search`."""
         return self.hypotheses.widest if self.is_plain else None
 
-    def begin(self, one: Running) -> None:
+    def begin(self, texts: Sequence[Running]) -> None:
         """See `Search`."""
-        super().begin(one)
-        self.hypotheses.begin(one.limit)
-        self.numbers.append(None)
+        super().begin(texts)
+        self.hypotheses.begin([one.limit for one in texts])
+        self.numbers += [None] * len(texts)
 
     def _constrain(self, log_probs: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
         rows = self.hypotheses.rows([one.seen for one in self.owners])
@@ -82,7 +82,7 @@ class BeamSearch(Search):
         chosen = beams.extend(log_probs, ids)
         found = self._candidates(log_probs, ids, sentence, totals, chosen) if scores.top else {}
         self.fork(chosen.parents[chosen.live], chosen.tokens[chosen.live])
-        events, live = list[Event](), beams.going
+        events, live = list[Event](), {*beams.going.tolist()}
         for one, number in going:
             candidates = tuple(found.get(number, ()))
             if number not in live:

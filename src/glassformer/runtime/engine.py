@@ -190,16 +190,19 @@ class Engine:
     def _admit(self) -> list[Event]:
         """Start waiting requests in order while there is room, and read their sources; except in an
         invariant engine only if a quarter of all rows is free, so that some are read together."""
-        sourced, rows = list[Running](), sum(one.width for one in self.running)
+        new, rows = list[Running](), sum(one.width for one in self.running)
         rows += sum(search.room for search in self.searches.values())
         least = rows + (1 if self.invariant else -(-self.max_rows // 4))
         while self.waiting:
             one = self.waiting[0]
             if max(rows + one.width, least) > self.max_rows or not self._reserve(one):
                 break
-            self.running.append(self.waiting.popleft())
+            new.append(self.waiting.popleft())
+            self.running.append(one)
             rows += one.width
-            sourced += [one] * bool(one.n_source)
+        if new:
+            self.pool.erase(np.concatenate([one.slots[one.cached :] for one in new]))
+        sourced = [one for one in new if one.n_source]
         groups = [[one] for one in sourced] if self.invariant else [sourced] if sourced else []
         return [event for group in groups for event in self._guard(group, self._read_sources)]
 
@@ -213,7 +216,6 @@ class Engine:
                 self.pool.give(known)
                 return False
         own = self.pool.take(one.n_own - len(known))
-        self.pool.erase(own)
         one.cached, one.slots = len(known), np.concatenate([known, own])
         self.prefixes.hits += len(known) // BLOCK
         return True
@@ -247,16 +249,18 @@ class Engine:
 
     def _start_searches(self) -> None:
         """Begin the search of requests whose prompts have keys and values."""
-        ready = [one for one in self.running if one.request.config.beams and one.left == 1]
-        for one in ready:
+        groups: dict[tuple[object, ...], list[Running]] = {}
+        for one in [one for one in self.running if one.request.config.beams and one.left == 1]:
             self.running.remove(one)
-            own = one.request
             # in an invariant engine each request has its own search
-            key = one.key, own.selector, one.number * self.invariant
+            key = one.key, one.request.selector, one.number * self.invariant
+            groups.setdefault(key, []).append(one)
+        for key, texts in groups.items():
+            own = texts[0].request
             if key not in self.searches:
                 selector = own.selector or BeamSearch
                 self.searches[key] = selector(self.pool, own.config, own.ends)
-            self.searches[key].begin(one)
+            self.searches[key].begin(texts)
 
     def _advance(self, chosen: Sequence[Running]) -> list[Event]:
         """Compute the chunk of each and choose tokens; changes nothing if it fails."""

@@ -74,23 +74,25 @@ class Beams:
     @property
     def going(self) -> np.ndarray:
         """The sentences that have live hypotheses."""
-        return np.unique(self.sentence)
+        return self.sentence[np.diff(self.sentence, prepend=-1) > 0]
 
     @property
     def room(self) -> int:
         """Largest number of rows in the next steps."""
         return int(np.minimum(self.width[self.going], self.config.beams).sum())
 
-    def begin(self, limit: int) -> None:
-        """Begin a sentence of at most `limit` tokens, with an empty hypothesis after all rows."""
-        self.sentence = np.append(self.sentence, len(self.found))
-        self.limits = np.append(self.limits, limit)
-        self.lengths = np.append(self.lengths, 0)
-        self.width = np.append(self.width, self.config.beams * self.looks_at)
-        self.bars = np.append(self.bars, -np.inf)
-        self.totals = np.append(self.totals, 0.0)
-        self.found.append([])
-        self.paths.append(())
+    def begin(self, limits: Sequence[int]) -> None:
+        """Begin sentences of at most these numbers of tokens, each with an empty hypothesis after
+        all rows."""
+        number, n = len(limits), len(self.found)
+        self.sentence = np.append(self.sentence, range(n, n + number))
+        self.limits = np.append(self.limits, limits)
+        self.lengths = np.append(self.lengths, [0] * number)
+        self.width = np.append(self.width, [self.config.beams * self.looks_at] * number)
+        self.bars = np.append(self.bars, [-np.inf] * number)
+        self.totals = np.append(self.totals, [0.0] * number)
+        self.found += [[] for _ in limits]
+        self.paths += [()] * number
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
         """Return what the constraints read: the live hypotheses after their prompts, one each."""
@@ -157,7 +159,9 @@ class Beams:
         bars, lengths = self.bars[self.sentence], self._lengths(self.sentence).astype(np.float64)
         reachable = self.totals / lengths**self.config.length_penalty
         hope = (reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)
-        return live & np.isin(self.sentence, self.sentence[hope & live])
+        hopeful = np.zeros(len(self.found), bool)
+        hopeful[self.sentence[hope & live]] = True
+        return live & hopeful[self.sentence]
 
     def _lengths(self, sentence: np.ndarray) -> np.ndarray:
         """The lengths at which live hypotheses would have their best score."""

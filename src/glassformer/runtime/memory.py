@@ -14,6 +14,8 @@ from glassformer.runtime.prefixes import BLOCK
 
 CACHE_BYTES = 1 << 30
 """Default size of the pool, at most."""
+TOGETHER = 1 << 10
+"""Elements of sources, with their padding, that are encoded together: few enough for a cache."""
 
 
 def program_of(model: Transformer) -> CompiledStep | None:
@@ -53,9 +55,13 @@ def pool_of(
 def write_sources(
     model: Transformer, pool: Pool, sources: Sequence[Example], tables: Sequence[np.ndarray]
 ) -> None:
-    """Encode sources together, and write their keys and values at every layer to these slots."""
+    """Encode sources, some together, and write their keys and values at every layer to slots."""
     assert model.decoder is not None
-    memory = model.encode(padded(sources).to(pool.numbers.device))
-    layers = model.decoder.source_keys_values(memory.hidden)
-    for row, slots in enumerate(tables):
-        pool.write(slots, layers, row)
+    begin, lengths = 0, [len(own.ids) for own in sources]
+    for end in range(1, len(sources) + 1):
+        if end < len(sources) and max(lengths[begin : end + 1]) * (end + 1 - begin) <= TOGETHER:
+            continue
+        batch = padded(sources[begin:end]).to(pool.numbers.device)
+        memory = model.encode(batch)
+        pool.write(tables[begin:end], model.decoder.source_keys_values(memory.hidden))
+        begin = end

@@ -71,19 +71,20 @@ class Search(ABC):
         most = prompts + sum(one.n_branches for one in self.going)
         return most - len(np.unique(self.slots))
 
-    def begin(self, one: Running) -> None:
-        """Begin a request whose prompt has keys and values, but for the last element; its slots
-        except those of its source are the search's from now on."""
-        row, end = len(self.owners), len(one.ids) - one.begin
-        missing = max(0, end - self.table.shape[1])
-        self.table = np.pad(self.table, ((0, 1), (0, missing)))
-        self.table[row, :end] = one.slots[:end]
-        last = one.parts_at(range(end - 1, end))
-        self.parts += (replace(part, at=part.at + row) for part in last)
-        self.tokens = np.append(self.tokens, one.ids[-1])
-        self.lengths = np.append(self.lengths, end)
-        self.owners.append(one)
-        one.slots, one.longest = one.source_slots, 0
+    def begin(self, texts: Sequence[Running]) -> None:
+        """Begin requests whose prompts have keys and values, but for the last element; their slots
+        except those of their sources are the search's from now on."""
+        row, ends = len(self.owners), [len(one.ids) - one.begin for one in texts]
+        missing = max(0, max(ends) - self.table.shape[1])
+        self.table = np.pad(self.table, ((0, len(texts)), (0, missing)))
+        for at, (one, end) in enumerate(zip(texts, ends, strict=True), row):
+            self.table[at, :end] = one.slots[:end]
+            last = one.parts_at(range(end - 1, end))
+            self.parts += (replace(part, at=part.at + at) for part in last)
+            one.slots, one.longest = one.source_slots, 0
+        self.tokens = np.append(self.tokens, [one.ids[-1] for one in texts])
+        self.lengths = np.append(self.lengths, ends)
+        self.owners += texts
 
     def piece(self) -> Piece:
         """Return the newest element of each row."""

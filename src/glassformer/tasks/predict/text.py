@@ -172,6 +172,13 @@ class RowText:
 
     def whole(self, one: Hypothesis) -> Generated:
         """Return the text of a hypothesis, up to a stop string."""
+        tokenizer, before, stops, _ = self.own
+        if not (before or stops):  # many times as fast as token by token
+            made = self.made
+            made.finish = "end" if one.finished else "length"
+            made.text = tokenizer.decode(one.ids[:-1] if one.finished else one.ids)
+            made.ids, made.log_probs = one.ids, one.log_probs
+            return made
         for at, new in enumerate(map(Scored, one.ids, one.log_probs), 1):
             if self.push(new, at == len(one.ids))[1]:
                 break
