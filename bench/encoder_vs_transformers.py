@@ -132,7 +132,7 @@ class Peer(PeerTraining):
 
     def __init__(self, task: Task, subject: Subject, rows: int, grouped: bool, folder: Path):
         model = task.recipe.model
-        pad = task.processor.specials.get("pad", 0)
+        pad = task.processor.tokenizer.specials.get("pad", 0)
         torch.manual_seed(0)
         peer = getattr(transformers, subject.model)(
             transformers.BertConfig(
