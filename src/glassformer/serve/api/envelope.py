@@ -13,6 +13,7 @@ import secrets
 import sys
 import time
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.serve.api.access import Rules
-from glassformer.serve.api.admission import Limits
+from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.metrics import Metrics
 from glassformer.serve.api.problems import problem
 
@@ -72,11 +73,20 @@ class Log:
 
 
 class Envelope:
-    """ASGI middleware around everything."""
+    """ASGI middleware around everything; requests to `predictions`, paths of `calls`, are refused
+    here if there is no room, where that costs a tenth of reading them."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: Log, limits: Limits, rules: Rules):
-        self.app, self.metrics, self.log, self.limits = app, metrics, log, limits
-        self.rules = rules
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        log: Log,
+        calls: Admission,
+        rules: Rules,
+        predictions: Collection[str],
+    ):
+        self.app, self.metrics, self.log, self.limits = app, metrics, log, calls.limits
+        self.calls, self.rules, self.predictions = calls, rules, predictions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -105,6 +115,8 @@ class Envelope:
 
         try:
             facts.key = self.rules.check_key(scope["path"], headers.getlist("authorization"))
+            if scope["method"] == "POST" and scope["path"] in self.predictions:
+                self.calls.check()
             await self.app(scope, receiving, sending)
         except asyncio.CancelledError:
             raise
@@ -119,7 +131,8 @@ class Envelope:
     def _record(self, scope: Scope, facts: Facts, own: str, seconds: float) -> None:
         """Count the request and log it; of an unexpected error only the places, since its sentence
         may hold a prompt."""
-        route = getattr(scope.get("route"), "path", OTHER)
+        path = scope["path"] if scope["path"] in self.predictions else OTHER
+        route = getattr(scope.get("route"), "path", path)
         self.metrics.requests.labels(route, str(facts.status)).inc()
         self.metrics.cancelled.inc(facts.status == GONE)
         if scope["method"] == "POST" and facts.status in REJECTED:

@@ -49,7 +49,8 @@ FAILURE: dict[int | str, dict[str, Any]] = {
 
 def application(service: Service) -> FastAPI:
     """The ASGI application of a server."""
-    rules = service.rules
+    rules, rows = service.rules, generation.ROUTES | predictions.ROUTES
+    paths = {f"/v1/{route}" for route in rows}
     app = FastAPIOffline(
         redoc_url=None,
         title="glassformer",
@@ -65,7 +66,7 @@ def application(service: Service) -> FastAPI:
                 allow_methods=["GET", "POST"],
                 allow_headers=["authorization", "content-type", "x-request-id"],
             ),
-            Middleware(Envelope, service.metrics, service.log, service.limits, rules),
+            Middleware(Envelope, service.metrics, service.log, service.calls, rules, paths),
             Middleware(TrustedHostMiddleware, allowed_hosts=rules.names),
         ],
         exception_handlers={
@@ -77,7 +78,7 @@ def application(service: Service) -> FastAPI:
     )
     app.state.service = service
     app.include_router(router)
-    for route, row in (generation.ROUTES | predictions.ROUTES).items():
+    for route, row in rows.items():
         add_route(app, route, *row)
     return app
 

@@ -108,7 +108,6 @@ def add_route(
     has a `weight`, computes a `value` and, if it may stream, `events`."""
 
     async def handle(asked: Any, request: Request, service: Serving) -> Response:
-        service.calls.check()  # before anything is tokenized
         served, facts = service.find_model(request, asked.model), facts_of(request)
         served.check(route)
         service.check_characters(getattr(asked, "input", ""))
