@@ -12,8 +12,8 @@ import numpy as np
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows
 
-Path = tuple[tuple[int, float], ...]
-"""The tokens of a hypothesis with log p of each."""
+COLUMNS = 32
+"""Tokens for which hypotheses get room at a time."""
 ROUNDING = 1e-12
 """A sentence continues while its best reachable score is at most this share below its bar, since
 floats are rounded."""
@@ -57,7 +57,8 @@ class Beams:
     def __init__(self, config: GenerateConfig, ends: Sequence[int]):
         self.config, self.ends = config, ends
         self.sentence = np.zeros(0, dtype=np.int64)
-        self.paths: list[Path] = []
+        self.paths = np.zeros((0, COLUMNS, 2))
+        """Tokens of each hypothesis, with log p of each."""
         self.totals = np.zeros(0)
         self.limits, self.lengths, self.width = np.zeros((3, 0), dtype=np.int64)
         """`width`: number of continuations of a sentence that are looked at, less for those that
@@ -92,12 +93,13 @@ class Beams:
         self.bars = np.append(self.bars, [-np.inf] * number)
         self.totals = np.append(self.totals, [0.0] * number)
         self.found += [[] for _ in limits]
-        self.paths += [()] * number
+        self.paths = np.pad(self.paths, ((0, number), (0, 0), (0, 0)))
 
     def rows(self, prompts: Sequence[Sequence[int]]) -> Rows:
         """Return what the constraints read: the live hypotheses after their prompts, one each."""
-        new, rows = self.lengths[self.sentence], zip(prompts, self.paths, strict=True)
-        seen = [[*prompt, *(token for token, _ in path)] for prompt, path in rows]
+        new, ids = self.lengths[self.sentence], self.paths[:, :, 0].astype(np.int64).tolist()
+        rows = zip(prompts, ids, new.tolist(), strict=True)
+        seen = [[*prompt, *own[:length]] for prompt, own, length in rows]
         last = (self.limits[self.sentence] == new + 1).tolist()
         return Rows(seen, new.tolist(), self.ends, last)
 
@@ -118,9 +120,11 @@ class Beams:
         own = _first(sentence, out, self.config.beams)
         parents, tokens, ended, out = best[0][own], ids[best][own], ended[own], out[own]
         gains = log_probs[best][own].astype(np.float64)
-        made = zip(parents.tolist(), tokens.tolist(), gains.tolist(), strict=True)
-        self.paths = [(*self.paths[row], (token, gain)) for row, token, gain in made]
         self.sentence, self.totals = sentence[own], self.totals[parents] + gains
+        self.paths, at = self.paths[parents], self.lengths[self.sentence] - 1
+        if at.max(initial=0) == self.paths.shape[1]:
+            self.paths = np.pad(self.paths, ((0, 0), (0, COLUMNS), (0, 0)))
+        self.paths[np.arange(len(at)), at] = np.stack([tokens, gains], 1)
         for row in np.flatnonzero(out).tolist():
             self._end(row, bool(ended[row]))
         live = self._hopeful(~out)
@@ -137,9 +141,10 @@ class Beams:
         return np.divmod(order[good], totals.shape[1])
 
     def _end(self, row: int, finished: bool) -> None:
-        ids, log_probs = map(list, zip(*self.paths[row], strict=True))
+        ids, log_probs = self.paths[row, : self.lengths[self.sentence[row]]].T
         score = normalized(float(self.totals[row]), len(ids), self.config.length_penalty)
-        self._note(int(self.sentence[row]), Hypothesis(ids, log_probs, score, finished))
+        one = Hypothesis(ids.astype(np.int64).tolist(), log_probs.tolist(), score, finished)
+        self._note(int(self.sentence[row]), one)
 
     def _note(self, sentence: int, one: Hypothesis) -> None:
         """Note what ended, and the bar of those that follow."""
@@ -176,7 +181,7 @@ class Beams:
     def keep(self, rows: np.ndarray) -> None:
         """Keep only these rows."""
         self.sentence, self.totals = self.sentence[rows], self.totals[rows]
-        self.paths = [self.paths[row] for row in rows.tolist()]
+        self.paths = self.paths[rows]
 
 
 class WideBeams(Beams):
