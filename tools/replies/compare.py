@@ -26,6 +26,8 @@ import yaml
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:e[+-]?\d+)?")
 LAST_DIGITS = 1e-5
 """Relative difference of numbers of float32 that were summed in another order."""
+SHOWN = 12
+"""Differences of a case that are printed."""
 NOT_COMPARED = {"case", "ran"}
 ABSENT = object()
 
@@ -51,7 +53,8 @@ class Difference:
 
     def __str__(self) -> str:
         signs = {"-": self.was, "+": self.now}
-        lines = [f"    {sign} {to_text(one)}" for sign, one in signs.items() if one is not ABSENT]
+        form = to_text if isinstance(self.was, str) and isinstance(self.now, str) else json.dumps
+        lines = [f"    {sign} {form(one)}" for sign, one in signs.items() if one is not ABSENT]
         return "\n".join([f"  {self.path}{'  (last digits)' if self.is_small else ''}", *lines])
 
 
@@ -71,6 +74,8 @@ def to_text(value: Any) -> str:
 def differences(case: str, was: Any, now: Any, path: str = "") -> Iterator[Difference]:
     """Yield the differences of two values."""
     was, now = parse(was), parse(now)
+    if {type(was), type(now)} == {str, list}:  # a line, and several
+        was, now = ([one] if isinstance(one, str) else one for one in (was, now))
     if isinstance(was, dict) and isinstance(now, dict):
         for name in [*was, *(name for name in now if name not in was)]:
             own = was.get(name, ABSENT), now.get(name, ABSENT)
@@ -78,13 +83,8 @@ def differences(case: str, was: Any, now: Any, path: str = "") -> Iterator[Diffe
     elif isinstance(was, list) and isinstance(now, list):
         for place, one, other in align(was, now):
             yield from differences(case, one, other, f"{path}.{place}")
-    elif was is not now and (text_or_none(was) != text_or_none(now)):
+    elif type(was) is not type(now) or to_text(was) != to_text(now):
         yield Difference(case, path, was, now)
-
-
-def text_or_none(value: Any) -> str | None:
-    """A value as text, None if there is none."""
-    return None if value is ABSENT else to_text(value)
 
 
 def parse(value: Any) -> Any:
@@ -158,7 +158,8 @@ def compare(
             else:
                 used[by] += 1
         if rest:
-            say(case, *rest)
+            more = len(rest) - SHOWN
+            say(case, *rest[:SHOWN], *([f"  and {more} more"] if more > 0 else []))
         left += bool(rest)
         small += bool(rest) and all(one.is_small for one in rest)
     for i, rule in enumerate(rules):

@@ -10,6 +10,7 @@ import json
 import subprocess
 from base64 import b64encode
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,11 +27,12 @@ class Server:
     """A process that answers, started at its first request."""
 
     def __init__(self, arguments: list[str]):
-        self.process: subprocess.Popen[str] = start(arguments)
-        assert self.process.stdout is not None
-        address = self.process.stdout.readline().strip()
-        if not address:
-            raise SystemExit(f"glassformer {' '.join(arguments)} did not start")
+        with TemporaryFile() as errors:
+            self.process: subprocess.Popen[str] = start(arguments, errors)
+            assert self.process.stdout is not None
+            address = self.process.stdout.readline().strip()
+            errors.seek(0)
+            self.failure = "" if address else errors.read().decode("utf-8", "replace").strip()
         self.url = urlsplit(address)
         self.cookie: str | None = None
         if self.url.query:
@@ -41,6 +43,8 @@ class Server:
         self, path: str, body: Any = None, headers: dict[str, str | None] | None = None
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """Send one request; return the reply and its body."""
+        if self.failure:
+            raise ConnectionError(f"the server did not start: {self.failure}")
         own: dict[str, str | None] = {"Host": f"127.0.0.1:{self.url.port}", "X-Request-Id": "one"}
         own |= {"Cookie": self.cookie}
         data = None

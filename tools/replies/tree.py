@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 
 @dataclass(frozen=True)
@@ -19,42 +20,46 @@ class Printed:
     err: bytes
 
 
-class Stream(io.TextIOWrapper):
-    """A standard stream in memory; `terminal`: whether it says that it is a terminal."""
+class Output(io.TextIOWrapper):
+    """A standard stream that goes to a file; `terminal`: whether it says that it is a terminal."""
 
-    def __init__(self, given: bytes = b"", terminal: bool = False):
-        super().__init__(io.BytesIO(given), encoding="utf-8", newline="" if given else None)
+    def __init__(self, file: IO[bytes], terminal: bool):
+        super().__init__(file, encoding="utf-8", write_through=True)
         self.terminal = terminal
 
     def isatty(self) -> bool:
         """See `io.IOBase`."""
         return self.terminal
 
-    def written(self) -> bytes:
-        """The bytes that were written."""
-        self.flush()
-        return self.buffer.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-
 
 def command(arguments: list[str], given: bytes = b"", terminal: bool = False) -> Printed:
-    """Run `glassformer ARGUMENTS` in this process."""
+    """Run `glassformer ARGUMENTS` in this process, with a pipe as standard input."""
     from glassformer.cli.main import main
 
     own = sys.argv, sys.stdin, sys.stdout, sys.stderr
-    out, err = Stream(terminal=terminal), Stream(terminal=terminal)
-    sys.argv, sys.stdin = ["glassformer", *arguments], Stream(given)
-    sys.stdout, sys.stderr, code = out, err, 0
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    finally:
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = own
-    return Printed(code, out.written(), err.written())
+    read_end, write_end = os.pipe()
+    os.write(write_end, given)  # less than a pipe holds
+    os.close(write_end)
+    with TemporaryFile() as out, TemporaryFile() as err, open(read_end, encoding="utf-8") as piped:
+        code = 0
+        sys.argv, sys.stdin = ["glassformer", *arguments], piped
+        sys.stdout, sys.stderr = Output(out, terminal), Output(err, terminal)
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        finally:
+            streams = sys.stdout, sys.stderr
+            sys.argv, sys.stdin, sys.stdout, sys.stderr = own
+        for stream, file in zip(streams, (out, err), strict=True):
+            stream.flush()
+            file.seek(0)
+        return Printed(code, out.read(), err.read())
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    """Start `glassformer ARGUMENTS` as a process, whose first line of output is its address."""
+def start(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[str]:
+    """Start `glassformer ARGUMENTS` as a process, whose first line of output is its address and
+    whose errors go to a file."""
     made = [sys.executable, "-m", "glassformer", *arguments]
     own = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(package())}
     return subprocess.Popen(
@@ -62,7 +67,7 @@ def start(arguments: list[str]) -> subprocess.Popen[str]:
         env=os.environ | own,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=errors,
         text=True,
     )
 
