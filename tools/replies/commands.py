@@ -3,6 +3,7 @@
 tag runs/tags --json < in/plain.txt      a file as standard input
 generate runs/lm <<< 'the cat'           a line as standard input
 tty fill runs/masked --text 'a ___'      printed on a terminal
+typed chat runs/chat < in/typed.txt      the same, and typed there
 copy in/in.csv out/o.csv                 a file, before the command that finds it
 cut out/o.csv 70                         all but the first 70 bytes of a file go; -1: the last
 {old: ..., new: ...}                     two spellings: `new` where the code knows it
@@ -95,8 +96,9 @@ def run_line(line: str) -> tuple[int, str, str]:
     elif words[-2:-1] == ["<<<"]:
         given = f"{words[-1]}\n".encode()
         words = words[:-2]
-    terminal = words[0] == "tty"
-    said = command(words[terminal:], given, terminal)
+    typed = words[0] == "typed"
+    terminal = typed or words[0] == "tty"
+    said = command(words[terminal:], given, terminal, typed)
     out, err = (one.decode("utf-8", "backslashreplace") for one in (said.out, said.err))
     return said.code, out, err
 

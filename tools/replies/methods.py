@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replies.plain import to_plain
-from replies.tree import run_of
+from replies.tree import load, run_of
 
 LEFT, RIGHT = "data/pictures/left/000.png", "data/pictures/right/001.png"
 LOW = "data/sounds/low/000.wav"
@@ -22,6 +22,12 @@ def join(pieces: Any) -> list[Any]:
     """The text of a stream, and why it ended."""
     found = [*pieces]
     return ["".join(one.text for one in found), found[-1].finish]
+
+
+def chat_stream(run: Any, messages: list[Any]) -> Any:
+    """The pieces of an answer, by the method that the code has."""
+    own = getattr(run, "chat_stream", None)
+    return run.stream(messages, "chat") if own is None else own(messages)
 
 
 def look_at(name: str, given: Any) -> dict[str, Any]:
@@ -46,11 +52,14 @@ METHODS: dict[str, Callable[[], Any]] = {
     "stream": lambda: join(run_of("lm").stream("the cat", max_new_tokens=5, seed=1)),
     "chat": lambda: run_of("chat").chat("hot up"),
     "chat-history": lambda: run_of("chat").chat(TALK),
+    "chat-stream": lambda: join(chat_stream(run_of("chat"), TALK)),
     "chat-several": lambda: run_of("chat").chat([TALK[:1], TALK]),
     "score": lambda: run_of("lm").score("the cat"),
     "likelihoods": lambda: run_of("lm").likelihoods([("the ", "cat"), ("the ", "dog")]),
     "likelihoods-too-long": lambda: run_of("words").likelihoods([("the " * 60, "cat")]),
     "likelihoods-fit": lambda: run_of("words").likelihoods([("the " * 60, "cat")], fit=True),
+    "likelihoods-of-pairs": lambda: run_of("pairs").likelihoods([("abc", "cba"), ("abc", "c")]),
+    "score-of-parts": lambda: run_of("parts").score("which side"),
     "few-shot": lambda: run_of("words").few_shot("in/shots.csv", 2).choose([(CAT, None)]),
     "answer": lambda: run_of("parts").answer(SIDE),
     "answer-several": lambda: run_of("sources").answer([SIDE, IS_LEFT]),
@@ -88,11 +97,15 @@ METHODS: dict[str, Callable[[], Any]] = {
     "look-sound": lambda: look_at("sounds", LOW),
     "look-parts": lambda: look_at("parts", (SIDE, "left")),
     "look-drawing": lambda: look_at("drawings", "a red flag"),
+    "look-drawn": lambda: look_at("drawings", ("a red flag", "data/red.png")),
     "look-too-long": lambda: look_at("masked", "the cat " * 30),
     "encode": lambda: encode("lm", "the cat"),
     "encode-parts": lambda: encode("sources", SIDE),
     "example-inputs": lambda: [run_of(name).example_inputs() for name in ("lm", "pairs", "tags")],
     "evaluate": lambda: run_of("classes").evaluate("validation"),
+    "fingerprint": lambda: [run_of(name).fingerprint for name in ("lm", "gpt2")],
+    "quantized": lambda: load("lm", quantize="int4").generate("the cat", temperature=0),
+    "checkpoint": lambda: run_of("lm").at(30).score("the"),
     "options": lambda: run_of("pairs").options(beams=2).model_dump(),
     "classes": lambda: [run_of(name).classes for name in ("senses", "spans", "lm")],
     "unknown-option": lambda: run_of("lm").generate("a", temprature=1),

@@ -20,8 +20,8 @@ class Printed:
     err: bytes
 
 
-class Output(io.TextIOWrapper):
-    """A standard stream that goes to a file; `terminal`: whether it says that it is a terminal."""
+class Stream(io.TextIOWrapper):
+    """A standard stream of a file; `terminal`: whether it says that it is a terminal."""
 
     def __init__(self, file: IO[bytes], terminal: bool):
         super().__init__(file, encoding="utf-8", write_through=True)
@@ -32,18 +32,21 @@ class Output(io.TextIOWrapper):
         return self.terminal
 
 
-def command(arguments: list[str], given: bytes = b"", terminal: bool = False) -> Printed:
-    """Run `glassformer ARGUMENTS` in this process, with a pipe as standard input."""
+def command(
+    arguments: list[str], given: bytes = b"", terminal: bool = False, typed: bool = False
+) -> Printed:
+    """Run `glassformer ARGUMENTS` in this process, with a pipe as standard input; `typed`: which
+    says that it is a terminal."""
     from glassformer.cli.main import main
 
     own = sys.argv, sys.stdin, sys.stdout, sys.stderr
     read_end, write_end = os.pipe()
     os.write(write_end, given)  # less than a pipe holds
     os.close(write_end)
-    with TemporaryFile() as out, TemporaryFile() as err, open(read_end, encoding="utf-8") as piped:
+    with TemporaryFile() as out, TemporaryFile() as err, open(read_end, "rb") as piped:
         code = 0
-        sys.argv, sys.stdin = ["glassformer", *arguments], piped
-        sys.stdout, sys.stderr = Output(out, terminal), Output(err, terminal)
+        sys.argv, sys.stdin = ["glassformer", *arguments], Stream(piped, typed)
+        sys.stdout, sys.stderr = Stream(out, terminal), Stream(err, terminal)
         try:
             main()
         except SystemExit as end:
@@ -86,12 +89,17 @@ def prepare() -> None:
     torch.set_num_threads(1)
 
 
-@cache
-def run_of(name: str) -> Any:
-    """The run of a name, opened by `gf.load`."""
+def load(name: str, **how: Any) -> Any:
+    """Open the run of a name by `gf.load`."""
     import glassformer as gf
 
-    return gf.load(Path("runs") / name)
+    return gf.load(Path("runs") / name, **how)
+
+
+@cache
+def run_of(name: str) -> Any:
+    """The run of a name, opened once."""
+    return load(name)
 
 
 @cache
