@@ -69,7 +69,7 @@ class Server:
     def close(self) -> None:
         """End the process."""
         self.process.terminate()
-        self.process.wait(SECONDS)
+        self.process.communicate(timeout=SECONDS)
 
 
 class Servers:

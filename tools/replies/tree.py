@@ -25,11 +25,17 @@ class Stream(io.TextIOWrapper):
 
     def __init__(self, file: IO[bytes], terminal: bool):
         super().__init__(file, encoding="utf-8", write_through=True)
-        self.terminal = terminal
+        self.file, self.terminal = file, terminal
 
     def isatty(self) -> bool:
         """See `io.IOBase`."""
         return self.terminal
+
+    def written(self) -> bytes:
+        """All bytes that were written."""
+        self.flush()
+        self.file.seek(0)
+        return self.file.read()
 
 
 def command(
@@ -43,21 +49,21 @@ def command(
     read_end, write_end = os.pipe()
     os.write(write_end, given)  # less than a pipe holds
     os.close(write_end)
-    with TemporaryFile() as out, TemporaryFile() as err, open(read_end, "rb") as piped:
+    with (
+        Stream(open(read_end, "rb"), typed) as piped,
+        Stream(TemporaryFile(), terminal) as out,
+        Stream(TemporaryFile(), terminal) as err,
+    ):
         code = 0
-        sys.argv, sys.stdin = ["glassformer", *arguments], Stream(piped, typed)
-        sys.stdout, sys.stderr = Stream(out, terminal), Stream(err, terminal)
+        sys.argv, sys.stdin = ["glassformer", *arguments], piped
+        sys.stdout, sys.stderr = out, err
         try:
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         finally:
-            streams = sys.stdout, sys.stderr
             sys.argv, sys.stdin, sys.stdout, sys.stderr = own
-        for stream, file in zip(streams, (out, err), strict=True):
-            stream.flush()
-            file.seek(0)
-        return Printed(code, out.read(), err.read())
+        return Printed(code, out.written(), err.written())
 
 
 def start(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[str]:
