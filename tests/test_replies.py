@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from replies.commands import spell
 from replies.compare import compare, differences
 from replies.make import make
 from replies.record import FILES, HERE, cases, record
@@ -96,6 +97,19 @@ def test_last_digits_are_a_class_of_their_own_that_fails_too(recorded, capsys):
 )
 def test_paths_name_lines_and_values(was, now, paths):
     assert [one.path for one in differences("x", {"out": was}, {"out": now})] == paths
+
+
+@pytest.mark.parametrize(
+    ("new", "is_known"),
+    [
+        ("tag runs/tags --columns < in/lines.txt", True),
+        ("tag runs/tags --column", False),
+        ("tag runs/tags --columns-of", False),
+        ("tagging runs/tags", False),
+    ],
+)
+def test_a_new_spelling_is_run_where_the_command_line_knows_it(new, is_known):
+    assert [*spell({"old": "tag runs/tags", "new": new})] == [new if is_known else "tag runs/tags"]
 
 
 def test_every_case_has_a_name_of_its_own():
