@@ -7,10 +7,16 @@
 All three have fused optimizers and autocast to bfloat16.
 """
 
+import math
+import mmap
+from contextlib import suppress
+
 import torch
 from torch import Tensor
 
 WITHOUT_FLOAT64 = frozenset({"mps"})
+LARGE = 1 << 23
+"""Bytes from which on memory is taken in large pages."""
 
 
 def is_there(device: torch.device) -> bool:
@@ -77,3 +83,17 @@ def widest(device: torch.device, wanted: torch.dtype) -> torch.dtype:
     """The type of numbers to store on a device: the one wanted, or float32 in place of float64."""
     lacking = wanted == torch.float64 and device.type in WITHOUT_FLOAT64
     return torch.float32 if lacking else wanted
+
+
+def zeros_in_large_pages(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return zeros for numbers that are read here and there; many of them on a CPU of Linux in
+    pages of 2 MiB, of which a processor remembers the places of more memory."""
+    size = math.prod(shape) * dtype.itemsize
+    if device.type != "cpu" or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.zeros(shape, dtype=dtype, device=device)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without them
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(pages, dtype=dtype).view(shape)

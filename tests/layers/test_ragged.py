@@ -124,3 +124,15 @@ def test_a_view_never_reads_slots_of_others():
     assert both.read(keys).isfinite().all()
     reserved = Sequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([3, 2]), 1)
     assert reserved.read(keys).data_ptr() == keys[0, 1].data_ptr()
+
+
+@pytest.mark.parametrize("n_slots", [10, 1 << 15])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_pool_of_any_size_is_zeros_and_keeps_them_as_it_grows(n_slots, dtype):
+    pool = Pool(2, 2, 32, n_slots, dtype, grows=True)
+    assert not pool.numbers.any()
+    pool.numbers[:, :, :, 5] = 1
+    taken = pool.take(n_slots)
+    assert pool.n_slots > n_slots
+    assert len({*taken.tolist()}) == n_slots
+    assert pool.numbers.sum() == pool.numbers[:, :, :, 5].numel()

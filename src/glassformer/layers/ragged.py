@@ -9,8 +9,6 @@ Attention reads each sequence over its own keys only, so that its numbers do not
 (except through the rounding of products with more rows).
 """
 
-import math
-import mmap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +19,7 @@ import torch
 
 from glassformer.axes import Int, Tensor
 from glassformer.batch import Positions
+from glassformer.devices import zeros_in_large_pages
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import KeysValues, Layers, Layout
 from glassformer.layers.context import CROSSED, AttentionContext
@@ -30,9 +29,6 @@ Tables = tuple[Int[np.ndarray, "M"], Int[np.ndarray, "W N"], Int[np.ndarray, "W 
 """Slots of all block tables in a row, int32; for each new element the index at which its table
 begins, and that of its source if there are sources; the numbers of slots that it reads there,
 int64."""
-
-LARGE = 1 << 23
-"""Bytes of a pool from which on it is in large pages of memory."""
 
 
 class Pool:
@@ -79,7 +75,8 @@ class Pool:
         """Add slots."""
         before, n = self.numbers, self.n_slots
         with torch.inference_mode(False):  # or it could be changed only in that mode
-            self.numbers = _zeros(before, (*before.shape[:3], n + number, before.shape[4]))
+            shape = *before.shape[:3], n + number, before.shape[4]
+            self.numbers = zeros_in_large_pages(shape, before.dtype, before.device)
             self.numbers[:, :, :, :n] = before
             self.layers = [(keys, values) for keys, values in self.numbers]
         self.users = np.pad(self.users, (0, number))
@@ -123,17 +120,6 @@ class Pool:
                 wanted = torch.arange(numbers.shape[2], device=device) < sizes[:, None]
                 new = numbers.transpose(1, 2)[wanted].transpose(0, 1)
                 own.index_copy_(1, index, new.to(own.dtype))
-
-
-def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return zeros of another shape; on Linux in large pages, since block tables lead all over
-    them."""
-    size = math.prod(shape) * like.itemsize
-    if like.device.type != "cpu" or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return like.new_zeros(shape)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(pages, dtype=like.dtype).view(shape)
 
 
 @dataclass(frozen=True, eq=False)
