@@ -32,7 +32,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # whose runs are smal
 
 import glassformer as gf
 from glassformer.cli.main import main as program
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from properties.answers import answers, questions, same
 from small_kinds import MAKERS, run_of
 

@@ -27,7 +27,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from glassformer import finetune
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig

@@ -96,7 +96,7 @@ def ctrl_c(text: Path, place: Path, after: float) -> tuple[float, int | None]:
 
 ENCODE = """
 import sys
-from glassformer import headway
+from glassformer.core import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.tokens import store_tokens
 from glassformer.tokenizers.text import Tokenizer

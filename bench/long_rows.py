@@ -19,7 +19,7 @@ import time
 
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import TrainConfig

@@ -19,7 +19,7 @@ import torch
 import transformers
 from torch import nn
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe

@@ -31,7 +31,7 @@ import ctranslate2
 import torch
 
 import glassformer as gf
-from glassformer.files import read_json
+from glassformer.core.files import read_json
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.gradually import finish

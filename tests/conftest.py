@@ -23,7 +23,7 @@ jaxtyping.install_import_hook(
     [
         ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         for file in sorted(SOURCE.rglob("*.py"))
-        if "from glassformer.axes import" in file.read_text(encoding="utf-8")
+        if "from glassformer.core.axes import" in file.read_text(encoding="utf-8")
     ],
     "checked.checked",
 )

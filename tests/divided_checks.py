@@ -20,15 +20,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.core.batch import IGNORE, Batch, Part, Positions
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.distributed.shards import local, own, put, whole
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import add_adapters
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
-from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
-from glassformer.shards import local, own, put, whole
 from glassformer.training import sharding
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.division import Division, division_of

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import glassformer as gf
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.loop import train
 from small_runs import losses, recipe, text_file

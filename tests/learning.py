@@ -3,7 +3,7 @@
 import torch
 
 import tiny
-from glassformer.batch import Batch, Part, Positions
+from glassformer.core.batch import Batch, Part, Positions
 from glassformer.models import ModelConfig, Transformer
 
 

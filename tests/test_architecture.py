@@ -35,12 +35,12 @@ def tree_of(name: str) -> ast.Module:
     return ast.parse(PATHS[name].read_text(encoding="utf-8"))
 
 
-def floors(text: str) -> dict[str, tuple[int, int]]:
-    """Name to (floor, place on it), from the picture."""
+def floors(text: str) -> dict[str, int]:
+    """Name to floor, from the picture."""
     picture = re.search(r"```floors\n(.*?)```", text, re.DOTALL)
     assert picture, "docs/architecture.md has no block ```floors"
     rows = [line.split() for line in picture[1].splitlines() if line.strip()]
-    return {name: (int(row[0]), place) for row in rows for place, name in enumerate(row[1:])}
+    return {name: int(row[0]) for row in rows for name in row[1:]}
 
 
 FLOORS = floors(DOC)
@@ -86,8 +86,7 @@ def may_import(name: str, other: str) -> bool:
         return False
     if room(name) == room(other) or (room(name), room(other)) in EXCEPTIONS:
         return True
-    (floor, place), (below, other_place) = FLOORS[room(name)], FLOORS[room(other)]
-    return below < floor or (below == floor == 0 and other_place < place)
+    return FLOORS[room(other)] < FLOORS[room(name)]
 
 
 def test_every_room_is_in_the_picture_and_nothing_else():
@@ -106,7 +105,7 @@ def test_imports_go_down(name):
             other for other in imports(tree_of(name), name, PATHS) if not may_import(name, other)
         }
         assert not wrong, (
-            f"{name} (floor {FLOORS[room(name)][0]}) imports {', '.join(sorted(wrong))}"
+            f"{name} (floor {FLOORS[room(name)]}) imports {', '.join(sorted(wrong))}"
         )
 
 
@@ -174,13 +173,13 @@ def test_house_rules(name):
 
 
 PLATFORM = {
-    "fcntl": {"files"},
-    "msvcrt": {"files"},
-    "signal": {"signals", "workers"},
+    "fcntl": {"core.files"},
+    "msvcrt": {"core.files"},
+    "signal": {"core.signals", "core.workers"},
     "ctypes": {"training.cpu", "native.library", "native.program"},
-    "resource": {"workers"},
-    "subprocess": {"workers", "native.library"},
-    "multiprocessing": {"workers"},
+    "resource": {"core.workers"},
+    "subprocess": {"core.workers", "native.library"},
+    "multiprocessing": {"core.workers"},
     **{name: set() for name in ("pwd", "termios")},
 }
 """Modules that not every system has, or that differ, and the only files that may import them."""
@@ -296,10 +295,10 @@ WRONG = {
         "import_module('glassformer.training.step')",
         "glassformer.training.step",
     ),
-    "floor 0 upside down": (
-        "glassformer.errors",
-        "from glassformer.batch import Batch",
-        "glassformer.batch",
+    "out of the core": (
+        "glassformer.core.errors",
+        "from glassformer.layers.mask import Mask",
+        "glassformer.layers.mask",
     ),
 }
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Positions, padded_rows
+from glassformer.core.batch import IGNORE, Batch, Part, Positions, padded_rows
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))

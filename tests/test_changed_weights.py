@@ -11,8 +11,8 @@ import torch
 import glassformer as gf
 import tiny
 from glassformer import finetune
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import look

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from command_line import tree
-from glassformer import files
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.manifest import new_folder
+from glassformer.core import files
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.manifest import new_folder
 
 
 def test_text_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -80,7 +80,7 @@ def test_only_one_trainer_holds_the_lock(tmp_path):
         ):
             pass
         code = (
-            "import sys; from pathlib import Path; from glassformer.files import locked\n"
+            "import sys; from pathlib import Path; from glassformer.core.files import locked\n"
             "with locked(Path(sys.argv[1])): pass"
         )
         other = subprocess.run(
@@ -208,8 +208,8 @@ def test_a_real_limit_on_file_size_is_one_sentence(tmp_path):
     code = """
 import resource, sys, torch
 from pathlib import Path
-from glassformer.errors import CheckpointError
-from glassformer.files import write_text
+from glassformer.core.errors import CheckpointError
+from glassformer.core.files import write_text
 from glassformer.models.weights import save_tensors
 folder = Path(sys.argv[1])
 write_text(folder / "a.txt", "old"); save_tensors({"a": torch.ones(3)}, folder / "a.safetensors")

@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.run import harness
 from glassformer.tokenizers.published import published_tokenizer
 from published_folders import published_folder

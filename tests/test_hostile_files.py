@@ -58,7 +58,7 @@ def test_of_two_trainings_in_a_folder_the_second_is_refused(tmp_path):
 def test_a_run_folder_that_is_removed_while_training_is_one_sentence(tmp_path, monkeypatch, train):
     removed = "was removed or emptied during training; nothing can be saved"
     train = {"save.every": 100, "evaluate.every": 100} | train
-    from glassformer.errors import CheckpointError
+    from glassformer.core.errors import CheckpointError
     from glassformer.training import loop
 
     real = loop._Training.advance

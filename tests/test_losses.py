@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from glassformer.batch import IGNORE
-from glassformer.losses import binary_cross_entropy, cross_entropy, divergence
+from glassformer.core.batch import IGNORE
+from glassformer.layers.losses import binary_cross_entropy, cross_entropy, divergence
 from glassformer.metrics.writing import LanguageModelScore
 
 

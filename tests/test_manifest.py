@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import CheckpointError
-from glassformer.files import sweep
-from glassformer.manifest import difference, digest, new_folder, replacing_files, write_manifest
+from glassformer.core.errors import CheckpointError
+from glassformer.core.files import sweep
+from glassformer.core.manifest import (
+    difference,
+    digest,
+    new_folder,
+    replacing_files,
+    write_manifest,
+)
 
 
 def fill(folder: Path, content: str) -> None:
@@ -215,7 +221,7 @@ def test_a_reader_who_comes_while_files_are_replaced_sees_no_damage(tmp_path, mo
                 fill(new, "new")
         return digest(file)
 
-    monkeypatch.setattr("glassformer.manifest.digest", slow)
+    monkeypatch.setattr("glassformer.core.manifest.digest", slow)
     assert difference(tmp_path, ("one", "two")) is None
     assert times
 

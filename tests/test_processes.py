@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-from glassformer.data.collate import micro_batches
-from glassformer.errors import ConfigError, ElsewhereError
-from glassformer.processes import (
+from glassformer.core.distributed.processes import (
     ALONE,
     Processes,
     Tree,
     _array_of_json,
     _array_to_json,
 )
-from glassformer.torchrun import _agreed_name
+from glassformer.core.distributed.torchrun import _agreed_name
+from glassformer.core.errors import ConfigError, ElsewhereError
+from glassformer.data.collate import micro_batches
 from glassformer.training.setup import with_shares
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.random_stream import epoch_key, generator, permute
+from glassformer.core.random_stream import epoch_key, generator, permute
 
 seeds = st.integers(-(2**70), 2**70)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
+from glassformer.core.errors import CheckpointError, ConfigError, DataError, GlassformerError
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.training.model_files import accept_changed
 from small_runs import go, text_file

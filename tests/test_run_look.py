@@ -12,9 +12,9 @@ from torch.testing import assert_close
 
 import glassformer as gf
 from bare_runs import bare_run
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
-from glassformer.manifest import new_folder
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.manifest import new_folder
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.audio_file import write_wav
 from glassformer.media.image import ImageConfig, ImageReader

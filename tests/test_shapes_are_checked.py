@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from checked import strict
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.layers.attend import attention_pattern, attention_values
 from glassformer.layers.norm import LayerNorm
 

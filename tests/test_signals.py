@@ -4,7 +4,7 @@ import signal
 import threading
 from types import SimpleNamespace
 
-from glassformer import signals
+from glassformer.core import signals
 
 
 def test_a_signal_that_the_system_lacks_is_left_out(monkeypatch):

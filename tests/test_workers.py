@@ -10,8 +10,8 @@ from select import select
 import pytest
 
 import worker_jobs as jobs
-from glassformer.errors import DataError
-from glassformer.workers import Workers
+from glassformer.core.errors import DataError
+from glassformer.core.workers import Workers
 
 WORKERS = Workers(memory=256 << 20, count=2)
 
@@ -57,7 +57,7 @@ def test_threads_and_forks_share_no_answer():
 
 SCRIPT = """
 import os
-from glassformer.workers import Workers
+from glassformer.core.workers import Workers
 print(Workers(1 << 28).run(os.getpid, seconds=1, what="it"), flush=True)
 os.kill(os.getpid(), 9)
 """

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
 

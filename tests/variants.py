@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch, Part, Positions
+from glassformer.core.batch import Batch, Part, Positions
 from glassformer.models import Transformer
 
 PATCHES = {

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.processors import template_rendering as template_rendering
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.run import Run
 
 TEXTS, FEW = ["the", "a cat"], {"max_new_tokens": 6}

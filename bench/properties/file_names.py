@@ -17,6 +17,8 @@ from PIL import Image
 
 import glassformer as gf
 from adversary import Watch, run_program
+from glassformer.core.errors import GlassformerError
+from glassformer.core.manifest import write_manifest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.documents import read
@@ -24,8 +26,6 @@ from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.parts import mixed
 from glassformer.data.sources import resolve
 from glassformer.data.store import Store
-from glassformer.errors import GlassformerError
-from glassformer.manifest import write_manifest
 from glassformer.serve.explorer.handler import Explorer
 
 TEXT = """

@@ -19,7 +19,7 @@ FORBIDDEN = (
 HOOKED = f"""
 import sys
 import glassformer as gf, tokenizers  # imported before the hook, as other programs are
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 gf.load(sys.argv[1]).look("the cat")
 BAD = {FORBIDDEN!r}
 seen = []

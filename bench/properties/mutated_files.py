@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 
 VALUES = [
     *("null", "true", "[]", "{}", '""', "-1", "0", "1e999", "NaN", "1.5", '"x"', "[[[[]]]]"),

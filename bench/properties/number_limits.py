@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.recipe.fields import field_rows
 from glassformer.recipe.recipe import Recipe, changed, read_recipe
 from glassformer.serve.explorer.schema import SCHEMA, arguments

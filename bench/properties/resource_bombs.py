@@ -18,10 +18,10 @@ from typing import IO
 import numpy as np
 import soundfile
 
+from glassformer.core.errors import DataError
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.idx import read_idx, read_npy
 from glassformer.data.pictures import decode
-from glassformer.errors import DataError
 from glassformer.media.audio_file import read_audio
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
@@ -92,7 +92,7 @@ def hostile(folder: Path) -> dict[str, str]:
 MEASURED = """
 import json, resource, sys, time
 import glassformer as gf
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.models.weights import load_model
 from glassformer.models import weights
 from glassformer.run.folder import load

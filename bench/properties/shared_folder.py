@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from adversary import SMALL, run_program
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.models.weights import load_tensors, save_tensors
 from small_runs import go, recipe, text_file
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.models.weights import load_tensors, load_weights, save_weights
 from variants import made
 

@@ -2,8 +2,8 @@
 
 import time
 
+from glassformer.core.errors import GlassformerError
 from glassformer.data.formats.records import filled
-from glassformer.errors import GlassformerError
 
 SECRET = "the secret"
 LARGEST = 10_000

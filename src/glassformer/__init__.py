@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from glassformer import finetune as finetune
     from glassformer import models as models
-    from glassformer.errors import GlassformerError as GlassformerError
+    from glassformer.core.errors import GlassformerError as GlassformerError
     from glassformer.inspect import edits as edits
     from glassformer.run import Run as Run
     from glassformer.run import load as load
@@ -36,7 +36,7 @@ _PUBLIC = {
     "view": "glassformer.serve.explorer.notebook:view",
     "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",
-    "GlassformerError": "glassformer.errors:GlassformerError",
+    "GlassformerError": "glassformer.core.errors:GlassformerError",
 }
 __all__ = [
     "GlassformerError",

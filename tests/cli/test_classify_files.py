@@ -221,7 +221,7 @@ def test_a_damaged_run_is_one_sentence(refused, pictures):
     ],
 )
 def test_arrays_that_are_no_pictures_are_one_sentence(pictures, pixels, sentence):
-    from glassformer.errors import DataError
+    from glassformer.core.errors import DataError
     from glassformer.run import load
 
     with pytest.raises(DataError, match=sentence):
@@ -232,7 +232,7 @@ def test_arrays_that_are_no_pictures_are_one_sentence(pictures, pixels, sentence
     "given", [(np.zeros((5, 2)), 8000), (np.zeros(5), 0), (np.zeros(5, np.int16), 8000)]
 )
 def test_samples_that_are_no_sound_are_one_sentence(sounds, given):
-    from glassformer.errors import DataError
+    from glassformer.core.errors import DataError
     from glassformer.run import load
 
     with pytest.raises(DataError, match="float"):

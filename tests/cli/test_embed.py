@@ -9,7 +9,7 @@ import pytest
 
 from bare_runs import write_config
 from glassformer.cli.embed import MODES, embed
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
 from glassformer.run import load

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from glassformer.cli.outputs import check_output
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.pages.images import write_png
 from glassformer.pages.kit import document
 

@@ -91,7 +91,7 @@ def test_an_unknown_option_comes_with_a_suggestion(cli):
 
 
 def test_debug_shows_the_error_itself_wherever_it_stands(cli, tmp_path):
-    from glassformer.errors import GlassformerError
+    from glassformer.core.errors import GlassformerError
 
     for arguments in (
         ["--debug", "evaluate", tmp_path / "no"],

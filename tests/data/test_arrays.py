@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glassformer.core.errors import DataError
 from glassformer.data.arrays import ArraySplit, store_arrays
-from glassformer.errors import DataError
 
 SHAPE = (3, 2)
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.conversations import Message, conversations, messages_of
 from glassformer.data.usual_columns import with_usual_columns
-from glassformer.errors import DataError
 
 TALK = (Message("user", "2 + 2?"), Message("assistant", "4"))
 SYSTEM = (Message("system", "Count."), *TALK)

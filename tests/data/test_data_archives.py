@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats import archives
 from glassformer.data.formats.archives import matches
@@ -20,7 +21,6 @@ from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.parts import mixed
 from glassformer.data.sources import Source, resolve
 from glassformer.data.tagged import tagged
-from glassformer.errors import DataError
 from small_runs import data_config
 
 FILES = {

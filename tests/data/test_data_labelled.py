@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.records import MISSING, WHOLE
 from glassformer.data.labelled import Labelled, labelled
-from glassformer.errors import ConfigError, DataError
 from small_runs import data_config
 
 

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import DataError
 from glassformer.data.masking import Masking, word_begins
-from glassformer.errors import DataError
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
 from glassformer.data.labelled import labelled
 from glassformer.data.sources import capture_stdin, resolve
-from glassformer.errors import CheckpointError, ConfigError, DataError
 from small_runs import data_config
 
 

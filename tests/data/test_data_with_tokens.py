@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from glassformer.batch import IGNORE
+from glassformer.core.batch import IGNORE
 from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.tokens import store_tokens, tokens_of, training_order

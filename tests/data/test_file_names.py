@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.formats.file_names import fields_of
-from glassformer.errors import ConfigError
 
 
 @pytest.mark.parametrize(

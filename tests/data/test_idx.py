@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from glassformer.core.errors import DataError
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.errors import DataError
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:

@@ -21,7 +21,7 @@ from small_runs import WORDS, data_config
 ENCODE = """
 import json, sys
 from functools import partial
-from glassformer import cuts
+from glassformer.core import cuts
 from glassformer.data import tokens
 from glassformer.data.config import DataConfig
 from glassformer.data.formats import documents

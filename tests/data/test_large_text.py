@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer import cuts, headway
+from glassformer.core import cuts, headway
+from glassformer.core.errors import DataError
 from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.formats import documents, lines
 from glassformer.data.formats.documents import read
 from glassformer.data.sources import resolve
 from glassformer.data.splits import parts, whole
 from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of, training_order
-from glassformer.errors import DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder, batches_of, filled, joined_rows
-from glassformer.losses import binary_cross_entropy, cross_entropy
+from glassformer.layers.losses import binary_cross_entropy, cross_entropy
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
     lambda each: np.array(each, np.int64)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.batch import IGNORE
+from glassformer.core.batch import IGNORE
+from glassformer.core.errors import DataError
 from glassformer.data.collate import encoder_decoder, micro_batches
 from glassformer.data.example import Example
 from glassformer.data.order import spread
 from glassformer.data.pairs import PairSplit
 from glassformer.data.store import Ragged
-from glassformer.errors import DataError
 
 BOS, EOS = 1, 2
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.core.errors import DataError
 from glassformer.data.pairs import KIND, PairText, pairs, pairs_of, store_pairs
 from glassformer.data.store import Store
-from glassformer.errors import DataError
 from small_runs import data_config
 
 EOS = 0x110000

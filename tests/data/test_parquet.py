@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats import parquet
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.parquet import parquet_rows
@@ -21,7 +22,6 @@ from glassformer.data.recordings import recordings
 from glassformer.data.sources import Source
 from glassformer.data.splits import parts
 from glassformer.data.tagged import tagged
-from glassformer.errors import ConfigError, DataError
 from glassformer.media.audio_file import write_wav
 from small_runs import data_config
 

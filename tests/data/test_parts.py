@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.records import filled
 from glassformer.data.parts import Mixed, mixed
-from glassformer.errors import ConfigError, DataError
 from small_runs import data_config
 
 ROWS = [["What is it?", "a dog", 1], ["Is it red?", "yes", 0], ["Is it blue?", "no", 1]]

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.pictures import LARGEST, SIXTEEN_BITS, decode, pictures, value_range
-from glassformer.errors import ConfigError, DataError
 from small_runs import data_config
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 9, 4), dtype=np.uint8)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from glassformer.core.errors import ConfigError, DataError, GlassformerError
 from glassformer.data.config import DataConfig
 from glassformer.data.conversations import conversations
 from glassformer.data.labelled import labelled
@@ -19,7 +20,6 @@ from glassformer.data.pictures import pictures
 from glassformer.data.recordings import recordings
 from glassformer.data.splits import parts
 from glassformer.data.tagged import tagged
-from glassformer.errors import ConfigError, DataError, GlassformerError
 from glassformer.media.audio_file import write_wav
 
 READERS: dict[str, Callable[[DataConfig], Any]] = {

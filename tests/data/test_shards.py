@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer import cuts, files, manifest
+from glassformer.core import cuts, files, manifest
+from glassformer.core.errors import DataError
 from glassformer.data import tokens
 from glassformer.data.formats import documents
 from glassformer.data.store import Column, Store, Writer
 from glassformer.data.tokens import store_tokens, tokens_of
-from glassformer.errors import DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer import files
+from glassformer.core import files
+from glassformer.core.errors import DataError
 from glassformer.data import store as store_module
 from glassformer.data.store import Column, Store, Writer
-from glassformer.errors import DataError
 
 NUMBERS = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=7)
 WORDS = st.lists(st.text("ab é\u2028\x85🙂'\"\n", max_size=5), max_size=5)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import DataError
 from glassformer.data.formats.delimited import NAMES, looks_like_header
 from glassformer.data.labelled import labelled
 from glassformer.data.pairs import pairs
-from glassformer.errors import DataError
 from glassformer.tasks.classification import check_counts
 from small_runs import data_config
 

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 
+from glassformer.core.errors import DataError
 from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, store_tokens, tokens_of
-from glassformer.errors import DataError
 from small_runs import data_config
 
 EOS = 256

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
-from glassformer.errors import DataError
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.training.run_folder import prepare
 from small_runs import data_config, go, losses, pair_recipe

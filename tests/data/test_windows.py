@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.batch import IGNORE
+from glassformer.core.batch import IGNORE
+from glassformer.core.errors import DataError
 from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.tokens import TokenSplit, training_order
-from glassformer.errors import DataError
 
 
 def training_batch(text, step, batch_size, length, seed):

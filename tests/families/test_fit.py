@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.families.fit import nearest
 from glassformer.interop.targets.transformers import fitting, save_model
 from glassformer.models import Transformer, presets

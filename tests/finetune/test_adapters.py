@@ -10,9 +10,9 @@ from torch.nn import functional as F
 import tiny
 import variants
 from glassformer import finetune
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import Share
-from glassformer.errors import ConfigError
 from glassformer.finetune.adapters import adapt, chosen
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.inspect.ledger import ledger

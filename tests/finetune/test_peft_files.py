@@ -14,7 +14,7 @@ from torch import nn
 import tiny
 import variants
 from glassformer import finetune
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.core.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.lora import adapters

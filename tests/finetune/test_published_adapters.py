@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import glassformer as gf
 import published_families as families
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.interop.targets.transformers import _inputs
 from glassformer.models.weights import load_tensors
 from glassformer.run.export import export_run

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch, Part
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Part
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.attribution import METHODS, attribute
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.faithfulness import faithfulness

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.comparing import Pair, aligned, compare
 from glassformer.inspect.look import Look, look
 from glassformer.processors.elements import Element

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.edits import (
     EDITS,
     Add,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.inspect.headmetrics import METRICS, head_metrics, measure, metric_shares
 from glassformer.inspect.look import Look, look
 from glassformer.processors.elements import Element

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.pair_tokenizer import PairTokenizer

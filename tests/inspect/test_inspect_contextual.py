@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.vectors import unit
 from glassformer.inspect.wordvectors import model_words

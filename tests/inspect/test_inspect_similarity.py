@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.inspect import vectors as inspected
 from glassformer.inspect.vectors import cosine, nearest, read_array, read_named, unit
 from glassformer.inspect.wordvectors import WordVectors, parse, read_words

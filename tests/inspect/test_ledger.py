@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Part
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Part
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.edits import Add, Mean, Patch, Scale, Set, Zero
 from glassformer.inspect.ledger import Ledger, ledger
 from glassformer.inspect.look import Look, look

@@ -8,8 +8,8 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.look import Look, look, run
 from glassformer.inspect.points import AXES, Named

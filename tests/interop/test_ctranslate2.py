@@ -12,8 +12,8 @@ import glassformer as gf
 import published_families as families
 import small_runs
 import tiny
-from glassformer.batch import Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Positions
+from glassformer.core.errors import ConfigError
 from glassformer.interop.parity import compared
 from glassformer.interop.targets.ctranslate2 import ENGINES, fitting, planned
 from glassformer.layers.heads import pool

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 import published_families as families
-from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.core.errors import CheckpointError, GlassformerError
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled

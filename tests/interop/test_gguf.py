@@ -12,7 +12,7 @@ import glassformer as gf
 import published_folders
 import small_runs
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.interop.gguf_tokenizer import add_tokenizer
 from glassformer.interop.parity import compared
 from glassformer.interop.targets.gguf import CLASSES, fitting, tensors, write

@@ -17,8 +17,8 @@ from PIL import Image, ImageOps
 
 import glassformer as gf
 import tiny
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.finetune.adapters import add_adapters, quantize
 from glassformer.interop.onnx.graphs import features, graphs
 from glassformer.interop.targets.onnx import differences, program, write

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import published_families as families
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.targets.transformers import fitting, save_model

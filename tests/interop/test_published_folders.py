@@ -18,7 +18,7 @@ from torch.testing import assert_close
 
 import glassformer as gf
 import published_families as families
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.parity import compared

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.attend import attend_reference
 from glassformer.layers.attention import (
     Attention,

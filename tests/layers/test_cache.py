@@ -2,7 +2,7 @@
 
 import torch
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.cache import Cache
 
 

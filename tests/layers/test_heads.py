@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.heads import ClassifyHead, LanguageModelHead, NoHead, TagHead, pool
 from tiny import EXACT
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.layers.init import TABLE, InitKind, Sizes, generator, initialize
 from glassformer.models import Transformer
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.mask import Causal, Everything, Mask, SameDocument, Valid, Window, allowed
 
 # beartype looks at one item of a list, chosen at random: here too, inside strategies.

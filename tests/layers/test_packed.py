@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.layers import packed
 from glassformer.layers.linear import Linear, pack_together, together
 from glassformer.layers.packed import PackedMatrix

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Part, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Part, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.models import Transformer
 
 WIDTHS = {"image": 5, "audio": 3}

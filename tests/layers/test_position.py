@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.batch import Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.interpolation import interpolated
 from glassformer.layers.position import (
     AlibiBias,

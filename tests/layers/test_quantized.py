@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import variants
 from glassformer import finetune
-from glassformer.batch import IGNORE
+from glassformer.core.batch import IGNORE
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.linear import Linear

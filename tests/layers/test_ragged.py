@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.layers.ragged import Pool, RaggedCache
 from glassformer.layers.sequences import Sequences, merge
 from glassformer.layers.tap import Tape, recording

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.layers.context import SelectedPositions
 from glassformer.layers.tap import Tape, recording
 

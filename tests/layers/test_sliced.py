@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import tiny
 from divided_checks import drawn, loss_of
-from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.core.batch import IGNORE, Batch, Part, Positions
 from glassformer.finetune.adapters import add_adapters
 from glassformer.layers import context
 from glassformer.layers.attend import attend_reference

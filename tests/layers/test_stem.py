@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.layers.stem import Stem, halvings, steps_of
 from glassformer.media.patches import patchify
 from tiny import EXACT, model

@@ -14,8 +14,8 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.layers.tap import Tape, recording, tap, watching
 from tiny import EXACT
@@ -334,9 +334,9 @@ COMPILED = """
 import sys
 sys.path[:0] = {paths!r}
 import torch, tiny, variants
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.layers.tap import Tape, recording
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from small_adapters import adapted
 
 for position in {positions}:

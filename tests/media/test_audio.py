@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.media import audio
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.audio_file import resample

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig, move
 
 RATE, N, T, FRAMES, MELS = 8_000, 6, 400, 30, 16

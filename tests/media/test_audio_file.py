@@ -13,7 +13,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.media import audio_file
 from glassformer.media.audio_file import read_audio, resample, write_wav
 

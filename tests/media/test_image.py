@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.media.image import ImageConfig, ImageReader, mean_std
 
 HALF = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.5, 1.0]}

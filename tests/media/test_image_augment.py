@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
+from glassformer.core.random_stream import RandomStream
 from glassformer.media.image_augment import (
     ERASED,
     OPERATIONS,
@@ -19,7 +20,6 @@ from glassformer.media.image_augment import (
     AugmentConfig,
     beta_quantile,
 )
-from glassformer.random_stream import RandomStream
 
 EVERYTHING = {"crop": 3, "flip": True, "erase": 0.5, "colour": 0.4, "policy": 2, "magnitude": 1.0}
 STRETCHED = {**EVERYTHING, "crop": 0, "scale": (0.2, 1.0)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.cluster.vq import vq
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.media.palette import Palette, PaletteConfig
 
 COLOURS = arrays(

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.media.patches import patchify, unpatchify
 
 small = st.integers(1, 4)

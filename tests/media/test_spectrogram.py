@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.audio_utils import mel_filter_bank
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.media.spectrogram import (
     hertz,
     log_mel,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.metrics.writing import exact_match, translation_scores
 from glassformer.tasks.evaluate import score_outputs
 

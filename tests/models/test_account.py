@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.interop.targets import ctranslate2, gguf, transformers
 from glassformer.layers.attention import Attention
 from glassformer.layers.feedforward import FeedForward

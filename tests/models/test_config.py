@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.models import ModelConfig, Transformer
 from learning import learn
 

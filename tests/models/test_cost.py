@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.layers import context
 from glassformer.layers.attend import attend_reference
 from glassformer.models import ModelConfig, Transformer

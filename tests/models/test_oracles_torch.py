@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
 from glassformer.layers.context import AttentionContext

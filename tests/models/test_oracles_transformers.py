@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.models import ModelConfig, Transformer
 
 transformers = pytest.importorskip("transformers", reason="the oracle of this file")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.core.batch import IGNORE, Batch, Part, Positions
 from glassformer.layers.cache import Cache
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from tiny import EXACT
 
 pytestmark = pytest.mark.usefixtures("no_grad")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.models import Transformer, presets
 from learning import learn
 

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.layers.position import sinusoidal
 from glassformer.models import Transformer

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from bare_runs import write_config
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (
     config_json,

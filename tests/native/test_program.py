@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear

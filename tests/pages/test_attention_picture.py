@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.pages import colours
 from glassformer.pages.attention import attention_html, attention_png

@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import printable
+from glassformer.core.errors import printable
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages import colours, images, kit

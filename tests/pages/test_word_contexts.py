@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages.charts import scatter
 from glassformer.pages.word_contexts import MOST, contexts_html

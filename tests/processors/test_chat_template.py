@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_templates import MORE, PAYLOADS, STYLES
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.processors.chat_template import (
     BOS,
     OWN,

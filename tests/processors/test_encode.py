@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.image import ImageProcessor

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import encoder_decoder, padded, shared_prefix
 from glassformer.data.example import Example, Patches
-from glassformer.errors import ConfigError
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_tokenizer import PartsTokenizer

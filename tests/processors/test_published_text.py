@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 import tiny
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import Transformer
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.elements import words_of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import byte_definition, word_definition

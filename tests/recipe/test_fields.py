@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from docsite.fields import PAGE, render
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.recipe.fields import SECTIONS, field_rows
 from glassformer.recipe.named import FOLDER
 from glassformer.recipe.recipe import read_recipe

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.recipe.named import FOLDER, about, recipe_file, recipe_names
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
-from glassformer.errors import ConfigError
 from glassformer.recipe.recipe import read_recipe, read_yaml
 from glassformer.recipe.yaml_text import parse
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.layers.ragged import Pool
 from glassformer.runtime import GenerateConfig, beam_search, decode, memory
 from glassformer.runtime.beam_search import BeamSearch

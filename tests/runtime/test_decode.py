@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.collate import split_rows
-from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.runtime import GenerateConfig, decode
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.runtime import GenerateConfig
 from glassformer.runtime.engine import Engine

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cpu_kernels import ONE_DNN
 from glassformer.layers.ragged import Pool
 from glassformer.models import ModelConfig, Transformer

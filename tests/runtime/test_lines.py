@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler

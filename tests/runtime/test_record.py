@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example, Patches
-from glassformer.errors import ConfigError
 from glassformer.layers.tap import Tape, recording
 from glassformer.runtime import GenerateConfig, Watch, beam_search, decode, stages
 from glassformer.runtime import sampling as transforms

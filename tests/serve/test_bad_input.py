@@ -9,7 +9,7 @@ import json
 import pytest
 
 from bare_runs import bare_run
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.processors.word_spans import WORD, word_spans
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.tokenizers.config import TokenizerConfig

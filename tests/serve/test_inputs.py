@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.errors import ConfigError, GlassformerError
 from serve.asking import ask, first, model_of
 from small_senses import write_picture
 

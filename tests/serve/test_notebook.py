@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import glassformer as gf
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.pages import colours
 from glassformer.pages.scene import MARGIN, Box, Shades, Text
 from glassformer.serve.explorer import notebook

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.store import Store
-from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
 from glassformer.serve.explorer.handler import Explorer

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.serve.explorer.page import framed, link, modules, saved
 from serve.asking import ask, reply_of
 

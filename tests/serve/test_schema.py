@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.attribution import METHODS
 from glassformer.serve.explorer.handler import OPS
 from glassformer.serve.explorer.page import modules

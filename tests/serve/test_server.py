@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
 from glassformer.serve.explorer.application import LIMITS
 from glassformer.serve.explorer.server import Server
@@ -452,7 +452,7 @@ ARGUMENTS = st.fixed_dictionaries(
 def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
     """Any request has an answer or a sentence: no other exception may leave the explorer, which
     would be status 500."""
-    from glassformer.errors import GlassformerError
+    from glassformer.core.errors import GlassformerError
     from glassformer.serve.explorer.schema import REQUESTS, STREAMS
 
     explorer = explorer_of(family)

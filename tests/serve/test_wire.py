@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load
 
-from glassformer.files import finite
+from glassformer.core.files import finite
 from glassformer.serve.explorer.wire import Reply, root_bytes, text
 from serve.asking import reply_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.sweep.space import as_text, read_space
 from glassformer.sweep.study import _name
 from glassformer.sweep.sweep import _grid

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.recipe.recipe import read_recipe
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.report import as_json, as_text

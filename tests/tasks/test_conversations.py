@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.models.transformer import evaluating
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.init_from import with_init_from

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.core.batch import IGNORE, Batch, Positions
 from glassformer.data.collate import packed, windows
 from glassformer.data.example import Example
 from glassformer.data.tokens import training_order

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.batch import IGNORE
+from glassformer.core.batch import IGNORE
 from glassformer.data.collate import evaluation_windows
 from glassformer.data.tokens import TokenSplit
 from glassformer.demos.lm import bits_per_byte

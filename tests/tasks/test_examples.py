@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
 from glassformer.data.tagged import Tagged
-from glassformer.errors import ConfigError, DataError
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.processors.inputs import Inputs, by_split, split_of
 from glassformer.processors.text import TextProcessor
 from glassformer.processors.words import WordsProcessor

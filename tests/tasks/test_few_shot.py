@@ -10,7 +10,7 @@ import re
 import pytest
 
 import glassformer as gf
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.tasks.few_shot import balanced, examples_of
 from small_runs import go, recipe
 from small_tasks import LEARNING

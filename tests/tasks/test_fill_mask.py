@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import windows
 from glassformer.data.tokens import training_order
-from glassformer.errors import ConfigError
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.tasks.fill_mask import FillMask, masked_batches, masking_of
 from small_runs import go, text_file

@@ -16,9 +16,9 @@ import torch
 from PIL import Image
 
 import glassformer as gf
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import LOCK
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import LOCK
 from glassformer.models import Transformer
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.media import request_of

@@ -13,8 +13,8 @@ import torch
 from torch.testing import assert_close
 
 import glassformer as gf
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.parts import Mixed
-from glassformer.errors import ConfigError, DataError
 from glassformer.media.image import ImageReader
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe

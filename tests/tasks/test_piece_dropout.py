@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from glassformer.batch import IGNORE
-from glassformer.errors import ConfigError
+from glassformer.core.batch import IGNORE
+from glassformer.core.errors import ConfigError
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.tasks.token_classification import TokenClassification

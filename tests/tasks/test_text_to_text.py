@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import LOCK
 from glassformer.data.pairs import KIND, pairs_of
 from glassformer.data.store import Store
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import LOCK
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.history import read_metrics

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.history import read_metrics

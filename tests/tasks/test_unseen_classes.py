@@ -3,7 +3,7 @@ ever."""
 
 import pytest
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from small_runs import go
 from small_tasks import class_recipe, json_file, order_label, slash, tag_recipe
 

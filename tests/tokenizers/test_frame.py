@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizers
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.frame import Frame, read_frame
 from glassformer.tokenizers.text import Tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.stream import StreamDecoder

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.piece_dropout import VARIANTS, PieceDropout

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenizers
-from glassformer.errors import ConfigError, DataError, GlassformerError
+from glassformer.core.errors import ConfigError, DataError, GlassformerError
 from glassformer.processors.chat_template import SYMBOLS, ChatTemplate
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import Beginning, Spelling

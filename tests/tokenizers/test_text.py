@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tokenizers
-from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.decoding import spaced
 from glassformer.tokenizers.definition import ROLES

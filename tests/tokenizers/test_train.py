@@ -6,7 +6,7 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.report import report
 from glassformer.tokenizers.text import Tokenizer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig

@@ -11,7 +11,7 @@ import yaml
 
 import tiny
 from divided_checks import CASES, LENGTH, ROWS
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
 from glassformer.training.cluster.collectives import Part, collectives, ring_seconds

@@ -10,8 +10,8 @@ import torch
 
 import glassformer as gf
 from glassformer import finetune
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.manifest import digest
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.manifest import digest
 from glassformer.models.weights import load_model, load_tensors, read_config
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.checkpoint import Checkpoints

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import glassformer as gf
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from small_runs import WORDS, hashes, losses
 from torchrun import torchrun
 

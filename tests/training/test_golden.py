@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.recipe.recipe import read_recipe
 from small_runs import go, losses
 

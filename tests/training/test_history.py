@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.training.history import History, read_metrics
 from small_runs import go, losses, recipe
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from bare_runs import write_config
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
-from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.layers.interpolation import interpolated
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.training.optimizer import Optimizer

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.training import machine
 from glassformer.training.machine import choose_machine, find_device, measured_peak
 

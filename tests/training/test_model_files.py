@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from command_line import tree
-from glassformer.errors import CheckpointError, DataError
+from glassformer.core.errors import CheckpointError, DataError
 from glassformer.models.weights import save_weights
 from glassformer.training.loop import train
 from glassformer.training.model_files import INPUTS, MODEL, accept_changed

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer

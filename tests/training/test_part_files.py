@@ -10,10 +10,10 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import tiny
 from divided_checks import like
-from glassformer.errors import CheckpointError
+from glassformer.core.distributed.shards import own
+from glassformer.core.errors import CheckpointError
 from glassformer.models import Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.shards import own
 from glassformer.training import sharding
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.part_files import Part, load_parts, names_in, part_files, part_of

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
-from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import prepare

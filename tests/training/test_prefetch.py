@@ -6,8 +6,8 @@ import multiprocessing
 import pytest
 import torch
 
-from glassformer.batch import Batch
-from glassformer.errors import DataError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import DataError
 from glassformer.training.prefetch import batches_ahead
 from small_runs import go, hashes, losses, pair_recipe, recipe
 from small_tasks import tag_recipe

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from glassformer.errors import printable
+from glassformer.core.errors import printable
 from glassformer.training import progress
 from glassformer.training.progress import Moment, Progress, bar, clock, line
 

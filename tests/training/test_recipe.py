@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.models import presets
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from command_line import tree
-from glassformer.errors import CheckpointError, ConfigError, DataError, TrainingError
+from glassformer.core.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.models.weights import load_tensors
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop, saving
@@ -384,7 +384,7 @@ def test_a_signal_in_the_last_step_is_no_interruption(tmp_path, monkeypatch):
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    from glassformer.signals import interruptions
+    from glassformer.core.signals import interruptions
 
     with interruptions() as received:
         os.kill(os.getpid(), signal.SIGINT)
@@ -394,7 +394,7 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_a_hangup_that_was_ignored_stays_so():
-    from glassformer.signals import interruptions
+    from glassformer.core.signals import interruptions
 
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.retention import kept, thinned
 

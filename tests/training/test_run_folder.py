@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import CheckpointError, ConfigError, DataError
-from glassformer.files import LOCK
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
+from glassformer.core.files import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS

@@ -7,10 +7,10 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import tiny
 from divided_checks import CASES, SPLITS, like
-from glassformer.errors import ConfigError
+from glassformer.core.distributed.shards import own
+from glassformer.core.errors import ConfigError
 from glassformer.finetune.adapters import add_adapters
 from glassformer.models import Transformer
-from glassformer.shards import own
 from glassformer.training import sharding
 from torchrun import MESHES, launched
 

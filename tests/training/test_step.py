@@ -9,11 +9,11 @@ from threading import Barrier
 import pytest
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import TrainingError
 from glassformer.data.collate import Share
-from glassformer.errors import TrainingError
 from glassformer.layers.dropout import drawn_by
-from glassformer.losses import LossSum, cross_entropy, divergence
+from glassformer.layers.losses import LossSum, cross_entropy, divergence
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.cpu import micro_batch_threads

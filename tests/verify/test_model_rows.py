@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer import verify
-from glassformer.batch import Batch, Positions
+from glassformer.core.batch import Batch, Positions
 from glassformer.models import Transformer, presets
 from glassformer.verify.rows_notes import batch_for, make_model
 from verify.models import CONFIGS, WORDS

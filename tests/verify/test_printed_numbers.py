@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.layers.attend import attend_reference, attention_pattern, attention_scores
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.context import AttentionContext

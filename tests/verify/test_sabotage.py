@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from glassformer import losses
-from glassformer.layers import attend, mask
+from glassformer.layers import attend, losses, mask
 from glassformer.layers.context import Scoring
 from glassformer.models.config import ModelConfig
 from glassformer.verify.row import claims, rows_of

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from glassformer.core.record import Record
 from glassformer.recipe.fields import COMMON, OF_INPUT, rows_of, sections, shown
 from glassformer.recipe.pipelines import PIPELINES
-from glassformer.record import Record
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 EXTRA = {"model": "Also `preset` and `size`, which fill in the fields of a known model."}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDERS = """
-Shapes in signatures have [one letter for each axis](#glassformer.axes).
+Shapes in signatures have [one letter for each axis](#glassformer.core.axes).
 
 ```{{eval-rst}}
 {directives}

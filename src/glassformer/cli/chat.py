@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli.lines import chunks, one_line
 from glassformer.cli.options import Device, Json, MaxNewTokens, RunFolder, given
 from glassformer.cli.terminal import END_KEY, on_terminal, print_json
-from glassformer.errors import GlassformerError, counted
-from glassformer.signals import each_interrupts
+from glassformer.core.errors import GlassformerError, counted
+from glassformer.core.signals import each_interrupts
 
 if TYPE_CHECKING:
     from glassformer.run import Run

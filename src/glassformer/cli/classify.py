@@ -22,7 +22,7 @@ from glassformer.cli.options import Count, Device, Json, OptionalCount, RunFolde
 from glassformer.cli.outputs import Force
 from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted
 
 if TYPE_CHECKING:
     import numpy as np

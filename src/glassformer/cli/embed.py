@@ -20,7 +20,7 @@ from glassformer.cli.options import Device, Json, OptionalCount, given
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.predictions import Field, Files, In, Resume, predict_file
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,7 +219,7 @@ def _print_vectors(of: "Vectors", out: Path | None) -> None:
     """Print a vector for each line as it comes, or gather them in a file."""
     import numpy as np
 
-    from glassformer.files import replacing
+    from glassformer.core.files import replacing
 
     rows = [of([])]
     for lines, vectors in _embedded(of):
@@ -303,7 +303,7 @@ def _analogies(run: "Run | None", file: Path | None, top: int) -> Iterator[Near]
 
 def _word(run: "Run", word: str, html: Path | None, as_json: bool) -> None:
     """Compare the vectors of one word in all the lines."""
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
     from glassformer.pages.word_contexts import contexts_html
 
     look = run.contexts(word, [line for lines in chunks(TOGETHER) for line in lines])

@@ -16,7 +16,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 
 if TYPE_CHECKING:
     from glassformer.run.checkpoints import CheckpointScores

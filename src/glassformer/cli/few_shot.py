@@ -15,7 +15,7 @@ from typer import Option
 from glassformer.cli.lines import chunks, numbered, one_line
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.tasks.few_shot import FewShot

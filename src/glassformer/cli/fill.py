@@ -16,7 +16,7 @@ from glassformer.cli.options import Count, Device, Json, RunFolder, refuse
 from glassformer.cli.outputs import Force
 from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
 from glassformer.cli.terminal import on_terminal, print_json
-from glassformer.errors import printable
+from glassformer.core.errors import printable
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted

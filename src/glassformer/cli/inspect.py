@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from glassformer.cli.options import Device, OptionalIndex, RunFolder
-from glassformer.errors import counted
+from glassformer.core.errors import counted
 
 
 def inspect(
@@ -24,7 +24,7 @@ def inspect(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from glassformer.files import scratch_folder
+    from glassformer.core.files import scratch_folder
     from glassformer.run import load
     from glassformer.serve.api.access import is_local
     from glassformer.serve.explorer.handler import Explorer
@@ -58,7 +58,7 @@ def _open_in_browser(page: Path, address: str) -> None:
     import threading
     import webbrowser
 
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
 
     head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(address)}">'
     write_text(page, f"<!doctype html>{head}<title>glassformer</title>")

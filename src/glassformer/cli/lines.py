@@ -10,7 +10,7 @@ from io import BufferedReader
 from typing import cast
 
 from glassformer.cli.terminal import END_KEY
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 
 READ = 1 << 20
 """Bytes that are read together at most."""

@@ -38,10 +38,10 @@ from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import generate
-from glassformer.errors import ConfigError, ElsewhereError, GlassformerError
-from glassformer.files import WINDOWS
-from glassformer.headway import LEARNING
-from glassformer.signals import INTERRUPTED, end_at_second_interrupt
+from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
+from glassformer.core.files import WINDOWS
+from glassformer.core.headway import LEARNING
+from glassformer.core.signals import INTERRUPTED, end_at_second_interrupt
 
 app = typer.Typer(
     name="glassformer",

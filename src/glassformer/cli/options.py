@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from typer import Argument, Option
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 
 def _named(text: str) -> Path:

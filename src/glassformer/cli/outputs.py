@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 Force = Annotated[bool, Option("--force", help="Replace any output file that exists.")]
 MARKS = (b'<meta name="generator" content="glassformer">', b"Software\0glassformer")

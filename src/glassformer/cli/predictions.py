@@ -11,7 +11,7 @@ from typer import Option
 
 from glassformer.cli.lines import Pace
 from glassformer.cli.outputs import check_output
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from glassformer.cli.options import Json, NewRun, RunFolder
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 
 def import_(

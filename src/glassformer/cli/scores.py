@@ -3,7 +3,7 @@
 from typing import Any
 
 from glassformer.cli.lines import one_line
-from glassformer.errors import counted
+from glassformer.core.errors import counted
 
 MOST_NAMED = 10
 """Unseen classes that are named; --json has them all."""

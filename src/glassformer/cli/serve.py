@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from glassformer.cli.options import Count, Device, OptionalCount, OptionalSize, Size
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.serve.api.access import Rules

@@ -22,7 +22,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.verify import Row
@@ -139,7 +139,7 @@ def data_show(
     width: Number of elements shown of each row.
     html: Write an HTML page with drawings to this file instead.
     """
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
     from glassformer.training.run_folder import temporary_task
 
@@ -190,7 +190,7 @@ def recipe_copy(
     force: Force = False,
 ) -> None:
     """Copy a recipe into a file of your own, to change it."""
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
     from glassformer.recipe.named import recipe_file
 
     source = recipe_file(recipe)
@@ -295,7 +295,7 @@ def verify(
     html: Also write the results as an HTML page.
     """
     from glassformer import verify as checks
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
     from glassformer.pages.verification import verification_html
 
     check_output("--html", html, (".html",), force)

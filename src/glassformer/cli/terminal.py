@@ -4,8 +4,8 @@ import os
 import sys
 from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.files import WINDOWS
+from glassformer.core.errors import DataError
+from glassformer.core.files import WINDOWS
 
 
 def print_json(value: Any) -> None:
@@ -13,7 +13,7 @@ def print_json(value: Any) -> None:
     null."""
     import json
 
-    from glassformer.files import finite
+    from glassformer.core.files import finite
 
     print(json.dumps(finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
 

@@ -8,7 +8,7 @@ from typer import Argument
 
 from glassformer.cli.options import Index, Json, NewRun, OptionalCount, Overrides
 from glassformer.cli.terminal import first_process, print_json
-from glassformer.errors import ConfigError, counted, suggest
+from glassformer.core.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
     from glassformer.training.loop import Result

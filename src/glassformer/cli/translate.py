@@ -29,7 +29,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -181,7 +181,7 @@ def _values(source: str, found: "list[Generated]") -> dict[str, Any]:
 
 
 def _draw(run: "Run", source: str, target: str, picture: Path) -> None:
-    from glassformer.files import write_text
+    from glassformer.core.files import write_text
     from glassformer.pages.attention import attention_html, attention_png
 
     attention = run.cross_attention(source, target)

@@ -39,7 +39,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from glassformer.run import Run

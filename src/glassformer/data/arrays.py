@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core.errors import DataError
 from glassformer.data.store import Store, Writer
-from glassformer.errors import DataError
 
 KIND = "arrays"
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
+from glassformer.core.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
+from glassformer.core.errors import DataError, counted
 from glassformer.data.example import Example, Patches
 from glassformer.data.order import Row, joined_rows, spread
 from glassformer.data.tokens import TokenSplit
-from glassformer.errors import DataError, counted
 
 
 def padded(examples: Sequence[Example], side: Side = "right") -> Batch:

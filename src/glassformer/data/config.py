@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from glassformer.record import Record
+from glassformer.core.record import Record
 
 SplitName = Literal["train", "validation", "test"]
 NAMES: tuple[SplitName, ...] = ("train", "validation", "test")

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, records
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.data.usual_columns import columns_of
-from glassformer.errors import DataError
 
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT, "tool")

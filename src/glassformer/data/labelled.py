@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
 from glassformer.data.formats.records import RECORDS, check_used, classes_at, named_class, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
-from glassformer.errors import DataError
 
 TEXTS = ("", ".txt", ".text")
 """Ends of the names of files with a text each."""

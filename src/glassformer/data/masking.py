@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
-from glassformer.errors import DataError
-from glassformer.random_stream import generator
+from glassformer.core.batch import Batch
+from glassformer.core.errors import DataError
+from glassformer.core.random_stream import generator
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.axes import Int
-from glassformer.errors import DataError
-from glassformer.random_stream import epoch_key, permute
+from glassformer.core.axes import Int
+from glassformer.core.errors import DataError
+from glassformer.core.random_stream import epoch_key, permute
 
 BUCKETS = 8
 """Buckets of single sequences, of equal width."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.example import Example
 from glassformer.data.formats.lines import lines_beside
@@ -18,7 +19,6 @@ from glassformer.data.order import LengthOrder, pair_order
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.data.store import Ragged, Store, Writer, check_split, place_of, request_of
-from glassformer.errors import ConfigError, DataError
 
 COLUMNS = ("source_field", "target_field", "group_field")
 """Settings that name columns."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside, has_member, members
 from glassformer.data.formats.contents import source_at
@@ -31,7 +32,6 @@ from glassformer.data.formats.records import (
 )
 from glassformer.data.sources import Source, beside, near, resolve, slashed
 from glassformer.data.splits import in_splits
-from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")
 """Kinds of parts; all but text name a file."""

@@ -12,6 +12,7 @@ from typing import IO, cast
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
@@ -19,7 +20,6 @@ from glassformer.data.formats.labelled_files import COLUMNS, LabelledFile, label
 from glassformer.data.formats.records import check_used, named_class
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
-from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")

@@ -13,11 +13,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from glassformer import headway
+from glassformer.core import headway
+from glassformer.core.errors import ConfigError, DataError, counted, suggest
+from glassformer.core.files import replacing
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import matches, members
-from glassformer.errors import ConfigError, DataError, counted, suggest
-from glassformer.files import replacing
 
 STDIN = "-"
 FORMATS = {

@@ -6,11 +6,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from glassformer.core.errors import DataError
+from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.documents import Document, read
 from glassformer.data.sources import resolve
-from glassformer.errors import DataError
-from glassformer.random_stream import epoch_key, permute
 
 Row = TypeVar("Row")
 

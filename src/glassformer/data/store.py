@@ -23,12 +23,12 @@ from typing import Any, BinaryIO, Self, final
 
 import numpy as np
 
+from glassformer.core.errors import DataError
+from glassformer.core.files import read_json, replace_folder, write_json
+from glassformer.core.manifest import LARGEST, difference, write_manifest
+from glassformer.core.manifest import NAME as MANIFEST
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
-from glassformer.errors import DataError
-from glassformer.files import read_json, replace_folder, write_json
-from glassformer.manifest import LARGEST, difference, write_manifest
-from glassformer.manifest import NAME as MANIFEST
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
 FORMER = 3

@@ -14,13 +14,13 @@ from typing import IO, Any
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import finite, replacing, writing
 from glassformer.data.formats.column_lines import with_tags
 from glassformer.data.formats.parquet import arrow, decoding
 from glassformer.data.sources import FORMATS, Source
 from glassformer.data.tables import COLUMN_FILES, InputTable, Row
 from glassformer.data.usual_columns import columns_of
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import finite, replacing, writing
 
 FORMS = {".npy": "npy", ".txt": "text", **FORMATS}
 """Forms of files with rows, by suffix."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.core.errors import DataError, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import (
     ColumnLine,
@@ -24,7 +25,6 @@ from glassformer.data.formats.records import RECORDS, records
 from glassformer.data.sources import Source
 from glassformer.data.usual_columns import columns_of as table_columns
 from glassformer.data.usual_columns import input_fields
-from glassformer.errors import DataError, suggest
 
 COLUMN_FILES = ("conllu", "conll")
 WORD, WORDS = "word_field", "words"

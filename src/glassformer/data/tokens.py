@@ -18,13 +18,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.cuts import portions
+from glassformer.core.cuts import portions
+from glassformer.core.errors import DataError, counted
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import Part, parts, whole
 from glassformer.data.store import Column, Store, Writer, check_split, place_of, request_of
-from glassformer.errors import DataError, counted
 
 KIND, SHARD_KIND = "tokens", "a shard of tokens"
 SIZE = 32 << 20

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import column_lines
 from glassformer.data.formats.delimited import cells_of, is_default, named_columns
 from glassformer.data.formats.lines import objects
 from glassformer.data.formats.parquet import table_columns
 from glassformer.data.sources import Source, resolve
-from glassformer.errors import DataError
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of a table, each with the fields of its objects."""

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from glassformer.core.errors import GlassformerError
 from glassformer.demos.catalog import DATA
-from glassformer.errors import GlassformerError
 from glassformer.training.given_data import write_data
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from glassformer.core.files import locked
 from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
 from glassformer.demos.results import Shown
-from glassformer.files import locked
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
 from glassformer.training import train

@@ -12,12 +12,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
+from glassformer.core.errors import ConfigError
+from glassformer.core.files import write_text
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.pairs import pairs
 from glassformer.demos.data_files import split_of, write_table
 from glassformer.demos.results import Shown, table, train_and_test
-from glassformer.errors import ConfigError
-from glassformer.files import write_text
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words
 from glassformer.pages.attention import attention_html

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families.transforms import Transform, transform
 from glassformer.models.config import ModelConfig
 

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.linear import Linear

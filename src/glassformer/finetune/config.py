@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from glassformer.record import Record
+from glassformer.core.record import Record
 
 LORA = ("rank", "alpha", "dropout", "targets")
 """The fields of adapters."""

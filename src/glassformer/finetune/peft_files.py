@@ -17,15 +17,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json, write_json
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json, write_json
+from glassformer.core.record import Record
 from glassformer.finetune.adapters import substitute
 from glassformer.finetune.published_names import Adapter, Adapters, classes_of, read, write
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import adapters, is_factor
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
-from glassformer.record import Record
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."

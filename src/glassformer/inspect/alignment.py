@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import run
 from glassformer.inspect.points import check_number
 from glassformer.models.transformer import Transformer

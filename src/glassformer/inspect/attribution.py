@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.inspect.flow import gradient_attention, rollout
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.target import index_in
 from glassformer.processors.elements import Element

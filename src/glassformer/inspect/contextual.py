@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.inspect.vectors import cosine, unit
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams

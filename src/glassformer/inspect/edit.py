@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from pydantic import BeforeValidator, Field, create_model
 
-from glassformer.axes import Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Tensor
+from glassformer.core.errors import ConfigError
+from glassformer.core.record import Record
 from glassformer.inspect.points import AXES, Index, Named, as_text, index_of, kind_of, region
-from glassformer.record import Record
 
 
 def _floats(value: Any) -> Any:

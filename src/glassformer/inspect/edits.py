@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field, InstanceOf
 
-from glassformer.axes import Tensor
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.axes import Tensor
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.inspect.edit import EDITS, Edit, Numbers
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import Named, kind_of

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Attribution

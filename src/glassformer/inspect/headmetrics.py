@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.inspect.look import Look
 from glassformer.processors.elements import Element
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import LEAF, Look, Replaced, run
 from glassformer.inspect.points import check_number
 from glassformer.inspect.target import LEARNING, Attribution, Target, in_portions, rerun

@@ -23,7 +23,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from glassformer.axes import Tensor
+from glassformer.core.axes import Tensor
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Target, rerun
 from glassformer.layers.heads import ClassifyHead, MaskedLanguageModelHead

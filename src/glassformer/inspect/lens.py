@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.look import Look, log_softmax
 from glassformer.inspect.points import check_number
 from glassformer.inspect.target import index_in

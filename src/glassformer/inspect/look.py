@@ -19,9 +19,9 @@ from functools import cached_property
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
 from glassformer.layers.attend import attention_pattern

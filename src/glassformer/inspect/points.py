@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Bool, Tensor
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.axes import Bool, Tensor
+from glassformer.core.errors import ConfigError, suggest
 
 AXES = (
     "batch",

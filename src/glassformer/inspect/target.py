@@ -14,8 +14,8 @@ from typing import Self
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Batch, Part
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Batch, Part
 from glassformer.inspect.look import Look, fires, precise, run
 from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead

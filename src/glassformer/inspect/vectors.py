@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 
+from glassformer.core.errors import DataError, counted
 from glassformer.data.formats.idx import read_npy
 from glassformer.data.sources import reading
-from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""

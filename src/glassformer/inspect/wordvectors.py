@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.inspect.vectors import nearest, read_named, unit
 from glassformer.layers.embed import TokenEmbedding
 from glassformer.models.transformer import Transformer

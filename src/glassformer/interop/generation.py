@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json
 from glassformer.models.config import ModelConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS, is_set

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.decoding import MARK
 from glassformer.tokenizers.frame import Frame

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import scratch_folder
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import scratch_folder
 
 HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w./-]+))?")
 READ = re.compile(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models.config import ModelConfig
 

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 
 from glassformer import __version__
-from glassformer.files import write_json, write_text
+from glassformer.core.files import write_json, write_text
+from glassformer.core.manifest import replacing_files
 from glassformer.interop.configuration import Published, published
 from glassformer.interop.generation import generation
 from glassformer.interop.images import image_reader
 from glassformer.interop.sentences import with_pooling
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled, with_first_tokens
-from glassformer.manifest import replacing_files
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE

@@ -8,9 +8,9 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.collate import split_rows
-from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json
 from glassformer.interop.configuration import Published
 from glassformer.processors.config import VectorConfig
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.models.weights import load_tensors, shapes_in
 
 FILE, SHARD = "model.safetensors", re.compile(r"model-\d+-of-(\d+)\.safetensors")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.families.family import Stored, rows_of
 from glassformer.interop.configuration import Published
 from glassformer.interop.tensors import Tensors

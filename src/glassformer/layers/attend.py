@@ -9,7 +9,7 @@ head h // (H / G). Source: Note A equation 9.1, Notes B to E.
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.dropout import dropout as drop
 from glassformer.layers.mask import Allowed
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.attend import attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
 from glassformer.layers.context import AttentionContext

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.attention import Attention, CacheUpdate
 from glassformer.layers.context import AttentionContext
 from glassformer.layers.dropout import Dropout

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Positions
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Positions
 from glassformer.layers.context import CROSSED, AttentionContext, Scoring, SelectedPositions
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]

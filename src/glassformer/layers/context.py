@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Positions
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Positions
 from glassformer.layers.attend import attend
 from glassformer.layers.mask import Allowed, Causal, Mask, SameDocument, Valid, allowed
 from glassformer.layers.position import Rotation

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 
 STEPS = 1 << 16
 """Dropout rounds p to a multiple of 1 / STEPS; the scale is that of the rounded p, so the mean is

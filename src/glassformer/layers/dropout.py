@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
-from glassformer.devices import generator
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.devices import generator
 from glassformer.layers import cpu_kernels
 
 _LENT = threading.Lock()

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Part, Positions
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Part, Positions
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.layers.cpu_kernels import on_cpu
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear

@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from glassformer.axes import Bool, Float, Int, Tensor
-from glassformer.batch import Positions
+from glassformer.core.axes import Bool, Float, Int, Tensor
+from glassformer.core.batch import Positions
 from glassformer.layers import cpu_kernels
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import Activation, activation_function

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from glassformer.random_stream import seed_from
-from glassformer.shards import put
+from glassformer.core.distributed.shards import put
+from glassformer.core.random_stream import seed_from
 
 InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError
 
 
 def interpolated(

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
 from glassformer.layers.packed import Bits, PackedMatrix, PackedRows
 from glassformer.layers.quantized import dequantized, quantized, quantized_linear

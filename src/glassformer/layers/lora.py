@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from glassformer.axes import Bool, Float, Tensor
-from glassformer.batch import SHARED_PREFIX, Positions
+from glassformer.core.axes import Bool, Float, Tensor
+from glassformer.core.batch import SHARED_PREFIX, Positions
 from glassformer.layers.cpu_kernels import on_cpu
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
 
 NormKind = Literal["layer", "rms"]

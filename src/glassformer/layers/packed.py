@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.cpu_kernels import batch_invariant, filled, linear
 from glassformer.layers.quantized import GROUP, dequantized, grouped, quantized, ungrouped
 

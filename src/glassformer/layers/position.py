@@ -16,10 +16,10 @@ from typing import Literal
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Positions
-from glassformer.devices import exact, exact_device, widest
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Positions
+from glassformer.core.devices import exact, exact_device, widest
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cpu_kernels import on_cpu
 
 PositionKind = Literal[

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.core.axes import Float, Int, Tensor
 
 LARGEST = 127
 GROUP = 32

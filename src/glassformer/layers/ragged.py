@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Int, Tensor
-from glassformer.batch import Positions
-from glassformer.devices import zeros_in_large_pages
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Int, Tensor
+from glassformer.core.batch import Positions
+from glassformer.core.devices import zeros_in_large_pages
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cache import KeysValues, Layers, Layout
 from glassformer.layers.context import CROSSED, AttentionContext
 from glassformer.layers.sequences import GroupedContext, Joined, Sequences, read_groups

@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Positions
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Positions
 from glassformer.layers.cache import Contexts, KeysValues, Layout, Long
 from glassformer.layers.context import AttentionContext, Scoring, SelectedPositions
 from glassformer.layers.mask import Allowed

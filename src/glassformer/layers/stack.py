@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Positions
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Positions
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import STREAM, Block
 from glassformer.layers.cache import Layers, Layout

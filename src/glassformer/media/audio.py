@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.record import Record
 from glassformer.media.audio_file import resample
 from glassformer.media.patches import patchify
 from glassformer.media.reader import Reader
 from glassformer.media.spectrogram import log_mel, mel_filters, n_frames
-from glassformer.record import Record
 
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4

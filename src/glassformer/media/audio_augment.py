@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float32, Int64
 from pydantic import Field, model_validator
 
-from glassformer.axes import Float, Tensor
-from glassformer.random_stream import RandomStream
-from glassformer.record import Record
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.random_stream import RandomStream
+from glassformer.core.record import Record
 
 Clips = Float32[np.ndarray, "N T"]
 

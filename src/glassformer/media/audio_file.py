@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 
 READ = "WAV, FLAC, Ogg (Vorbis or Opus), MP3, AIFF and AU"
 MARKS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"\xff", b"FORM", b".snd")

@@ -14,11 +14,11 @@ import torch
 from PIL import Image, ImageOps
 from pydantic import field_validator, model_validator
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.record import Record
 from glassformer.media.patches import patchify, unpatchify
 from glassformer.media.reader import Reader
-from glassformer.record import Record
 
 LARGEST_SIDE = 4096
 CHUNK = 1024

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Float32, Int64, Shaped, UInt8
 from PIL import Image, ImageEnhance, ImageOps
 from pydantic import Field, model_validator
 
-from glassformer.random_stream import RandomStream
-from glassformer.record import Record
+from glassformer.core.random_stream import RandomStream
+from glassformer.core.record import Record
 
 Pixels = UInt8[np.ndarray, "N H W C"]
 Each = Float[np.ndarray, "N"]

@@ -15,12 +15,12 @@ import numpy as np
 from PIL import Image
 from pydantic import Field, model_validator
 
-from glassformer.errors import ConfigError, DataError, counted
-from glassformer.files import file_in, write_json
+from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.files import file_in, write_json
+from glassformer.core.random_stream import generator
+from glassformer.core.record import Record
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.reader import load_config
-from glassformer.random_stream import generator
-from glassformer.record import Record
 
 FILE = "palette.json"
 LARGEST_SIDE = 256

@@ -9,8 +9,8 @@ D].
 
 from jaxtyping import Shaped
 
-from glassformer.axes import Tensor
-from glassformer.errors import DataError
+from glassformer.core.axes import Tensor
+from glassformer.core.errors import DataError
 
 
 def patchify(

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 
-from glassformer.axes import Tensor
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_in, read_bytes, write_json
-from glassformer.record import Record
+from glassformer.core.axes import Tensor
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import file_in, read_bytes, write_json
+from glassformer.core.record import Record
 
 LARGEST_FILE = 1 << 20
 Made = TypeVar("Made")

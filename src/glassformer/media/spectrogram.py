@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError
 
 
 def mel(hertz: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glassformer.axes import Float, Int
+from glassformer.core.axes import Float, Int
 from glassformer.metrics.classes import MultiLabelScore, TagScore
 from glassformer.metrics.spans import SpanScore
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.axes import Bool, Float, Int
+from glassformer.core.axes import Bool, Float, Int
 
 BINS = 15
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear
 

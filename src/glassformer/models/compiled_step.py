@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch
 from glassformer.layers.ragged import RaggedCache
 
 

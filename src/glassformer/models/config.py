@@ -8,14 +8,14 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from torch import nn
 
-from glassformer.errors import ConfigError, counted, suggest
+from glassformer.core.errors import ConfigError, counted, suggest
+from glassformer.core.record import Record
 from glassformer.layers.attention import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
 from glassformer.layers.init import InitKind
 from glassformer.layers.norm import NormKind
 from glassformer.layers.position import ADDED, PositionKind
-from glassformer.record import Record
 
 LARGEST = 1 << 24
 """Of a size: products of three of them, and bytes, are below 2**63 for 3 x 3 convolutions too."""

@@ -5,7 +5,7 @@ any more: nothing derived from it can differ from it later. In 16, 8 or 4 bits, 
 a separate matrix, and the embedding is not converted.
 """
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.layers.attention import Attention
 from glassformer.layers.heads import LanguageModelHead
 from glassformer.layers.linear import Linear

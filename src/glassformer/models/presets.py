@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.models.config import ModelConfig
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

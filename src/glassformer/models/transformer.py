@@ -17,9 +17,9 @@ from typing import Self
 import torch
 from torch import nn
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import Block
 from glassformer.layers.cache import Layout

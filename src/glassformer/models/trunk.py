@@ -8,9 +8,9 @@ Layer 0 is the static embedding, without positions or other tokens.
 
 from collections.abc import Sequence
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
 

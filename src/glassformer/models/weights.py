@@ -12,13 +12,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json, replacing
+from glassformer.core.distributed.shards import put
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json, replacing
 from glassformer.layers.interpolation import interpolated
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.shards import put
 
 ABOUT_A_RUN = ("task", "input", "processor")
 """Keys of `config.json` that stand beside the fields of the model."""

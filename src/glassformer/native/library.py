@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 SOURCE = Path(__file__).with_name("step.c")
 FLAGS = ["-std=gnu11", "-O3", "-Wno-psabi", "-shared", "-fPIC"]

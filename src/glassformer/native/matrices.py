@@ -2,7 +2,7 @@
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.quantized import GROUP, grouped, quantized
 
 WHOLE, UNIT = 64, 32

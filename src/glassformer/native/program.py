@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
 from glassformer.layers.feedforward import Activation

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from glassformer.files import replacing
+from glassformer.core.files import replacing
 from glassformer.pages import colours
 
 SMALL = 96

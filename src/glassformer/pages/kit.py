@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup as Html
 
-from glassformer.errors import printable
+from glassformer.core.errors import printable
 from glassformer.pages.colours import SHEET
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from glassformer.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, counted
 from glassformer.inspect.contextual import Contexts
 from glassformer.pages.charts import line_chart, matrix, scatter
 from glassformer.pages.colours import steps

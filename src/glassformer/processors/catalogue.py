@@ -1,6 +1,6 @@
 """The processors, by the name that a recipe gives them."""
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.image import ImageProcessor

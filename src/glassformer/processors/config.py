@@ -4,12 +4,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from glassformer.core.record import Record
 from glassformer.media.audio import AudioConfig
 from glassformer.media.audio_augment import SoundAugmentConfig
 from glassformer.media.image import ImageConfig
 from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
-from glassformer.record import Record
 from glassformer.tokenizers.config import TokenizerConfig
 
 TagPiece = Literal["last", "first"]

@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import file_in
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_in
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import ProcessorConfig

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 

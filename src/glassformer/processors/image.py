@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import DataError, counted
 from glassformer.data.arrays import hinting
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content, source_at
@@ -24,7 +25,6 @@ from glassformer.data.pictures import (
     pictures,
     value_range,
 )
-from glassformer.errors import DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.processors.config import ProcessorConfig

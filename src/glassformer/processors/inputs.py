@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core.errors import DataError
 from glassformer.data.example import Example
 from glassformer.data.order import LengthOrder, PackedOrder, ShuffledOrder
-from glassformer.errors import DataError
 
 GROUP = 128
 

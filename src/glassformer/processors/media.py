@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.arrays import KIND, ArraySplit, arrays_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
@@ -26,7 +27,6 @@ from glassformer.data.formats.labelled_files import LabelledFile
 from glassformer.data.order import ShuffledOrder
 from glassformer.data.sources import Source
 from glassformer.data.store import Store
-from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig

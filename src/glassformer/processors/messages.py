@@ -11,7 +11,9 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import DataError
+from glassformer.core.files import file_in
 from glassformer.data.config import DataConfig
 from glassformer.data.conversations import (
     ASSISTANT,
@@ -20,8 +22,6 @@ from glassformer.data.conversations import (
     messages_of,
 )
 from glassformer.data.example import Example
-from glassformer.errors import DataError
-from glassformer.files import file_in
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import (
     SYMBOLS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer

@@ -14,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.collate import padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs, training_texts
 from glassformer.data.store import Store, place_of
-from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import token_elements, words_of

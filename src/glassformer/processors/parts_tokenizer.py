@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example, Patches
-from glassformer.errors import ConfigError, DataError
 from glassformer.processors.config import TagPiece
 from glassformer.processors.word_tokenizer import placeholder, tag_places
 from glassformer.tokenizers.roles import START

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.sources import TEXT_SUFFIXES
-from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element

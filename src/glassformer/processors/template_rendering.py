@@ -15,7 +15,7 @@ from jinja2 import debug as debug  # which Jinja imports at an error
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 
 LONGEST = 1 << 22
 """Characters of a rendered text."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.processors.word_tokenizer import placeholder
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.data.collate import joined, packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
 from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
-from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.tokenizers.text import Tokenizer
 
 WORD = r"[\S\x1c-\x1f]+"

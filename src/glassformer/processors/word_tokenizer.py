@@ -14,8 +14,8 @@ from itertools import groupby
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.processors.config import TagPiece
 from glassformer.processors.processor import Window
 from glassformer.tokenizers.text import Tokenizer

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.tagged import Tagged, tagged
-from glassformer.errors import ConfigError, DataError
 from glassformer.processors.processor import (
     EncodedInput,
     Window,

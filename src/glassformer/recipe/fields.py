@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.record import Record, uses
 from glassformer.recipe.pipelines import pipeline_of
 from glassformer.recipe.recipe import SECTIONS, Recipe
-from glassformer.record import Record, uses
 
 COMMON = (
     *("data.train.path", "data.validation.path", "data.validation.fraction", "model.d_model"),

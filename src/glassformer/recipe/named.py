@@ -7,7 +7,7 @@ recipe_file("my.yaml")       a file
 from itertools import takewhile
 from pathlib import Path
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 

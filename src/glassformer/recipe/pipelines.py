@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 
 
 @dataclass(frozen=True)

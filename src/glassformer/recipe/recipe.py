@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
+from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.record import Record, uses
 from glassformer.data.config import DataConfig
-from glassformer.errors import ConfigError, suggest
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
@@ -24,7 +25,6 @@ from glassformer.recipe import yaml_text
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
-from glassformer.record import Record, uses
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 
 ROUND = 16

@@ -4,9 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from glassformer.core.record import Record
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.recipe.pipelines import PIPELINES
-from glassformer.record import Record
 
 Schedule = Literal["cosine", "linear", "constant", "wsd", "inverse_sqrt"]
 Metric = Literal["loss", "accuracy", "exact_match", "bleu", "chrf", "f1", "macro_f1"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.run.evaluating import own_data

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.runtime.request import AHEAD
 from glassformer.runtime.speculative import Drafts
 from glassformer.tokenizers.text import Tokenizer

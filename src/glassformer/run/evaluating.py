@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.errors import ConfigError, DataError, GlassformerError, suggest
+from glassformer.core.files import scratch_folder
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
-from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
-from glassformer.files import scratch_folder
 from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import split_of

@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import Any
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, DataError, GlassformerError, suggest
-from glassformer.files import read_bytes, write_text
+from glassformer.core.errors import ConfigError, DataError, GlassformerError, suggest
+from glassformer.core.files import read_bytes, write_text
+from glassformer.core.manifest import new_folder
 from glassformer.interop.parity import Parity, Plan
 from glassformer.interop.targets import ctranslate2, gguf, onnx, transformers
-from glassformer.manifest import new_folder
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.folder import load
 from glassformer.tasks.task import Task

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.batch import Batch
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
-from glassformer.files import scratch_folder
+from glassformer.core.batch import Batch
+from glassformer.core.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.core.files import scratch_folder
 from glassformer.finetune.adapters import fold
 from glassformer.finetune.peft_files import load_adapter
 from glassformer.inspect import look as looks

@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import groupby
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.run.folder import load
 
 NAME = "glassformer"

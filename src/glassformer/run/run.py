@@ -21,13 +21,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
+from glassformer.core.manifest import NAME, digest
 from glassformer.data.collate import split_rows
-from glassformer.errors import ConfigError
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
-from glassformer.manifest import NAME, digest
 from glassformer.models.packing import quantize
 from glassformer.models.transformer import Transformer
 from glassformer.native import Program

@@ -11,12 +11,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Part
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch, Part
 from glassformer.layers.cpu_kernels import MIN_ROWS
+from glassformer.layers.losses import at_least_float32
 from glassformer.layers.ragged import Pool, RaggedCache
 from glassformer.layers.sequences import merge
-from glassformer.losses import at_least_float32
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.sampling import likeliest

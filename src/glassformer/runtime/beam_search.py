@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.layers.ragged import Pool
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.config import GenerateConfig

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from glassformer.record import Record
+from glassformer.core.record import Record
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p"})
 """Fields that say how a token is sampled; a beam search has no place for them."""

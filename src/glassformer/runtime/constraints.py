@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import GlassformerError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import GlassformerError
 from glassformer.runtime.config import GenerateConfig
 
 

@@ -10,7 +10,7 @@ is encoded once.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine

@@ -21,7 +21,7 @@ from itertools import chain
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cpu_kernels import batch_invariant
 from glassformer.layers.tap import recorded
 from glassformer.models.transformer import Transformer, evaluating

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.layers.ragged import Pool
 from glassformer.models.compiled_step import CompiledStep
 from glassformer.models.transformer import Transformer

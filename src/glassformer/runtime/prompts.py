@@ -7,9 +7,9 @@ from operator import ne
 
 import numpy as np
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.config import GenerateConfig
 

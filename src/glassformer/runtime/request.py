@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from glassformer.axes import Bool, Tensor
+from glassformer.core.axes import Bool, Tensor
 from glassformer.data.example import Example
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import Hypothesis

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.runtime.advance import Scores
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.prompts import check_numbers

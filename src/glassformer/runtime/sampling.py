@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.devices import exact_device
-from glassformer.random_stream import seed_from
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.devices import exact_device
+from glassformer.core.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Logits, Rows, constrained
 from glassformer.runtime.prompts import check_numbers

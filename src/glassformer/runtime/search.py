@@ -16,7 +16,7 @@ from itertools import groupby
 
 import numpy as np
 
-from glassformer.batch import Part
+from glassformer.core.batch import Part
 from glassformer.layers.ragged import Pool
 from glassformer.layers.sequences import Sequences
 from glassformer.runtime.advance import Scores

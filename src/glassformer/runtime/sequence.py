@@ -11,10 +11,10 @@ from itertools import pairwise, takewhile
 import numpy as np
 import torch
 
-from glassformer.batch import Part
+from glassformer.core.batch import Part
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import padded
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.layers.sequences import Sequences
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import begin, common, example_of, half, tokens_of

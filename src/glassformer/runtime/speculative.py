@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prompts import tokens_of

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention
 from glassformer.layers.context import CROSSED

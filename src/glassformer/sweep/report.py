@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from glassformer.files import write_text
+from glassformer.core.files import write_text
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import line_chart
 from glassformer.pages.kit import Html, document, escape, paragraph, table

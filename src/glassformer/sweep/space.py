@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})")

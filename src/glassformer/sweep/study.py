@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import LOCK
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point
 from glassformer.sweep.space import as_text, optuna

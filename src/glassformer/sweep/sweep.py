@@ -15,8 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError
-from glassformer.files import LOCK, locked
+from glassformer.core.errors import ConfigError, GlassformerError
+from glassformer.core.files import LOCK, locked
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 from glassformer.sweep.report import write_report

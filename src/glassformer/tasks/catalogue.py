@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import read_json
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json
 from glassformer.models.config import ModelConfig
 from glassformer.processors.catalogue import PROCESSORS, processor_named
 from glassformer.processors.processor import Processor

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.conversations import ASSISTANT, Messages, messages_of
-from glassformer.errors import ConfigError, DataError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, DataError, suggest
 
 
 class Classes:

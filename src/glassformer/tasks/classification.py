@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
-from glassformer.errors import ConfigError, DataError
-from glassformer.losses import LossSum, binary_cross_entropy
+from glassformer.layers.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.baselines import Labels, Scores, class_baselines
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer

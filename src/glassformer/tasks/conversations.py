@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.data.conversations import ASSISTANT, Conversation, Messages
 from glassformer.data.order import spread
-from glassformer.errors import ConfigError, DataError, counted
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor

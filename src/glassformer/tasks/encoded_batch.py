@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, Batch
-from glassformer.errors import counted
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import counted
 from glassformer.media.audio import AudioConfig
 from glassformer.media.spectrogram import mel
 from glassformer.pages.batch_page import (

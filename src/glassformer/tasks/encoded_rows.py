@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from glassformer.axes import Tensor
-from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.core.axes import Tensor
+from glassformer.core.batch import IGNORE, Batch, Positions
 from glassformer.layers.context import CROSSED
 from glassformer.layers.heads import pooled_at
 from glassformer.layers.mask import Mask, allowed

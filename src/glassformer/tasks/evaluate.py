@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.errors import ConfigError
 from glassformer.data.order import spread
-from glassformer.errors import ConfigError
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.metrics.writing import LanguageModelScore, exact_match, translation_scores
 from glassformer.models.transformer import Transformer, evaluating
-from glassformer.processes import ALONE, Processes
 from glassformer.runtime.config import GenerateConfig
 
 T = TypeVar("T")

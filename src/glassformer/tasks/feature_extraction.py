@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 from glassformer.layers.heads import Pool
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe

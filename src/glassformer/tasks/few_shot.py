@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import DataConfig
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
 from glassformer.data.tables import input_table
 from glassformer.data.usual_columns import columns_of, with_usual_columns
-from glassformer.errors import ConfigError, DataError
 from glassformer.metrics.baselines import commonest
 from glassformer.metrics.comparison import judged
 from glassformer.models.transformer import Transformer
-from glassformer.random_stream import epoch_key, permute
 from glassformer.tasks.task import Task
 
 TEMPLATE = "Text: {text}\nLabel: {label}"

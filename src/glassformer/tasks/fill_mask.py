@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, counted
-from glassformer.losses import LossSum, cross_entropy
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, counted
+from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.metrics.baselines import Scores
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer

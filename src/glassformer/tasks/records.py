@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import counted, plural
 from glassformer.data.collate import Share, micro_batches
 from glassformer.data.example import Example
-from glassformer.errors import counted, plural
 from glassformer.processors.inputs import Inputs, Order, Sizes
 from glassformer.tasks.task import Card, Task
 

@@ -17,13 +17,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.errors import ConfigError, DataError, GlassformerError, counted, plural
 from glassformer.data.collate import Share
-from glassformer.errors import ConfigError, DataError, GlassformerError, counted, plural
 from glassformer.layers.heads import Pool
-from glassformer.losses import LossSum, cross_entropy
+from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
-from glassformer.processes import ALONE, Processes
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.inputs import Inputs, split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.data.collate import Share, evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
 from glassformer.data.tokens import training_order
-from glassformer.errors import ConfigError, DataError, counted
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.arrays import ArraySplit, store_arrays
 from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
-from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError, DataError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.pair_tokenizer import PairTokenizer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.metrics.baselines import Scores, Tagged, tag_baselines
 from glassformer.metrics.classes import TagScore
 from glassformer.metrics.spans import SCHEMES, SpanScore, mark_spans, unknown_letters

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from glassformer.errors import ConfigError
-from glassformer.record import Record
+from glassformer.core.errors import ConfigError
+from glassformer.core.record import Record
 from glassformer.tokenizers.definition import LARGEST_ID
 
 DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}

@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_bytes
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import read_bytes
 from glassformer.tokenizers import library
 from glassformer.tokenizers.bytelevel import ALPHABET
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.tokenizers.library import guarded
 
 if TYPE_CHECKING:

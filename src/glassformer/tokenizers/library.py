@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer import headway
-from glassformer.cuts import chunks, portions
-from glassformer.errors import DataError, GlassformerError
+from glassformer.core import headway
+from glassformer.core.cuts import chunks, portions
+from glassformer.core.errors import DataError, GlassformerError
 
 if TYPE_CHECKING:
     from tokenizers.trainers import Trainer

@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from glassformer.errors import ConfigError
-from glassformer.random_stream import generator
+from glassformer.core.errors import ConfigError
+from glassformer.core.random_stream import generator
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.text import Tokenizer
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.files import read_bytes, scratch_folder
+from glassformer.core.errors import DataError
+from glassformer.core.files import read_bytes, scratch_folder
 from glassformer.tokenizers.definition import read_definition
 from glassformer.tokenizers.library import guarded
 from glassformer.tokenizers.roles import ROLES, START, read_object, roles_beside

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import DataError
-from glassformer.files import read_bytes
+from glassformer.core.errors import DataError
+from glassformer.core.files import read_bytes
 from glassformer.tokenizers.definition import FOREIGN_ROLES
 from glassformer.tokenizers.library import guarded
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import read_bytes
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import read_bytes
 from glassformer.tokenizers.decoding import MARK
 from glassformer.tokenizers.library import guarded
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
-from glassformer.errors import ConfigError, DataError
-from glassformer.files import file_in, write_text, writing
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import file_in, write_text, writing
 from glassformer.tokenizers import library
 from glassformer.tokenizers.decoding import Beginning, Spelling, spaced, spelling_of
 from glassformer.tokenizers.definition import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from glassformer.cuts import chunks
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.cuts import chunks
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.tokenizers import library
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.config import TokenizerConfig

@@ -21,8 +21,10 @@ from pathlib import Path
 
 from torch import Tensor, no_grad
 
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import (
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.distributed.shards import local
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import (
     make_folder,
     read_json,
     remove_folder,
@@ -32,7 +34,7 @@ from glassformer.files import (
     write_text,
     writing,
 )
-from glassformer.manifest import (
+from glassformer.core.manifest import (
     NAME,
     Entry,
     begin_folder,
@@ -44,9 +46,7 @@ from glassformer.manifest import (
     temporary_of,
 )
 from glassformer.models.transformer import Transformer
-from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import SaveConfig
-from glassformer.shards import local
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.part_files import Part, load_parts, names_in, part_files
 from glassformer.training.retention import kept

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.axes import Tensor
-from glassformer.batch import Batch
+from glassformer.core.axes import Tensor
+from glassformer.core.batch import Batch
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.distributed.shards import whole
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Output, Transformer
-from glassformer.processes import ALONE, Processes
 from glassformer.recipe.train import TrainConfig
-from glassformer.shards import whole
 from glassformer.tasks.task import Task
 from glassformer.training.gradient_sums import (
     forget_unread,

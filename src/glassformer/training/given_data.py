@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from glassformer.errors import ConfigError
-from glassformer.files import writing
+from glassformer.core.errors import ConfigError
+from glassformer.core.files import writing
 from glassformer.media.audio_file import write_wav
 
 DATA, FILES = "data", "files"

@@ -15,10 +15,10 @@ from torch.distributed import all_reduce
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from glassformer.axes import Tensor
+from glassformer.core.axes import Tensor
+from glassformer.core.distributed.processes import Processes
+from glassformer.core.distributed.shards import local
 from glassformer.models.transformer import Output, Transformer
-from glassformer.processes import Processes
-from glassformer.shards import local
 
 
 def replicate(model: Transformer, processes: Processes) -> DistributedDataParallel:

@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from glassformer.errors import ConfigError
-from glassformer.files import write_text, writing
+from glassformer.core.errors import ConfigError
+from glassformer.core.files import write_text, writing
 
 VALIDATION = "validation_"
 """Prefix of the scores of an evaluation."""

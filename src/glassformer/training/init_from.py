@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
+from glassformer.core.record import Record
 from glassformer.media import palette
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
@@ -15,7 +16,6 @@ from glassformer.processors.catalogue import processor_named
 from glassformer.processors.config import ProcessorConfig
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
-from glassformer.record import Record
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import check_model
 

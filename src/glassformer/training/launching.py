@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
-from glassformer.signals import TERMINATED
+from glassformer.core.signals import TERMINATED
 
 SAVING = 600
 """Seconds for a checkpoint after a signal; torch gives 30."""

@@ -1,7 +1,6 @@
 """The run: recipe to processor and model; then steps, evaluations, checkpoints, samples, report.
 
-Everything that is random is a function of (seed, step), so a run that was killed and resumed ends
-in the same bits as one that was not.
+Everything random is a function of (seed, step): a run that is resumed ends in the same bits.
 """
 
 import math
@@ -16,16 +15,22 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import ElsewhereError, GlassformerError, TrainingError, counted, printable
-from glassformer.headway import following
+from glassformer.core.distributed.processes import Processes
+from glassformer.core.distributed.shards import local
+from glassformer.core.distributed.torchrun import is_repeated_start, joined, leaving_the_silent
+from glassformer.core.errors import (
+    ElsewhereError,
+    GlassformerError,
+    TrainingError,
+    counted,
+    printable,
+)
+from glassformer.core.headway import following
+from glassformer.core.signals import interruptions
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
-from glassformer.shards import local
-from glassformer.signals import interruptions
-from glassformer.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.cpu import cpu_threads, micro_batch_threads
 from glassformer.training.given_data import check_rows, written
@@ -43,7 +48,7 @@ from glassformer.training.start import model_to_fill
 from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
-"""Scores that are shown behind the loss."""
+"""Scores that are shown after the loss."""
 REMEDY = (
     "Try a lower train.optimizer.learning_rate, more train.schedule.warmup_steps or "
     "train.precision=float32."
@@ -53,8 +58,7 @@ REMEDY = (
 @dataclass(frozen=True)
 class Result:
     """The end of a run: steps done, the last evaluation, the best score by `metric`, a command to
-    use the model with, whether it was interrupted (by which signal), and baselines.
-    """
+    use the model with, whether it was interrupted (by which signal), and baselines."""
 
     run: Path
     steps: int

@@ -11,8 +11,8 @@ from platform import python_version
 
 import torch
 
-from glassformer.devices import best, described, is_there, wait
-from glassformer.errors import ConfigError, counted
+from glassformer.core.devices import best, described, is_there, wait
+from glassformer.core.errors import ConfigError, counted
 from glassformer.recipe.train import Precision
 
 CLEARLY = 1.5

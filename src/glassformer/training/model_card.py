@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import __version__
+from glassformer.core.errors import counted, plural
 from glassformer.data.config import DataConfig
-from glassformer.errors import counted, plural
 from glassformer.layers.lora import plain_parameters
 from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.models.transformer import Transformer

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import CheckpointError
-from glassformer.files import write_json, write_text, writing
+from glassformer.core.errors import CheckpointError
+from glassformer.core.files import write_json, write_text, writing
+from glassformer.core.manifest import NAME, difference, replacing_files, write_manifest
 from glassformer.finetune.peft_files import CONFIG as ADAPTER_CONFIG
 from glassformer.finetune.peft_files import WEIGHTS as ADAPTER_WEIGHTS
 from glassformer.finetune.peft_files import save_adapter
 from glassformer.layers.lora import adapters, plain_parameters
-from glassformer.manifest import NAME, difference, replacing_files, write_manifest
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import (

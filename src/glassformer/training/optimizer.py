@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributed import all_gather_into_tensor, all_reduce
 
-from glassformer.axes import Float
-from glassformer.errors import CheckpointError
-from glassformer.processes import ALONE, Processes
+from glassformer.core.axes import Float
+from glassformer.core.distributed.processes import ALONE, Processes
+from glassformer.core.distributed.shards import groups_of, local, mesh_of, own, whole
+from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.shards import groups_of, local, mesh_of, own, whole
 
 
 class Optimizer:

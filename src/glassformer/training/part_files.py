@@ -22,10 +22,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from glassformer.errors import CheckpointError
-from glassformer.files import writing
+from glassformer.core.distributed.shards import box, cut_names, local, put
+from glassformer.core.errors import CheckpointError
+from glassformer.core.files import writing
 from glassformer.models.weights import save_tensors
-from glassformer.shards import box, cut_names, local, put
 
 NAME = re.compile(r"(.+?)(?:-(\d{5,})-of-(\d{5,}))?\.safetensors")
 Where = tuple[list[int], list[int]]

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, plural
 from glassformer.data.collate import Share
-from glassformer.errors import ConfigError, plural
 from glassformer.finetune.adapters import adapt
-from glassformer.losses import LossSum, cross_entropy
+from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
     forward_flops,

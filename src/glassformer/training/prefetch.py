@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from glassformer.errors import GlassformerError
-from glassformer.signals import ignore_requests_to_stop
+from glassformer.core.errors import GlassformerError
+from glassformer.core.signals import ignore_requests_to_stop
 
 T = TypeVar("T")
 AHEAD = 3

@@ -11,12 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.config import DataConfig
-from glassformer.data.formats.delimited import is_default
-from glassformer.data.sources import capture_stdin, is_gone, left_out
-from glassformer.data.usual_columns import with_usual_columns
-from glassformer.errors import ConfigError, counted
-from glassformer.files import (
+from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start, processes_here
+from glassformer.core.errors import ConfigError, counted
+from glassformer.core.files import (
     BEFORE,
     LOCK,
     SYSTEM,
@@ -26,11 +23,14 @@ from glassformer.files import (
     sweep,
     unchanged_if_refused,
 )
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.delimited import is_default
+from glassformer.data.sources import capture_stdin, is_gone, left_out
+from glassformer.data.usual_columns import with_usual_columns
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
-from glassformer.torchrun import by_torchrun, is_repeated_start, processes_here
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.init_from import with_init_from
 from glassformer.training.machine import find_device

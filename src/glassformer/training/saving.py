@@ -16,8 +16,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError, ElsewhereError
-from glassformer.files import write_text
+from glassformer.core.errors import CheckpointError, ElsewhereError
+from glassformer.core.files import write_text
 from glassformer.models.transformer import Transformer
 from glassformer.pages import images
 from glassformer.pages.training_report import report_html

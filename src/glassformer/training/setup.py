@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from glassformer.errors import ConfigError, counted
+from glassformer.core.distributed.processes import Processes
+from glassformer.core.errors import ConfigError, counted
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.transformer import Transformer
-from glassformer.processes import Processes
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task

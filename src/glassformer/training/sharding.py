@@ -20,10 +20,10 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from glassformer.axes import Tensor
+from glassformer.core.axes import Tensor
+from glassformer.core.distributed.processes import STEP
+from glassformer.core.distributed.shards import local
 from glassformer.models.transformer import Transformer
-from glassformer.processes import STEP
-from glassformer.shards import local
 from glassformer.training.gradient_sums import forget_unread, read_every_part
 from glassformer.training.tensor_parallel import divide_blocks, keep_equal, stacks
 

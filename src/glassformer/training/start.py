@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.manifest import digest
 from glassformer.finetune.adapters import adapt, fold
-from glassformer.manifest import digest
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk, load_weights, save_weights

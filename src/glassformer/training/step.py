@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Tensor
-from glassformer.batch import Batch
+from glassformer.core.axes import Tensor
+from glassformer.core.batch import Batch
+from glassformer.core.distributed.processes import Tree
+from glassformer.core.errors import TrainingError
+from glassformer.core.random_stream import seed_from
 from glassformer.data.collate import Share
-from glassformer.errors import TrainingError
 from glassformer.layers.dropout import drawn_by
-from glassformer.losses import LossSum, cross_entropy, divergence
+from glassformer.layers.losses import LossSum, cross_entropy, divergence
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
-from glassformer.processes import Tree
-from glassformer.random_stream import seed_from
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.division import UNDIVIDED, Division
 from glassformer.training.optimizer import Optimizer, clip_gradients

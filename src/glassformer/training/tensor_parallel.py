@@ -23,15 +23,15 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.distributed.shards import cut_names, local
+from glassformer.core.errors import ConfigError
 from glassformer.layers.attention import Attention
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.lora import adapters
 from glassformer.layers.norm import RMSNorm, rms_norm
 from glassformer.layers.stack import Stack
 from glassformer.models.transformer import Transformer
-from glassformer.shards import cut_names, local
 
 
 def stacks(model: Transformer) -> list[Stack]:

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.inspect.look import run
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array

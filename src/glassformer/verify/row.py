@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from glassformer.errors import counted
-from glassformer.files import finite
+from glassformer.core.errors import counted
+from glassformer.core.files import finite
 
 TOLERANCES = {
     # Whole numbers, or values that are copied and not computed.

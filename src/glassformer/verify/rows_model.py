@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.core.batch import IGNORE, Batch
 from glassformer.layers.cache import Cache
-from glassformer.losses import cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.core.batch import IGNORE, Batch, Part, Positions
 from glassformer.data import collate
 from glassformer.data.example import Example
 from glassformer.layers import attend as attending

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.serve.api.access import Rules, is_local, keys_of
 
 KEY = "a-key-of-some-length"

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.pages.images import address
 
 SAMPLED = {"model": "lm", "prompt": "the cat", "max_tokens": 6, "seed": 5}

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 import numpy as np
 import pytest
 
-from glassformer.batch import Positions
+from glassformer.core.batch import Positions
 from glassformer.inspect.edits import Mask
 from glassformer.layers.position import grid_rotation, rotation
 from serve.browser.seeing import number, settled, table

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import encoder_decoder, padded
 from glassformer.data.example import Example, Patches
-from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor
 from glassformer.processors.text_reader import SequenceTokenizer

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.layers.heads import ClassifyHead
 from glassformer.models.trunk import streams
 from glassformer.processors.parts import PartsProcessor

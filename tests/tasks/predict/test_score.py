@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.tasks.predict.scores import score
 
 CONTEXT = 32

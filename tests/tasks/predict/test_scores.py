@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.native import Program, compiler
 from glassformer.runtime import scoring
 from glassformer.tasks.predict.scores import cut, likelihoods, rolling, split_answer

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 from glassformer.models import Transformer
 from glassformer.runtime import GenerateConfig, beam_search
 from glassformer.runtime.request import Request

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer

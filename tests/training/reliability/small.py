@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import GlassformerError
+from glassformer.core.distributed.processes import Processes
+from glassformer.core.errors import GlassformerError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
-from glassformer.processes import Processes
 from glassformer.training.checkpoint import Checkpoints, State, trained
 from glassformer.training.part_files import Part, part_files
 

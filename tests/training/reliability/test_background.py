@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig, SaveConfig
 from glassformer.training import saving
 from glassformer.training.checkpoint import Checkpoints, State, trained

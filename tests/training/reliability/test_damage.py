@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.training.checkpoint import Checkpoints, State
 
 from .small import model, saved

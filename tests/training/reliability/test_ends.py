@@ -17,7 +17,7 @@ import pytest
 import yaml
 from torch.distributed import TCPStore
 
-from glassformer.manifest import difference
+from glassformer.core.manifest import difference
 from processes import started
 from small_runs import hashes, losses, recipe, values
 from torchrun import torchrun, train_without_an_agent
@@ -26,7 +26,7 @@ TELLING = """
 import os, sys
 if "RANK" in os.environ:
     from datetime import timedelta
-    from glassformer import processes
+    from glassformer.core.distributed import processes
     processes.STEP = processes.WORK = timedelta(seconds=15)
     from glassformer.training.history import History
     rank, real = int(os.environ["RANK"]), History.add

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from glassformer.manifest import difference
+from glassformer.core.manifest import difference
 from glassformer.training.checkpoint import Checkpoints
 from small_runs import hashes, losses, values
 

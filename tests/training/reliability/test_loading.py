@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.part_files import Part, load_parts, names_in

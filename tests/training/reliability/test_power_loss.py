@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer import files
-from glassformer.manifest import difference
+from glassformer.core import files
+from glassformer.core.manifest import difference
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.model_files import check_model

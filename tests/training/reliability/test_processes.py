@@ -121,7 +121,7 @@ def test_divided_models_learn_what_whole_ones_do(tmp_path, table):
 IN_PARTS = """
 import json, sys
 from pathlib import Path
-from glassformer.errors import CheckpointError
+from glassformer.core.errors import CheckpointError
 from glassformer.recipe.recipe import Recipe
 from glassformer.training import train
 from glassformer.training.part_files import Part

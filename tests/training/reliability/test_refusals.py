@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from safetensors import SafetensorError
 
-from glassformer.errors import CheckpointError, ElsewhereError
-from glassformer.files import sweep, writing
-from glassformer.manifest import temporary_of
+from glassformer.core.errors import CheckpointError, ElsewhereError
+from glassformer.core.files import sweep, writing
+from glassformer.core.manifest import temporary_of
 from glassformer.models import weights
 from glassformer.recipe.train import SaveConfig
 from glassformer.training import checkpoint

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import cast
 
-from glassformer.errors import DataError
+from glassformer.core.errors import DataError
 
 ENCRYPTED = 0x1
 """Flag of an encrypted member."""

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import column_place, is_default
 from glassformer.data.formats.lines import ended_lines, lines
 from glassformer.data.sources import Source
-from glassformer.errors import ConfigError, DataError, counted, suggest
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """CoNLL-U's columns (https://universaldependencies.org/format.html)."""

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
+from glassformer.core.errors import DataError
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
 from glassformer.data.formats.parquet import cell_bytes
 from glassformer.data.sources import Source, reading, slashed
-from glassformer.errors import DataError
 
 LARGEST = 1 << 30
 """Largest size of one image or audio file."""

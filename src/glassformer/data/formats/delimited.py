@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from glassformer.core.errors import DataError, counted, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import lines
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted, suggest
 
 LONGEST_CELL = (1 << 31) - 1
 """Longest cell that the csv module allows on every platform."""

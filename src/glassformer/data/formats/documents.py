@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from glassformer.cuts import pieces
+from glassformer.core.cuts import pieces
+from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import cells_of, is_default
 from glassformer.data.formats.lines import objects, texts
 from glassformer.data.formats.records import RECORDS, check_used, values
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
-from glassformer.errors import DataError
 
 
 @dataclass(frozen=True)

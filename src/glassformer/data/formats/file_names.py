@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 
 
 def fields_of(pattern: str, name: str) -> dict[str, str] | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside
 from glassformer.data.formats.contents import source_at
@@ -15,7 +16,6 @@ from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, classes_at, named_class, values
 from glassformer.data.sources import Source, placed, resolve, slashed
 from glassformer.data.splits import in_splits
-from glassformer.errors import ConfigError, DataError, suggest
 
 SPLITS: dict[str, SplitName] = {
     **dict.fromkeys(("train", "training"), "train"),

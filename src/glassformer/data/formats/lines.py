@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from typing import Any
 
-from glassformer import headway
+from glassformer.core import headway
+from glassformer.core.errors import DataError, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, suggest
 
 PART = 1 << 22
 LONGEST_LINE = 1 << 28

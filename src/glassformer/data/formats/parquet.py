@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from glassformer import headway
+from glassformer.core import headway
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.formats.archives import LARGEST_RATIO, LARGEST_UNASKED
 from glassformer.data.sources import Source, reading
-from glassformer.errors import ConfigError, DataError, suggest
 
 BATCH = 256
 """Rows that are decoded at once."""

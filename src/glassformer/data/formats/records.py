@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import column_place, default_of, is_default, table
 from glassformer.data.formats.lines import checked_text, found, objects
 from glassformer.data.formats.parquet import parquet_rows
 from glassformer.data.sources import Source
-from glassformer.errors import ConfigError, DataError
 
 RECORDS = ("jsonl", "csv", "tsv", "parquet")
 """Formats with fields."""

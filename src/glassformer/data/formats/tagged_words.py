@@ -11,12 +11,12 @@ Errors name the file and the line.
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from glassformer.core.errors import DataError, counted
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import cells_of, column_sentences, columns_of
 from glassformer.data.formats.lines import checked_text, found, lines
 from glassformer.data.formats.records import check_used, named_class, records
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted
 
 Sentence = tuple[tuple[str, ...], tuple[str, ...], str]
 """Words, their tags, and the origin of the sentence."""

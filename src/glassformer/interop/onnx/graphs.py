@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.batch import Batch, Positions
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch, Positions
+from glassformer.core.errors import ConfigError
 from glassformer.layers.cache import Cache, Layers
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.audio import AudioReader

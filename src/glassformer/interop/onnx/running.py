@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.interop.onnx.graphs import IDS, MASK, PATCHES, PIXELS, SOURCE_MASK, TYPES
 from glassformer.media.image import ImageReader
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.errors import ConfigError, GlassformerError
+from glassformer.core.files import read_json, write_json
 from glassformer.families.fit import Fit
-from glassformer.files import read_json, write_json
 from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
 from glassformer.models.config import ModelConfig

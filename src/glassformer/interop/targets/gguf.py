@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.families.fit import Fit
 from glassformer.interop.gguf_tokenizer import add_tokenizer
 from glassformer.interop.parity import Plan

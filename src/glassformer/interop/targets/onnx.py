@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
-from glassformer.files import write_json
+from glassformer.core.errors import ConfigError
+from glassformer.core.files import write_json
 from glassformer.interop.onnx.graphs import OPSET, features, graphs
 from glassformer.interop.onnx.running import Running, installed
 from glassformer.interop.parity import Parity, Plan, compared

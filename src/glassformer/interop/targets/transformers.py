@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch
-from glassformer.errors import ConfigError
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
+from glassformer.core.files import write_json
 from glassformer.families.fit import Fit, nearest
 from glassformer.families.keys import model_of
-from glassformer.files import write_json
 from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.serve.api.problems import ApiError
 
 LOCAL = ("127.0.0.1", "localhost", "::1")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Bool, Tensor
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.axes import Bool, Tensor
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import JsonObject, JsonSchema, Sampling

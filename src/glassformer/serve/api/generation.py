@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
-from glassformer.random_stream import seed_from
+from glassformer.core.random_stream import seed_from
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Event, Request
 from glassformer.serve.api import replies

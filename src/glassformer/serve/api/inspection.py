@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
 from glassformer.serve.api.models import Served

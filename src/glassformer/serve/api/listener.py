@@ -16,7 +16,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from glassformer.errors import ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.serve.api.admission import Admission, Limits
 from glassformer.serve.api.envelope import Log
 

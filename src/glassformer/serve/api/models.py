@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.native import compiler, fits
 from glassformer.run import Run, load
 from glassformer.run.drafting import NGRAM, drafts_in

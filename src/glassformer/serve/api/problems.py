@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 
 KINDS = {401: "authentication_error", 429: "rate_limit_error"}
 """Types by status; of the others invalid_request_error below 500, and server_error."""

@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from glassformer import __version__
-from glassformer.errors import GlassformerError
+from glassformer.core.errors import GlassformerError
 from glassformer.serve.api import generation, predictions, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits

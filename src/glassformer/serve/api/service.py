@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from glassformer.errors import suggest
+from glassformer.core.errors import suggest
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Admission, Admitted, Limits, until_gone
 from glassformer.serve.api.engine_thread import EngineThread

@@ -31,7 +31,7 @@ from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.serve.api.access import LOCAL, Rules
 from glassformer.serve.api.admission import Admission, Limits, until_gone
 from glassformer.serve.api.listener import address_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, GlassformerError, suggest
-from glassformer.files import finite
+from glassformer.core.errors import ConfigError, GlassformerError, suggest
+from glassformer.core.files import finite
 from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext

@@ -21,8 +21,8 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.formats.contents import content, source_at
-from glassformer.errors import ConfigError, GlassformerError
 from glassformer.pages.images import address
 from glassformer.processors.media import EXAMPLE
 from glassformer.run import Run

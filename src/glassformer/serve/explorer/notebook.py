@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from glassformer.errors import ConfigError, suggest
-from glassformer.files import finite, replacing
+from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.files import finite, replacing
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look

@@ -16,8 +16,8 @@ from typing import Any, cast
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, measure, metric_shares, row_entropy
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import indices_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from glassformer.axes import Tensor
-from glassformer.errors import ConfigError
+from glassformer.core.axes import Tensor
+from glassformer.core.errors import ConfigError
 from glassformer.inspect import attribution, comparing
 from glassformer.inspect import ledger as ledgers
 from glassformer.inspect import lens as lenses

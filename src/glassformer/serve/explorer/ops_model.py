@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import ConfigError, plural
+from glassformer.core.errors import ConfigError, plural
 from glassformer.inspect.look import Look
 from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points

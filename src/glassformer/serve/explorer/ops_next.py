@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import split_rows
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
 from glassformer.runtime import Choice, GenerateConfig, Watch, stages

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
-from glassformer.record import Record
+from glassformer.core.record import Record
 
 STATIC = Path(__file__).parent / "static"
 SCHEMA = json.loads((STATIC / "schema.json").read_text(encoding="utf-8"))

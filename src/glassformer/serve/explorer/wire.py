@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from safetensors.numpy import save
 
-from glassformer.axes import Tensor
-from glassformer.files import finite
+from glassformer.core.axes import Tensor
+from glassformer.core.files import finite
 
 Arrays = Mapping[str, np.ndarray | Tensor]
 

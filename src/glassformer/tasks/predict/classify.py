@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tasks.predict.gradually import Steps

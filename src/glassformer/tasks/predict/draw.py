@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
 from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer

@@ -15,9 +15,9 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.collate import joined
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams

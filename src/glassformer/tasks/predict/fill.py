@@ -12,8 +12,8 @@ from itertools import islice
 
 import numpy as np
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.text_reader import TextReader
 from glassformer.tasks.predict.classify import Batches, answers

@@ -7,9 +7,9 @@ text in windows, and of targets of sources.
 
 from collections.abc import Sequence
 
-from glassformer.batch import Batch
+from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import split_rows
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.prompts import (
     check_ids,

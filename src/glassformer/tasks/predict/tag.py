@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.data.example import Example
 from glassformer.metrics.spans import mark_spans, spans
 from glassformer.models.transformer import Transformer

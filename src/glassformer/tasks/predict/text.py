@@ -8,8 +8,8 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.decode import steps
 from glassformer.runtime.engine import Engine

@@ -7,8 +7,8 @@ texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or
 
 from collections.abc import Iterator, Sequence
 
+from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime.config import GenerateConfig

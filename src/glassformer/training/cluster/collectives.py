@@ -13,7 +13,7 @@ from typing import Literal
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
-from glassformer.axes import Tensor
+from glassformer.core.axes import Tensor
 from glassformer.layers.attention import Attention
 from glassformer.models.transformer import Transformer
 from glassformer.training.sharding import AXES, bytes_here

@@ -14,11 +14,11 @@ from typing import Any
 from pydantic import Field
 from torch import distributed
 
-from glassformer.errors import counted
+from glassformer.core.errors import counted
+from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
-from glassformer.record import Record
 from glassformer.training.cluster.collectives import (
     Collective,
     Part,

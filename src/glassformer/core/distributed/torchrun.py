@@ -20,9 +20,9 @@ from torch import distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from glassformer.errors import TrainingError
-from glassformer.processes import ALONE, PATIENCE, STEP, Processes, patient_group
-from glassformer.signals import KILLED
+from glassformer.core.distributed.processes import ALONE, PATIENCE, STEP, Processes, patient_group
+from glassformer.core.errors import TrainingError
+from glassformer.core.signals import KILLED
 
 LOST = re.compile(r"gloo/|NCCL|Connection (closed|reset|refused)|Broken pipe|Socket")
 """Messages of a transport about a process that is gone."""

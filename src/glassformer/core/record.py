@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from glassformer.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, suggest
 
 LARGEST = 1 << 63
 MOST_SHOWN = 200

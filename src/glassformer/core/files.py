@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WINDOWS = os.name == "nt"

@@ -13,7 +13,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from glassformer.files import (
+from glassformer.core.files import (
     make_folder,
     read_json,
     replace_folder,

@@ -11,7 +11,7 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from glassformer.axes import Bool, Float, Int, Tensor
+from glassformer.core.axes import Bool, Float, Int, Tensor
 
 IGNORE = -100
 """Target of a position without loss (torch's convention)."""

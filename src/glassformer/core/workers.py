@@ -20,9 +20,9 @@ from queue import LifoQueue
 from subprocess import DEVNULL
 from typing import Any
 
-from glassformer.errors import DataError, GlassformerError
-from glassformer.files import WINDOWS
-from glassformer.signals import ignore_requests_to_stop
+from glassformer.core.errors import DataError, GlassformerError
+from glassformer.core.files import WINDOWS
+from glassformer.core.signals import ignore_requests_to_stop
 
 START = 60.0
 """Seconds until a worker must have imported its function."""

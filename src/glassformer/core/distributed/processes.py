@@ -23,8 +23,8 @@ import torch
 from torch import distributed
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
-from glassformer.axes import Float, Tensor
-from glassformer.errors import (
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import (
     CheckpointError,
     ConfigError,
     DataError,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import IGNORE
+from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.batch import IGNORE
 
 
 @dataclass(frozen=True)
