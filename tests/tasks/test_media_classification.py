@@ -17,7 +17,7 @@ from PIL import Image
 
 import glassformer as gf
 from glassformer.core.batch import Batch
-from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.files import LOCK
 from glassformer.models import Transformer
 from glassformer.processors.image import ImageProcessor
@@ -540,11 +540,11 @@ def test_a_run_folder_that_was_changed_is_one_sentence(trained, tmp_path):
             ),
         ):
             file.write_text(content)
-            with pytest.raises((DataError, gf.errors.CheckpointError), match=sentence):
+            with pytest.raises((DataError, CheckpointError), match=sentence):
                 gf.load(trained, accept_changed=True)
         file.unlink()
         with pytest.raises(
-            (DataError, gf.errors.CheckpointError), match=r"image\.json: No such file"
+            (DataError, CheckpointError), match=r"image\.json: No such file"
         ):
             gf.load(trained, accept_changed=True)
     finally:

@@ -116,7 +116,7 @@ def compared(op, page, value, names, reply) -> None:  # noqa: C901
             np.testing.assert_array_equal(found.ids, arrays["ids"])
             np.testing.assert_allclose(found.probabilities, arrays["p"], **CLOSE)
         case "next":
-            after = value[value.names[-1]]
+            *_, after = value.values()
             np.testing.assert_allclose(after[arrays["ids"]], arrays["after"], **CLOSE)
         case "attribute":
             np.testing.assert_allclose(value, arrays["scores"], **CLOSE)

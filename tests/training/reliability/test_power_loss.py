@@ -84,7 +84,7 @@ def test_the_disk_finds_what_is_not_synced(tmp_path, monkeypatch, unsynced):
     real = files.sync
     for module in ("files", "manifest"):
         monkeypatch.setattr(
-            f"glassformer.{module}.sync", lambda path: None if unsynced(path) else real(path)
+            f"glassformer.core.{module}.sync", lambda path: None if unsynced(path) else real(path)
         )
     (tmp_path / "run").mkdir()
     trace = traced_save(tmp_path / "run", [OLD])
