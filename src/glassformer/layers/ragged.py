@@ -84,15 +84,18 @@ class Pool:
     def take(self, number: int) -> Int[np.ndarray, "N"]:
         """Return slots that were free, now with one user each: the shortest run that is long
         enough, else the first ones."""
-        free = np.flatnonzero(self.users == 0).astype(np.int32)
-        if len(free) < number:
+        free = np.pad(self.users == 0, 1)
+        begins, ends = np.flatnonzero(free[1:] != free[:-1]).reshape(-1, 2).T
+        sizes = ends - begins
+        if (missing := number - sizes.sum()) > 0:
             assert self.grows, "more slots than are free"
-            self.grow(max(number - len(free), self.n_slots // 4))
+            self.grow(max(missing, self.n_slots // 4))
             return self.take(number)
-        begins = np.concatenate([[0], np.flatnonzero(np.diff(free) != 1) + 1])
-        sizes = np.diff(begins, append=len(free))
-        begin = begins[np.where(sizes >= number, sizes, len(free) + 1).argmin()]
-        taken = free[begin:][:number]
+        if (sizes >= number).any():
+            begin = begins[np.where(sizes >= number, sizes, self.n_slots + 1).argmin()]
+            taken = np.arange(begin, begin + number, dtype=np.int32)
+        else:
+            taken = np.flatnonzero(self.users == 0)[:number].astype(np.int32)
         self.users[taken] = 1
         return taken
 
