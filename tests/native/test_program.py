@@ -277,8 +277,7 @@ def test_other_processors_compute_the_same(machine, tmp_path, monkeypatch):
     target = tmp_path / "step.so"
     command = [compiler(), *library.FLAGS, f"-march={machine}", str(library.SOURCE)]
     subprocess.run([*command, "-o", str(target), "-lm"], check=True, timeout=60)
-    other = ctypes.CDLL(str(target)).decoder_step
-    other.argtypes, other.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int64
+    other = library.typed(ctypes.CDLL(str(target)))
     ids = torch.randint(0, 50, (3, LENGTH))
     for bits in (None, *FORMATS):
         model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()
@@ -287,7 +286,7 @@ def test_other_processors_compute_the_same(machine, tmp_path, monkeypatch):
         program = Program(model)
         want = steps(program, model, ids, dtype=program.keys)
         with monkeypatch.context() as patch:
-            patch.setattr(library, "decoder_step", lambda: other)
+            patch.setattr(library, "program", lambda: other)
             found = steps(Program(model), model, ids, dtype=program.keys)
         # Inputs in bfloat16 or float32, by what the processor has; keys of 11 bits.
         bound = 1e-5 if bits is None else 2**-9 if bits == "fp16" else 0.02
@@ -299,11 +298,11 @@ def test_refusals(monkeypatch):
         Program(copy.deepcopy(tiny.model(architecture="encoder", head="none")).float())
     with pytest.raises(ConfigError, match=r"this one has head=lm, torch.float64 on cpu; leave out"):
         Program(tiny.model())
-    library.decoder_step.cache_clear()
+    library.program.cache_clear()
     monkeypatch.setenv("CC", "false")
     monkeypatch.setattr(library, "compiler", lambda: "/bin/false")
     with pytest.raises(ConfigError, match=r"/bin/false cannot compile .* leave out compile"):
-        library.decoder_step()
+        library.program()
     monkeypatch.setattr(library, "compiler", lambda: None)
     with pytest.raises(ConfigError, match="this system has none"):
-        library.decoder_step()
+        library.program()

@@ -9,7 +9,6 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from ctypes import POINTER, c_double, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -89,13 +88,16 @@ def compiler() -> str | None:
 
 
 @cache
-def decoder_step() -> Callable[[int, int], int]:
-    """The compiled function, of the addresses of a `Decoder` and a `Step`; in a second or two,
-    once in a process. It returns how many numbers of memory a step needs, and without does no more.
+def program() -> Any:
+    """Return the compiled functions; in a second or two, once in a process.
+
+    `decoder_step`, of the addresses of a `Decoder` and a `Step`, returns how many numbers of memory
+    a step needs, and without does no more. `holds` says whether a `Matrix` of float32 has the
+    numbers at an address.
 
     ConfigError: no C compiler, or it fails.
     """
-    if (program := compiler()) is None:
+    if (command := compiler()) is None:
         raise ConfigError(
             "Decoding steps are compiled by a C compiler and this system has none; install one, "
             "or leave out compile."
@@ -105,12 +107,17 @@ def decoder_step() -> Callable[[int, int], int]:
     with tempfile.TemporaryDirectory() as place:
         target = Path(place, "step.so")
         for parallel in (["-fopenmp"], []):  # some compilers have no OpenMP
-            said = _compiled([program, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
+            said = _compiled([command, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
             if target.is_file():
-                found: Any = ctypes.CDLL(str(target)).decoder_step
-                found.argtypes, found.restype = [c_void_p, c_void_p], c_int64
-                return found
-    raise ConfigError(f"{program} cannot compile decoding steps ({said}); leave out compile.")
+                return typed(ctypes.CDLL(str(target)))
+    raise ConfigError(f"{command} cannot compile decoding steps ({said}); leave out compile.")
+
+
+def typed(found: Any) -> Any:
+    """Return a library whose functions know their types."""
+    found.decoder_step.argtypes, found.decoder_step.restype = [c_void_p, c_void_p], c_int64
+    found.holds.argtypes, found.holds.restype = [c_void_p, c_void_p, c_int64], c_int64
+    return found
 
 
 def _compiled(command: list[str]) -> str:

@@ -26,15 +26,6 @@ def in_units(weight: Float[Tensor, "F D"], bits: str) -> tuple[Tensor, Tensor | 
     return _units(weight.half() if bits == "fp16" else weight, 1), None
 
 
-def holds(numbers: Tensor, weight: Float[Tensor, "F D"]) -> bool:
-    """Whether units of rows of a float32 matrix hold this weight."""
-    units = numbers[..., 0].transpose(1, 2)[..., : weight.shape[1]]
-    whole = len(weight) // UNIT
-    first, rest = weight[: whole * UNIT].view(whole, UNIT, weight.shape[1]), weight[whole * UNIT :]
-    last = units[whole:].flatten(0, 1)[: len(rest)]
-    return torch.equal(units[:whole], first) and torch.equal(last, rest)
-
-
 def _units(numbers: Tensor, together: int) -> Tensor:
     """Units of rows: for some columns at a time, what all rows of the unit have there."""
     return numbers.unflatten(1, (-1, together)).unflatten(0, (-1, UNIT)).transpose(1, 2)

@@ -29,7 +29,7 @@ from glassformer.models.account import Account, weights_of
 from glassformer.models.packing import is_packed, pack
 from glassformer.models.transformer import Transformer
 from glassformer.native import library
-from glassformer.native.matrices import UNIT, WHOLE, holds, in_units
+from glassformer.native.matrices import UNIT, WHOLE, in_units
 
 MOST = 256
 """Rows that go through the blocks together."""
@@ -58,7 +58,8 @@ class Program:
         config, stack, head = model.config, model.decoder, model.head
         assert stack is not None
         assert isinstance(head, LanguageModelHead)
-        self._run = library.decoder_step()
+        self._library = library.program()
+        self._run = self._library.decoder_step
         if not is_packed(model):
             pack(model, "fp32")
         self._model, self._stack, self._kept = model, stack, list[Tensor]()
@@ -227,8 +228,15 @@ class Program:
         if packed is not None:
             return self._packed(packed.matrix, OF_LOGITS[packed.bits], bias)
         made = self._packed(head.weight, "fp32", bias)
-        numbers = self._kept[-1]
-        self._checks.append(lambda: holds(numbers, head.weight))
+        shape, address = head.weight.shape, ctypes.addressof(made)
+
+        def holds() -> bool:
+            now, threads = head.weight.detach().contiguous(), torch.get_num_threads()
+            alike = now.shape == shape and now.dtype == torch.float32
+            return alike and bool(self._library.holds(address, now.data_ptr(), threads))
+
+        self._checks.append(holds)
+        self._head_matrix = made  # which stays at its address
         return made
 
     def _copy(self, module: nn.Module, name: str) -> Tensor | None:

@@ -437,6 +437,24 @@ static int64_t divide(const Decoder *d, Step *s) {
   return own + (s->k ? teams * n * d->head.rows : 0);
 }
 
+/* Whether units of rows hold a float32 matrix, to the bit. */
+int64_t holds(const Matrix *m, const uint32_t *weight, int64_t threads) {
+  uint32_t other = 0;
+#pragma omp parallel for num_threads(threads) reduction(| : other)
+  for (int64_t first = 0; first < m->rows; first += UNIT) {
+    const uint32_t *unit = (const uint32_t *)m->numbers + first * m->columns;
+    int64_t rows = m->rows - first < UNIT ? m->rows - first : UNIT;
+    for (int64_t k = 0; k < m->inputs; k += WIDTH) { /* pieces that stay in the cache */
+      int64_t n = m->inputs - k < WIDTH ? m->inputs - k : WIDTH;
+      for (int64_t r = 0; r < rows; r++) {
+        const uint32_t *row = weight + (first + r) * m->inputs + k, *own = unit + k * UNIT + r;
+        for (int64_t i = 0; i < n; i++) other |= own[i * UNIT] ^ row[i];
+      }
+    }
+  }
+  return !other;
+}
+
 /* Compute a step; without memory, only return how many numbers it needs. */
 int64_t decoder_step(const Decoder *d, const Step *step) {
   Team team = {0};
