@@ -104,9 +104,7 @@ def test_imports_go_down(name):
         wrong = {
             other for other in imports(tree_of(name), name, PATHS) if not may_import(name, other)
         }
-        assert not wrong, (
-            f"{name} (floor {FLOORS[room(name)]}) imports {', '.join(sorted(wrong))}"
-        )
+        assert not wrong, f"{name} (floor {FLOORS[room(name)]}) imports {', '.join(sorted(wrong))}"
 
 
 def test_no_file_imports_itself_by_a_detour():

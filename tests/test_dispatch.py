@@ -7,15 +7,17 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "glassformer"
 INSIDE = ("tasks", "processors")
-NAMES = ("task", "input", "head")
+NAMES = ("task", "input", "head", "architecture")
 """Attributes that are such a kind; of a model's configuration, also `elements`."""
 ALLOWED = {
-    "models/config.py": "which fields of a model's configuration fit its head",
+    "models/config.py": "which fields of a model its head takes from data",
+    "models/fields.py": "what follows from the head and the architecture of a model",
+    "models/misfits.py": "which fields of a model fit its head and its architecture",
     "models/cost.py": "operations and matrices of each head",
     "models/transformer.py": "the head is built, and reads what it needs",
     "verify/reference_model.py": "the equations of each head",
 }
-"""Files in which a model's head is compared because the model is built by it."""
+"""Files in which a model's head or architecture is compared because the model is built by it."""
 
 
 def literals(node: ast.AST) -> set[str]:

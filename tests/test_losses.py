@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from glassformer.core.batch import IGNORE
-from glassformer.layers.losses import binary_cross_entropy, cross_entropy, divergence
+from glassformer.layers.losses import EXCLUSIVE, INDEPENDENT, binary_cross_entropy, cross_entropy
 from glassformer.metrics.writing import LanguageModelScore
 
 
@@ -52,8 +52,9 @@ def test_the_divergence_is_the_mean_of_both_of_kullback_and_leibler(independent)
     again = logits + torch.randn_like(logits)
     if independent:
         targets = (targets[..., None] + torch.zeros(7)).long()
-    found = divergence(logits, again, targets, independent)
-    assert divergence(logits, logits, targets, independent) == 0
+    outcomes = INDEPENDENT if independent else EXCLUSIVE
+    found = outcomes.divergence(logits, again, targets)
+    assert outcomes.divergence(logits, logits, targets) == 0
     total = 0.0
     for u, v, target in zip(
         *(x.flatten(0, 1).numpy() for x in (logits, again, targets)), strict=True

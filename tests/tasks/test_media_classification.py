@@ -543,9 +543,7 @@ def test_a_run_folder_that_was_changed_is_one_sentence(trained, tmp_path):
             with pytest.raises((DataError, CheckpointError), match=sentence):
                 gf.load(trained, accept_changed=True)
         file.unlink()
-        with pytest.raises(
-            (DataError, CheckpointError), match=r"image\.json: No such file"
-        ):
+        with pytest.raises((DataError, CheckpointError), match=r"image\.json: No such file"):
             gf.load(trained, accept_changed=True)
     finally:
         file.write_text(whole)

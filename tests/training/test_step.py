@@ -13,7 +13,7 @@ from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import TrainingError
 from glassformer.data.collate import Share
 from glassformer.layers.dropout import drawn_by
-from glassformer.layers.losses import LossSum, cross_entropy, divergence
+from glassformer.layers.losses import EXCLUSIVE, LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.cpu import micro_batch_threads
@@ -269,7 +269,7 @@ def test_consistency_is_the_mean_of_two_passes_and_their_divergence():
         first, second = twin(whole).logits, twin(whole).logits
     assert not torch.equal(first, second)
     each = [cross_entropy(logits, whole.targets).total for logits in (first, second)]
-    apart = divergence(first, second, whole.targets)
+    apart = EXCLUSIVE.divergence(first, second, whole.targets)
     total = (sum(each) / 2 + 0.7 * apart) / whole.n_targets
     assert result.loss == pytest.approx(total.item(), rel=1e-12)
     total.backward()

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.families.family import Family, Head, Named
-from glassformer.models.config import LARGEST, ModelConfig
+from glassformer.models.config import ModelConfig
+from glassformer.models.fields import LARGEST
 
 
 def model_of(family: Family, head: Head, keys: Mapping[str, Any]) -> ModelConfig:

@@ -81,7 +81,7 @@ def cross_attention(
     regular expression of a word. ConfigError: a model of another architecture.
     """
     config = model.config
-    if config.architecture != "encoder_decoder":
+    if not config.is_encoder_decoder:
         raise ConfigError(
             f"Cross-attention is what a decoder sees of an encoder, and "
             f"model.architecture={config.architecture} has none; give an encoder_decoder."

@@ -9,12 +9,9 @@ Elements are aligned by label (difflib); equally many replaced elements are alig
 """
 
 import difflib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-
-import torch
 
 from glassformer.core.axes import Float, Int, Tensor
 from glassformer.core.errors import ConfigError
@@ -98,7 +95,7 @@ class Comparison:
         )
         before, after = first.exp(), second.exp()
         most = (after - before).abs().topk(min(k, len(before))).indices
-        divergence = _divergence(first, second, self.a.model.config.multi_label)
+        divergence = self.a.model.config.outcomes.relative_entropy(first, second)
         return Answer(most, before[most], after[most], divergence)
 
 
@@ -118,12 +115,3 @@ def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
         if end - begin == other_end - other
         for i, j in zip(range(begin, end), range(other, other_end), strict=True)
     )
-
-
-def _divergence(first: Float[Tensor, "_"], second: Float[Tensor, "_"], several: bool) -> float:
-    """Σ p log2 (p / q) of ln p and ln q; in multi-label, the sum over each outcome's own two."""
-    terms = first.exp() * (first - second)
-    if several:
-        first, second = (torch.log(-torch.expm1(logs)) for logs in (first, second))
-        terms = terms + first.exp() * (first - second)
-    return float(terms.nansum() / math.log(2))  # 0 ln 0 = 0

@@ -17,7 +17,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 import torch
-from torch.nn import functional as F
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch, Positions
@@ -114,7 +113,7 @@ def precise(logits: Tensor) -> Tensor:
 
 
 def log_softmax(model: Transformer, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
-    """ln p of every outcome, in float32 or better; with `multi_label`, each has its own.
+    """ln p of every outcome, in float32 or better.
 
     ConfigError: a model without outcomes.
     """
@@ -124,7 +123,7 @@ def log_softmax(model: Transformer, logits: Float[Tensor, "*rows V"]) -> Float[T
             f"A model with model.head={config.head!r} gives vectors, not probabilities; use one "
             f"with outcomes."
         )
-    return F.logsigmoid(logits) if config.multi_label else logits.log_softmax(-1)
+    return config.outcomes.log_probabilities(logits)
 
 
 def _numbered(batch: Batch) -> tuple[Element, ...]:
@@ -157,7 +156,7 @@ class Look:
         return self.output.logits[0]
 
     def probabilities(self, position: int = -1) -> Float[Tensor, "V"]:
-        """Softmax of the logits at a position, in float32 or better; sigmoid with `multi_label`.
+        """Softmax of the logits at a position, in float32 or better; their sigmoid if independent.
 
         ConfigError: no such position, or a model without outcomes.
         """

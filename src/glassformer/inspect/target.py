@@ -19,6 +19,7 @@ from glassformer.core.batch import Batch, Part
 from glassformer.inspect.look import Look, fires, precise, run
 from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead
+from glassformer.layers.losses import EXCLUSIVE, Outcomes
 from glassformer.layers.tap import Change, Tape
 
 ELEMENTS = 1 << 13
@@ -34,8 +35,7 @@ class Target:
     index: int
     against: int | None
     position: int | None
-    several: bool = False
-    """Multi-label: each outcome has a probability of its own."""
+    outcomes: Outcomes = EXCLUSIVE
 
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
@@ -44,7 +44,7 @@ class Target:
             check_number("outcome", outcome, look.logits.shape[-1])
         pooled = isinstance(look.model.head, ClassifyHead)
         at = None if pooled else index_in(position, look.positions().length)
-        return cls(index, against, at, look.model.config.multi_label)
+        return cls(index, against, at, look.model.config.outcomes)
 
     def logits(self, look: Look) -> Float[Tensor, "1 V"]:
         """The logits of a look from which the target is read."""
@@ -57,9 +57,9 @@ class Target:
 
     def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
         """The outcome's probability in each row; with `against`, that among the two."""
-        if self.against is not None or self.several:
+        if self.against is not None:
             return self.value(precise(logits)).sigmoid()
-        return precise(logits).log_softmax(-1)[:, self.index].exp()
+        return self.outcomes.log_probabilities(precise(logits))[:, self.index].exp()
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> Gen
         return GenerateConfig.parse({"temperature": 0.0})
     try:
         own = {key: value for key, value in _keys(folder, keys).items() if value is not None}
-        config = GenerateConfig.parse(_fields(own, model.architecture == "encoder_decoder"))
+        config = GenerateConfig.parse(_fields(own, model.is_encoder_decoder))
         ends = tuple(index for index in config.eos_token_id if index < model.vocab_size)
         config = config.model_copy(update={"eos_token_id": ends})  # others never occur
         check_settings(config, model.vocab_size)

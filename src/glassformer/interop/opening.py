@@ -85,7 +85,7 @@ def _tokenizers(of: Published) -> tuple[Tokenizer, Tokenizer]:
     """Read the tokenizers of the target and of the source, which are one of most models."""
     kind = of.family.model_type
     target = published_tokenizer(of.folder, kind)
-    searches = of.model.architecture == "encoder_decoder"
+    searches = of.model.is_encoder_decoder
     return target, published_tokenizer(of.folder, kind, "source") if searches else target
 
 
@@ -101,7 +101,6 @@ def import_run(opened: Opened, run: Path, origin: str = "") -> None:
 
 def _card(opened: Opened, run: Path, origin: str) -> str:
     of, config = opened.of, opened.model.config
-    article = "A" if config.architecture == "decoder" else "An"
     return f"""---
 library_name: glassformer
 pipeline_tag: {of.head.task}
@@ -110,7 +109,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture.replace("_", "-")} Transformer with \
+{config.described} with \
 {opened.model.n_parameters:,} parameters ({config.depths},
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), imported from the \
 published model

@@ -3,6 +3,8 @@
 The mean is taken once, over all targets of a step (all micro-batches and processes).
 """
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -66,25 +68,86 @@ def binary_cross_entropy(
     return LossSum(torch.where(known, terms, 0.0).sum(), int(known.sum()))
 
 
-def divergence(
-    logits: Float[Tensor, "*rows V"],
-    again: Float[Tensor, "*rows V"],
-    targets: Int[Tensor, "*rows"] | Int[Tensor, "*rows V"] | Float[Tensor, "*rows V"],
-    independent: bool = False,
-) -> Float[Tensor, ""]:
-    """Divergence of two predictions p and q, ½ (KL(p‖q) + KL(q‖p)) = ½ Σ_j (p_j - q_j) (u_j - v_j)
-    with their logits u and v, summed over the targets that are not IGNORE, in nats.
+class Outcomes(ABC):
+    """Relation of the outcomes of a model, which have a logit each."""
 
-    p is the softmax of u, or of `independent` classes the sigmoid of each. Source: Liang et al.
-    2021, R-Drop.
-    """
-    u, v = at_least_float32(logits), at_least_float32(again)
-    p, q = (u.sigmoid(), v.sigmoid()) if independent else (u.softmax(-1), v.softmax(-1))
-    terms = (p - q) * (u - v) / 2
-    if independent and targets.is_floating_point():  # shares count as one target, not one a class
-        return terms.sum() / targets.shape[-1]
-    known = targets != IGNORE
-    return torch.where(known if known.dim() == terms.dim() else known[..., None], terms, 0.0).sum()
+    exclusive = True
+    """Whether one of them holds, and no other."""
+
+    @abstractmethod
+    def log_probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """Return ln p of every outcome."""
+
+    @abstractmethod
+    def relative_entropy(self, log_p: Float[Tensor, "V"], log_q: Float[Tensor, "V"]) -> float:
+        """Return Σ p log₂ (p / q) in bits, of ln p and ln q."""
+
+    def divergence(
+        self,
+        logits: Float[Tensor, "*rows V"],
+        again: Float[Tensor, "*rows V"],
+        targets: Int[Tensor, "*rows"] | Int[Tensor, "*rows V"] | Float[Tensor, "*rows V"],
+    ) -> Float[Tensor, ""]:
+        """Return ½ (KL(p‖q) + KL(q‖p)) = ½ Σ_j (p_j - q_j) (u_j - v_j) of two predictions p and q
+        with logits u and v, summed over the targets that are not IGNORE, in nats.
+
+        Source: Liang et al. 2021, R-Drop.
+        """
+        u, v = at_least_float32(logits), at_least_float32(again)
+        terms = (self._probabilities(u) - self._probabilities(v)) * (u - v) / 2
+        return self._summed(terms, targets)
+
+    @abstractmethod
+    def _probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]: ...
+
+    def _summed(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
+        known = targets != IGNORE
+        known = known if known.dim() == terms.dim() else known[..., None]
+        return torch.where(known, terms, 0.0).sum()
+
+
+class Exclusive(Outcomes):
+    """One outcome holds: softmax."""
+
+    def log_probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """See `Outcomes`."""
+        return logits.log_softmax(-1)
+
+    def relative_entropy(self, log_p: Float[Tensor, "V"], log_q: Float[Tensor, "V"]) -> float:
+        """See `Outcomes`."""
+        terms = log_p.exp() * (log_p - log_q)
+        return float(terms.nansum() / math.log(2))  # 0 ln 0 = 0
+
+    def _probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        return logits.softmax(-1)
+
+
+class Independent(Outcomes):
+    """Any number of outcomes hold: a sigmoid for each."""
+
+    exclusive = False
+
+    def log_probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        """See `Outcomes`."""
+        return F.logsigmoid(logits)
+
+    def relative_entropy(self, log_p: Float[Tensor, "V"], log_q: Float[Tensor, "V"]) -> float:
+        """See `Outcomes`; of each outcome and its opposite."""
+        opposites = [torch.log(-torch.expm1(logs)) for logs in (log_p, log_q)]
+        pairs = (log_p, log_q), opposites
+        terms = sum(p.exp() * (p - q) for p, q in pairs)
+        return float(torch.as_tensor(terms).nansum() / math.log(2))
+
+    def _probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
+        return logits.sigmoid()
+
+    def _summed(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
+        if targets.is_floating_point():  # shares count as one target, not one a class
+            return terms.sum() / targets.shape[-1]
+        return super()._summed(terms, targets)
+
+
+EXCLUSIVE, INDEPENDENT = Exclusive(), Independent()
 
 
 def at_least_float32(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

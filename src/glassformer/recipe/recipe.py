@@ -75,7 +75,7 @@ class Recipe:
             data=DataConfig.parse(sections["data"]),
             augment=Augmentations.parse({"seed": train.seed} | sections["augment"]),
             train=train,
-            generate=_generation(sections["generate"], pipeline, model.architecture),
+            generate=_generation(sections["generate"], pipeline, model),
             max_length_open="max_length" not in sections["model"],
         )
         recipe.check()
@@ -124,7 +124,7 @@ class Recipe:
         """The recipe of a model that was not trained here: defaults beside its configuration and
         how its inputs are read."""
         recipe = cls.parse({"task": task, "processor": processor})
-        generate = _generation({}, PIPELINES[task], model.architecture)
+        generate = _generation({}, PIPELINES[task], model)
         return replace(recipe, model=model, generate=generate, max_length_open=False)
 
     @property
@@ -257,11 +257,11 @@ def _model(section: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -
     return preset(str(name), None if size is None else str(size), **missing, **model)
 
 
-def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -> GenerateConfig:
+def _generation(values: dict[str, Any], pipeline: Pipeline, model: ModelConfig) -> GenerateConfig:
     """The generate section: beam search for encoder-decoders, greedy answers, unless sampling or a
     search is asked for."""
     if not values.keys() & {"beams", *SAMPLING}:
-        if architecture == "encoder_decoder":
+        if model.is_encoder_decoder:
             values = {**values, "beams": 5}
         elif pipeline.greedy:
             values = {**values, "temperature": 0.0}

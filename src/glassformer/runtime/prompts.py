@@ -108,14 +108,13 @@ def check_prompt(model: Transformer, prompt: Prompt, config: GenerateConfig) -> 
 def check_source(model: Transformer, source: Example | None) -> None:
     """Raise ConfigError unless an encoder-decoder has a source, others none."""
     config = model.config
-    both = config.architecture == "encoder_decoder"
-    if source is None and both:
+    if source is None and config.is_encoder_decoder:
         raise ConfigError(
             "An encoder-decoder reads a source, for which it writes a target; give one for each."
         )
     if source is None:
         return
-    if not both:
+    if not config.is_encoder_decoder:
         raise ConfigError(
             f"A source was given, and a model of architecture={config.architecture!r} reads none; "
             "leave it out."

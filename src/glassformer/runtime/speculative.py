@@ -55,7 +55,7 @@ class Drafts:
             raise ConfigError(
                 f"A draft proposes at least 1 token, and draft_tokens={self.ahead}; raise it."
             )
-        if self.model is not None and self.model.config.architecture != "decoder":
+        if self.model is not None and not self.model.config.is_decoder_only:
             raise ConfigError(
                 f"A draft continues a text, and this model has "
                 f"architecture={self.model.config.architecture!r}; use a decoder, or ngram."

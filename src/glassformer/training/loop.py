@@ -203,7 +203,7 @@ class _Training:
             max_grad_norm=config.optimizer.max_grad_norm,
             loss=self.task.loss,
             consistency=config.consistency,
-            independent=self.task.recipe.model.multi_label,
+            outcomes=self.task.recipe.model.outcomes,
             compiled=config.compile,
             threads=threads,
             division=self.division,

@@ -32,7 +32,6 @@ def card(
 ) -> str:
     """The card in Markdown, with the metadata of the ecosystem."""
     config, train, of = model.config, task.recipe.train, task.card()
-    article = "A" if config.architecture == "decoder" else "An"
     n = sum(value.numel() for _, value in plain_parameters(model))
     mean = f" (mean of the weights of steps {', '.join(map(str, origin.averaged))})"
     return f"""---
@@ -43,7 +42,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-{article} {config.architecture.replace("_", "-")} Transformer with {n:,} \
+{config.described} with {n:,} \
 parameters ({config.depths},
 {config.d_model} wide, {counted(config.n_heads, "head")}, context {config.max_length}), \
 trained from {_weights(train)}.

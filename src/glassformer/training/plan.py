@@ -198,7 +198,7 @@ def step_seconds(
             max_grad_norm=train.optimizer.max_grad_norm,
             loss=loss,
             consistency=train.consistency,
-            independent=recipe.model.multi_label,
+            outcomes=recipe.model.outcomes,
             threads=threads,
         )
         for step in range(4):
@@ -220,7 +220,7 @@ def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:
     model, random = recipe.model, torch.Generator().manual_seed(seed)
     tokens = torch.randint(model.vocab_size, (rows, length + 1), generator=random)
     source = None
-    if model.architecture == "encoder_decoder":
+    if model.is_encoder_decoder:
         vocabulary = model.source_vocab_size or model.vocab_size
         source = Batch(torch.randint(vocabulary, (rows, length), generator=random))
     if recipe.predicted_fraction < 1:

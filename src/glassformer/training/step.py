@@ -19,7 +19,7 @@ from glassformer.core.errors import TrainingError
 from glassformer.core.random_stream import seed_from
 from glassformer.data.collate import Share
 from glassformer.layers.dropout import drawn_by
-from glassformer.layers.losses import LossSum, cross_entropy, divergence
+from glassformer.layers.losses import EXCLUSIVE, LossSum, Outcomes, cross_entropy
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
 from glassformer.recipe.recipe import Recipe
@@ -81,7 +81,7 @@ class TrainingStep:
     max_grad_norm: float = 1.0
     loss: Loss = cross_entropy
     consistency: float = 0.0
-    independent: bool = False
+    outcomes: Outcomes = EXCLUSIVE
     compiled: bool = False
     threads: Executor | None = None
     division: Division = UNDIVIDED
@@ -121,7 +121,7 @@ class TrainingStep:
         cast = torch.autocast(device.type, self.precision, self.precision != torch.float32)
         with cast, drawn:
             passes = [self.model(batch).logits for _ in range(1 + (self.consistency > 0))]
-        return total_loss(passes, batch.targets, self.loss, self.consistency, self.independent)
+        return total_loss(passes, batch.targets, self.loss, self.consistency, self.outcomes)
 
 
 def _counted(batches: Sequence[Batch], step: int, division: Division) -> tuple[int, int, int]:
@@ -147,14 +147,14 @@ def _check(losses: Sequence[float], norm: float, step: int, parameters: Sequence
 
 
 def total_loss(
-    passes: Sequence[Tensor], targets: Tensor, loss: Loss, consistency: float, independent: bool
+    passes: Sequence[Tensor], targets: Tensor, loss: Loss, consistency: float, outcomes: Outcomes
 ) -> Tensor:
     """The summed loss of the logits of one pass; of two, the mean of both and `consistency` times
-    their divergence (`independent`: of classes by sigmoids; see `losses.divergence`)."""
+    their divergence."""
     first, *again = passes
     total = loss(first, targets).total
     for second in again:
-        apart = divergence(first, second, targets, independent)
+        apart = outcomes.divergence(first, second, targets)
         total = (total + loss(second, targets).total) / 2 + consistency * apart
     return total
 

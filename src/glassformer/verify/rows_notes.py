@@ -79,7 +79,7 @@ def batch_for(config: ModelConfig) -> Batch:
     targets = (IDS.roll(-1, 1) % (config.class_count or 11)).masked_fill(IDS == 0, IGNORE)
     targets = torch.tensor([1, 4]) if config.one_output else targets
     kinds = IDS % config.n_token_types if config.n_token_types else None
-    if config.architecture != "encoder_decoder":
+    if not config.is_encoder_decoder:
         return Batch(IDS, place, targets, kinds, parts=parts)
     parts = tuple(part for part in parts if int(part.at.max()) < SOURCE_IDS.numel())
     source = Batch(SOURCE_IDS, Positions.padded([5, 3], "left"), parts=parts)

@@ -89,7 +89,7 @@ def graphs(model: Transformer, images: ImageReader | None = None) -> dict[str, G
     """Return the graphs of a model by their names; a model of images reads pixels."""
     model = _plain(model)
     config = model.config
-    if config.architecture == "encoder_decoder":
+    if config.is_encoder_decoder:
         return {"encoder": _encoder(model), "decoder": _decoder(model)}
     if config.predicts_next:
         return {"model": _decoder(model)}

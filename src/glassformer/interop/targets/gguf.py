@@ -120,11 +120,11 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
     """The tensors of the file by their names; ConfigError: a weight that has none."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
-    architecture = CLASSES[fit.name][0]
-    (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
+    model_arch = CLASSES[fit.name][0]
+    (kind,) = (kind for kind, name in MODEL_ARCH_NAMES.items() if name == model_arch)
     known = get_tensor_name_map(kind, model.config.n_layers)
     ours: dict[str, Tensor] = dict(published.widened(model, fit).named_parameters())
-    if architecture == "llama":
+    if model_arch == "llama":
         for name in filter(TURNED.fullmatch, ours):
             halves = ours[name].unflatten(0, (-1, 2, model.config.head_width // 2))
             ours[name] = halves.transpose(1, 2).flatten(0, 2)
@@ -133,7 +133,7 @@ def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:
         name = known.get_name(stored.name, (".weight", ".bias"))
         if name is None:
             raise ConfigError(
-                f"llama.cpp's {architecture} has no tensor for the weight {stored.ours[0]}, which "
+                f"llama.cpp's {model_arch} has no tensor for the weight {stored.ours[0]}, which "
                 "would be lost; export it --to transformers."
             )
         found[name] = torch.cat([ours[one] for one in stored.ours])

@@ -34,7 +34,7 @@ def planned(recipe: Recipe) -> Plan:
 def differences(model: ModelConfig) -> list[str]:
     """The fields that no graph has."""
     found = [f"parts={model.parts!r}, patches among tokens"] if model.parts else []
-    if model.architecture == "encoder_decoder" and not model.predicts_next:
+    if model.is_encoder_decoder and not model.predicts_next:
         found.append(f"head={model.head!r} of an encoder-decoder")
     return found
 
@@ -105,7 +105,7 @@ def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
     }
     if isinstance(reader, ImageReader | AudioReader):
         return about | {processor.name: reader.config.model_dump(mode="json")}
-    if model.architecture == "encoder_decoder":
+    if model.is_encoder_decoder:
         about["begin"] = processor.begin
     return about | {
         "specials": processor.tokenizer.specials,
@@ -116,7 +116,7 @@ def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
 
 def _write_tokenizers(task: Task, folder: Path) -> None:
     processor, reader = task.processor, task.processor.reader
-    frame = _frame(task) if task.recipe.model.architecture == "decoder" else reader.frame
+    frame = _frame(task) if task.recipe.model.is_decoder_only else reader.frame
     reader.tokenizer.framed(frame).save(folder / "tokenizer.json")
     if reader.tokenizer.fingerprint != processor.tokenizer.fingerprint:
         processor.tokenizer.save(folder / "target_tokenizer.json")

@@ -86,7 +86,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
         )
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
     ids: dict[str, Any] = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
-    if model.config.architecture == "encoder_decoder":
+    if model.config.is_encoder_decoder:
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})
     symbols = {f"{role}_token": tokenizer.symbol(i) for role, i in _roles(tokenizer).items()}

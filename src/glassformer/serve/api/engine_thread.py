@@ -128,7 +128,7 @@ class EngineThread:
 
     def check(self, model: Transformer) -> None:
         """Raise ConfigError for a model that writes, and for which the cache has no room."""
-        if model.config.architecture == "decoder" and model.config.predicts_next:
+        if model.config.is_decoder_only and model.config.predicts_next:
             pool_of(model, program_of(model), 1, self.cache_bytes)
 
     def add(self, text: Text) -> None:

@@ -26,9 +26,9 @@ def model(context: OpContext) -> Reply:
     run, has = context.run, context.capabilities
     config, processor = run.model.config, run.processor
     tokenizer = getattr(processor, "tokenizer", None)
-    stack = "decoder" if "decoder" in config.architecture else "encoder"
+    stack = "decoder" if config.is_decoder_only or config.is_encoder_decoder else "encoder"
     places = [("", "self", stack)]
-    if config.architecture == "encoder_decoder":
+    if config.is_encoder_decoder:
         places += [("", "cross", stack), ("encoder", "self", "encoder")]
     sizes = {"layers": config.n_layers, "heads": config.n_heads}
     summary = processor.summary or run.task.summary.format(inputs=plural(processor.noun))
@@ -76,16 +76,13 @@ def likeliest(look: Look, has: frozenset[str]) -> dict[str, Any]:
         return {"kind": kind, "rows": []}
     logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
     top = logits.topk(min(TOP, logits.shape[-1]), -1)
-    logs = top.values - logits.logsumexp(-1, keepdim=True)
-    probabilities = top.values.sigmoid() if look.model.config.multi_label else logs.exp()
+    logs = look.model.config.outcomes.log_probabilities(logits).gather(-1, top.indices)
     rows = [
         {
             "position": None if kind == "class" else position,
             "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
         }
-        for position, row in enumerate(
-            zip(top.indices.tolist(), probabilities.tolist(), strict=True)
-        )
+        for position, row in enumerate(zip(top.indices.tolist(), logs.exp().tolist(), strict=True))
     ]
     return {"kind": kind, "rows": rows}
 

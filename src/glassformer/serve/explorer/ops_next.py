@@ -41,7 +41,7 @@ STAGES = {
 
 def next_(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
     """The most likely outcomes at a position: of the model, and after each transform in turn."""
-    if look.model.config.multi_label or not context.capabilities & OUTCOMES.keys():
+    if not look.model.config.outcomes.exclusive or not context.capabilities & OUTCOMES.keys():
         raise ConfigError(
             "This model does not choose one outcome among all; `next` is for those that do."
         )

@@ -234,8 +234,7 @@ def _memory_of_a_step(
         *groups, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
         gathered = 2 * rest + 3 * max(groups)  # two blocks and the gradient of one
     hidden = (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
-    both = config.architecture == "encoder_decoder"
-    blocks = config.n_layers + (config.depth("encoder") if both else 0)
+    blocks = config.n_layers + (config.depth("encoder") if config.is_encoder_decoder else 0)
     element = blocks * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
     words = config.vocab_size if config.predicts_words else 0
     return {
