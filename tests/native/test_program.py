@@ -277,7 +277,7 @@ def test_other_processors_compute_the_same(machine, tmp_path, monkeypatch):
     target = tmp_path / "step.so"
     command = [compiler(), *library.FLAGS, f"-march={machine}", str(library.SOURCE)]
     subprocess.run([*command, "-o", str(target), "-lm"], check=True, timeout=60)
-    other = library.typed(ctypes.CDLL(str(target)))
+    other = library.with_types(ctypes.CDLL(str(target)))
     ids = torch.randint(0, 50, (3, LENGTH))
     for bits in (None, *FORMATS):
         model = copy.deepcopy(tiny.model(d_model=96, n_heads=3, d_ff=100, vocab_size=50)).float()

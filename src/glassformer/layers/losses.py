@@ -95,12 +95,12 @@ class Outcomes(ABC):
         """
         u, v = at_least_float32(logits), at_least_float32(again)
         terms = (self._probabilities(u) - self._probabilities(v)) * (u - v) / 2
-        return self._summed(terms, targets)
+        return self._sum(terms, targets)
 
     @abstractmethod
     def _probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]: ...
 
-    def _summed(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
+    def _sum(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
         known = targets != IGNORE
         known = known if known.dim() == terms.dim() else known[..., None]
         return torch.where(known, terms, 0.0).sum()
@@ -110,11 +110,11 @@ class Exclusive(Outcomes):
     """One outcome holds: softmax."""
 
     def log_probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
-        """See `Outcomes`."""
+        """Return ln of the softmax."""
         return logits.log_softmax(-1)
 
     def relative_entropy(self, log_p: Float[Tensor, "V"], log_q: Float[Tensor, "V"]) -> float:
-        """See `Outcomes`."""
+        """Return Σ p log₂ (p / q)."""
         terms = log_p.exp() * (log_p - log_q)
         return float(terms.nansum() / math.log(2))  # 0 ln 0 = 0
 
@@ -128,11 +128,11 @@ class Independent(Outcomes):
     exclusive = False
 
     def log_probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
-        """See `Outcomes`."""
+        """Return ln of each sigmoid."""
         return F.logsigmoid(logits)
 
     def relative_entropy(self, log_p: Float[Tensor, "V"], log_q: Float[Tensor, "V"]) -> float:
-        """See `Outcomes`; of each outcome and its opposite."""
+        """Return Σ p log₂ (p / q) over each outcome and its opposite."""
         opposites = [torch.log(-torch.expm1(logs)) for logs in (log_p, log_q)]
         pairs = (log_p, log_q), opposites
         terms = sum(p.exp() * (p - q) for p, q in pairs)
@@ -141,10 +141,10 @@ class Independent(Outcomes):
     def _probabilities(self, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
         return logits.sigmoid()
 
-    def _summed(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
+    def _sum(self, terms: Float[Tensor, "*rows V"], targets: Tensor) -> Float[Tensor, ""]:
         if targets.is_floating_point():  # shares count as one target, not one a class
             return terms.sum() / targets.shape[-1]
-        return super()._summed(terms, targets)
+        return super()._sum(terms, targets)
 
 
 EXCLUSIVE, INDEPENDENT = Exclusive(), Independent()

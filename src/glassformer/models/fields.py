@@ -165,7 +165,7 @@ class ModelFields(Record):
 
     @property
     def described(self) -> str:
-        """Its kind in words: A decoder Transformer."""
+        """Kind of the model in words: A decoder Transformer."""
         article = "A" if self.is_decoder_only else "An"
         return f"{article} {self.architecture.replace('_', '-')} Transformer"
 

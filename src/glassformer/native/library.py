@@ -109,11 +109,11 @@ def program() -> Any:
         for parallel in (["-fopenmp"], []):  # some compilers have no OpenMP
             said = _compiled([command, *FLAGS, native, *parallel, str(SOURCE), "-o", str(target)])
             if target.is_file():
-                return typed(ctypes.CDLL(str(target)))
+                return with_types(ctypes.CDLL(str(target)))
     raise ConfigError(f"{command} cannot compile decoding steps ({said}); leave out compile.")
 
 
-def typed(found: Any) -> Any:
+def with_types(found: Any) -> Any:
     """Return a library whose functions know their types."""
     found.decoder_step.argtypes, found.decoder_step.restype = [c_void_p, c_void_p], c_int64
     found.holds.argtypes, found.holds.restype = [c_void_p, c_void_p, c_int64], c_int64
