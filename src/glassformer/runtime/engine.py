@@ -203,7 +203,7 @@ class Engine:
         if new:
             self.pool.erase(np.concatenate([one.slots[one.cached :] for one in new]))
         sourced = [one for one in new if one.n_source]
-        groups = [[one] for one in sourced] if self.invariant else [sourced] if sourced else []
+        groups = [[one] for one in sourced] if self.invariant else [sourced]
         return [event for group in groups for event in self._guard(group, self._read_sources)]
 
     def _reserve(self, one: Running) -> bool:
