@@ -174,5 +174,10 @@ def test_a_full_queue_refuses_at_once(api_of):
     error = refused(reply, 429)
     assert (error.type, error.code) == ("rate_limit_error", "queue_full")
     assert reply.headers["retry-after"] == "1"
+    refused(api.ask("POST", COMPLETIONS, content=b"{", headers=JSON), 429)  # it is not read
+    assert api.ask("POST", "/tokenize", json={"model": "lm", "text": "a"}).status_code == 200
+    counted = f'glassformer_requests_total{{code="429",route="{COMPLETIONS}"}} 2.0'
+    assert counted in api.ask("GET", "/metrics").text
     call.close()
+    refused(api.ask("POST", COMPLETIONS, content=b"{", headers=JSON), 400)
     assert api.post(COMPLETIONS, **LM, max_tokens=1)
