@@ -38,11 +38,11 @@ import torch
 import transformers
 from tokenizers.models import WordLevel
 
+from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.example import Example
 from glassformer.recipe.recipe import read_recipe
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.token_classification import TokenClassification
-from glassformer.training.cpu import keep_freed_memory
 from side_by_side import (
     OurTraining,
     PeerTraining,

@@ -30,7 +30,7 @@ from glassformer.run import load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.model_files import accept_changed
+from glassformer.training.folder.model_files import accept_changed
 
 BUDGETS = {
     "grid ms": 1000,

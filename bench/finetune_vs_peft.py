@@ -28,14 +28,14 @@ from peft import LoraConfig, get_peft_model
 
 from glassformer import finetune
 from glassformer.core.batch import Batch
+from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.step import TrainingStep
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.step import TrainingStep
 
 RANK, ALPHA = 8, 16
 TARGETS = ["q_proj", "v_proj"]

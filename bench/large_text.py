@@ -96,13 +96,13 @@ def ctrl_c(text: Path, place: Path, after: float) -> tuple[float, int | None]:
 
 ENCODE = """
 import sys
-from glassformer.core import headway
+from glassformer.core import progress
 from glassformer.data.config import DataConfig
 from glassformer.data.tokens import store_tokens
 from glassformer.tokenizers.text import Tokenizer
 tokenizer, text, store = Tokenizer.load(sys.argv[1]), sys.argv[2], sys.argv[3]
 data = DataConfig.parse({"train": {"path": text}})
-with headway.following(lambda what: print(what, file=sys.stderr, flush=True)):
+with progress.following(lambda what: print(what, file=sys.stderr, flush=True)):
     print(store_tokens(store, tokenizer, data).counts["train"])
 """
 

@@ -23,8 +23,8 @@ from glassformer.core.batch import Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import TrainConfig
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.step import TrainingStep
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.step import TrainingStep
 
 FIELDS = {"vocab_size": 256, "d_model": 256, "n_layers": 4, "n_heads": 4, "position": "rotary"}
 

@@ -17,10 +17,11 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from glassformer.core.progress import Progress
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import SaveConfig
-from glassformer.training import loop
-from glassformer.training.progress import Progress
+from glassformer.training.loop.train import train
+from glassformer.training.loop.trainer import Trainer
 
 STEPS, EVERY = 25, 4
 MODES = {
@@ -47,7 +48,7 @@ def recipe(text: Path, save: dict, batch: int) -> Recipe:
 @contextmanager
 def timed(name: str, times: list[float]):
     """The seconds of each call of a method of the loop."""
-    real = getattr(loop._Training, name)
+    real = getattr(Trainer, name)
 
     def call(self, *arguments, **named):
         begin = time.perf_counter()
@@ -56,11 +57,11 @@ def timed(name: str, times: list[float]):
         finally:
             times.append(time.perf_counter() - begin)
 
-    setattr(loop._Training, name, call)
+    setattr(Trainer, name, call)
     try:
         yield
     finally:
-        setattr(loop._Training, name, real)
+        setattr(Trainer, name, real)
 
 
 def measured(made: Recipe, run: Path) -> dict[str, float]:
@@ -68,7 +69,7 @@ def measured(made: Recipe, run: Path) -> dict[str, float]:
     save."""
     steps, saves, whole = [], [], []
     with timed("advance", steps), timed("save", saves), timed("go", whole):
-        loop.train(made, run, progress=Progress(io.StringIO()))
+        train(made, run, progress=Progress(io.StringIO()))
     *between, last = saves
     return {
         "whole": whole[0] - steps[0] - last,

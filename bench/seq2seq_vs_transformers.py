@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from glassformer.core.cpu import keep_freed_memory
 from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
@@ -37,9 +38,8 @@ from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText
-from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.run_folder import prepare
-from glassformer.training.schedule import rate_at
+from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.schedule import rate_at
 from side_by_side import OurTraining, say
 
 RECIPE = "multi30k"

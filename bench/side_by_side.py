@@ -20,14 +20,14 @@ import transformers
 from torch import nn
 
 from glassformer.core.batch import Batch
+from glassformer.core.cpu import micro_batch_threads
 from glassformer.data.collate import Share
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.training.cpu import micro_batch_threads
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.run_folder import prepare
-from glassformer.training.step import StepResult, TrainingStep
+from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.step import StepResult, TrainingStep
 
 Told = tuple[int, float, float]
 

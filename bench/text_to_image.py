@@ -33,7 +33,7 @@ from glassformer.demos.shapes import COLOURS, OUTLINES, SIZES
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
 from glassformer.training import train
-from glassformer.training.given_data import write_data
+from glassformer.training.folder.given_data import write_data
 
 
 def main() -> None:

@@ -257,14 +257,14 @@ def glassformer_step(copy: Path, shape: dict):
     import numpy as np
     import torch
 
+    from glassformer.core.cpu import keep_freed_memory
+    from glassformer.core.devices import choose_machine
     from glassformer.data.collate import Share, windows
     from glassformer.data.tokens import TokenSplit, training_order
     from glassformer.models import Transformer, presets
     from glassformer.recipe.train import TrainConfig
-    from glassformer.training.cpu import keep_freed_memory
-    from glassformer.training.machine import choose_machine
-    from glassformer.training.optimizer import Optimizer
-    from glassformer.training.step import TrainingStep
+    from glassformer.training.loop.optimizer import Optimizer
+    from glassformer.training.loop.step import TrainingStep
 
     config = presets.gpt2(
         vocab_size=65, max_length=shape["block_size"], d_model=shape["n_embd"],

@@ -35,6 +35,7 @@ import torch
 import transformers
 from torch.utils.data import Dataset
 
+from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.arrays import ArraySplit
 from glassformer.models.presets import vit
 from glassformer.processors.image import ImageProcessor
@@ -43,7 +44,6 @@ from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.evaluate import EVERYTHING
-from glassformer.training.cpu import keep_freed_memory
 from side_by_side import (
     OurTraining,
     PeerTraining,

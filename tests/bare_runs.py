@@ -14,7 +14,7 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_json, save_weights
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.model_files import accept_changed
+from glassformer.training.folder.model_files import accept_changed
 
 
 def bare_run(

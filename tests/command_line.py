@@ -162,7 +162,7 @@ def saved(tmp_path_factory) -> Callable[..., Path]:
     from glassformer.models.weights import save_weights
     from glassformer.tokenizers.definition import byte_definition
     from glassformer.tokenizers.text import Tokenizer
-    from glassformer.training.model_files import accept_changed
+    from glassformer.training.folder.model_files import accept_changed
     from tiny import stir
 
     def make(name: str, tokenizer: Tokenizer | None = None, **model: Any) -> Path:

@@ -29,12 +29,12 @@ from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
-from glassformer.training import sharding
-from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.division import Division, division_of
-from glassformer.training.optimizer import Optimizer, clip_gradients
-from glassformer.training.step import TrainingStep
-from glassformer.training.tensor_parallel import copies
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.loop.optimizer import Optimizer, clip_gradients
+from glassformer.training.loop.step import TrainingStep
+from glassformer.training.parallel import sharding
+from glassformer.training.parallel.division import Division, division_of
+from glassformer.training.parallel.tensor_parallel import copies
 
 ROWS, LENGTH, CPU = 16, 8, torch.device("cpu")
 SPLITS = {

@@ -14,8 +14,8 @@ import torch
 
 import glassformer as gf
 from glassformer.core.batch import Batch
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.loop import train
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.loop.train import train
 from small_runs import losses, recipe, text_file
 from training.reliability.small import saved_again
 

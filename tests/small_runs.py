@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from glassformer.core.progress import Progress
 from glassformer.data.config import DataConfig
 from glassformer.recipe.fields import sections as all_sections
 from glassformer.recipe.recipe import Recipe, changed
 from glassformer.recipe.train import TrainConfig
-from glassformer.training import loop
-from glassformer.training.loop import Result, train
-from glassformer.training.progress import Progress
+from glassformer.training.loop.train import train
+from glassformer.training.loop.trainer import Result, Trainer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
 
@@ -178,7 +178,7 @@ def hashes(run: Path) -> dict[str, str]:
 
 def losses(run: Path) -> list[dict[str, Any]]:
     """The logged lines without what the clock says."""
-    from glassformer.training.history import read_metrics
+    from glassformer.training.folder.history import read_metrics
 
     timed = ("seconds", "tokens_per_second")
     return [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run)]
@@ -207,7 +207,7 @@ class Killed(BaseException):
 @contextmanager
 def stopped_after(step: int) -> Iterator[None]:
     """A run in the body is killed without warning once `step` steps are done."""
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         if self.state.step == step:
@@ -215,5 +215,5 @@ def stopped_after(step: int) -> Iterator[None]:
         real(self)
 
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(loop._Training, "advance", advance)
+        patch.setattr(Trainer, "advance", advance)
         yield

@@ -13,7 +13,7 @@ from PIL import Image
 from glassformer.media.audio_file import write_wav
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.run_folder import prepare
 from small_runs import flat
 from small_tasks import ONCE, merged
 

@@ -174,7 +174,7 @@ PLATFORM = {
     "fcntl": {"core.files"},
     "msvcrt": {"core.files"},
     "signal": {"core.signals", "core.workers"},
-    "ctypes": {"training.cpu", "native.library", "native.program"},
+    "ctypes": {"core.cpu", "native.library", "native.program"},
     "resource": {"core.workers"},
     "subprocess": {"core.workers", "native.library"},
     "multiprocessing": {"core.workers"},
@@ -290,8 +290,8 @@ WRONG = {
     "the front door": ("glassformer.models.config", "from glassformer import models", None),
     "by name": (
         "glassformer.data.order",
-        "import_module('glassformer.training.step')",
-        "glassformer.training.step",
+        "import_module('glassformer.training.loop.step')",
+        "glassformer.training.loop.step",
     ),
     "out of the core": (
         "glassformer.core.errors",

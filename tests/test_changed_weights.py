@@ -29,7 +29,7 @@ from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.schema import LookRequest
-from glassformer.training.optimizer import Optimizer
+from glassformer.training.loop.optimizer import Optimizer
 from small_runs import go, recipe
 
 CLOSE = 1e-4

@@ -26,7 +26,7 @@ USED = {
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),
     "types-PyYAML": ("pyproject.toml", "[tool.basedpyright]"),
-    "tensorboard": ("src/glassformer/training/history.py", "torch.utils.tensorboard"),
+    "tensorboard": ("src/glassformer/training/folder/history.py", "torch.utils.tensorboard"),
     "anywidget": ("src/glassformer/serve/explorer/notebook.py", 'import_module("anywidget")'),
     "furo": ("tools/docsite/conf.py", "furo"),
     "myst-parser": ("tools/docsite/conf.py", "myst_parser"),

@@ -24,7 +24,7 @@ from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.model_files import accept_changed
+from glassformer.training.folder.model_files import accept_changed
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

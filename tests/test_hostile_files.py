@@ -59,16 +59,16 @@ def test_a_run_folder_that_is_removed_while_training_is_one_sentence(tmp_path, m
     removed = "was removed or emptied during training; nothing can be saved"
     train = {"save.every": 100, "evaluate.every": 100} | train
     from glassformer.core.errors import CheckpointError
-    from glassformer.training import loop
+    from glassformer.training.loop.trainer import Trainer
 
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         if self.state.step == 3:
             shutil.rmtree(self.run)
         real(self)
 
-    monkeypatch.setattr(loop._Training, "advance", advance)
+    monkeypatch.setattr(Trainer, "advance", advance)
     with pytest.raises(CheckpointError, match=removed):
         go(recipe(tmp_path, train=train), tmp_path / "run")
     assert not (tmp_path / "run").exists()

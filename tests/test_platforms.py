@@ -14,8 +14,8 @@ import pytest
 from glassformer.cli import main
 from glassformer.data import sources
 from glassformer.models import weights
-from glassformer.training.prefetch import _Steps
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.batches import _Steps
 from small_runs import pair_recipe, recipe
 from small_senses import picture_recipe, sound_recipe
 from small_tasks import masked_recipe, tag_recipe

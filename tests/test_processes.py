@@ -20,7 +20,7 @@ from glassformer.core.distributed.processes import (
 from glassformer.core.distributed.torchrun import _agreed_name
 from glassformer.core.errors import ConfigError, ElsewhereError
 from glassformer.data.collate import micro_batches
-from glassformer.training.setup import with_shares
+from glassformer.training.loop.setup import with_shares
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
 from torchrun import train_together

@@ -14,7 +14,7 @@ import torch
 import glassformer as gf
 from glassformer.core.errors import CheckpointError, ConfigError, DataError, GlassformerError
 from glassformer.tasks.evaluate import Evaluation
-from glassformer.training.model_files import accept_changed
+from glassformer.training.folder.model_files import accept_changed
 from small_runs import go, text_file
 from small_tasks import (
     class_file,
@@ -265,7 +265,7 @@ def test_any_text_arrives_in_a_recipe_as_it_is(recipe, tmp_path):
 
 
 def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monkeypatch):
-    from glassformer.training.loop import Result
+    from glassformer.training.loop.trainer import Result
 
     stopped = Result(tmp_path, 7, {}, None, "loss", "use", 1.0, interrupted=2)
     monkeypatch.setattr("glassformer.run.folder.train_run", lambda *given, **options: stopped)
@@ -363,7 +363,7 @@ def test_several_classes_are_those_that_are_likely_enough(small):
 def test_evaluate_of_a_split_is_what_training_said(small, name):
     run = gf.load(small / name)
     scores = run.evaluate()
-    from glassformer.training.history import read_metrics
+    from glassformer.training.folder.history import read_metrics
 
     last = [line for line in read_metrics(small / name) if "validation_loss" in line][-1]
     assert last["step"] == 4, "whose model is the best, as the loss only falls"

@@ -19,7 +19,7 @@ import json, os, signal, sys
 from pathlib import Path
 from glassformer.recipe.recipe import Recipe
 from glassformer.training import train
-from glassformer.training.progress import Progress
+from glassformer.core.progress import Progress
 
 runs, killed = json.loads(Path(sys.argv[1]).read_text())
 again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

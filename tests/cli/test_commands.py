@@ -6,7 +6,7 @@ import math
 import pytest
 
 import glassformer as gf
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.folder.checkpoints import Checkpoints
 from small_runs import go
 from small_senses import picture_recipe
 

@@ -15,7 +15,7 @@ from glassformer.models.weights import save_weights
 from glassformer.run import load
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.model_files import accept_changed
+from glassformer.training.folder.model_files import accept_changed
 from tiny import stir
 
 LINES = ["the bank of the river", "", "money in the bank", "   ", "naïve — café 日本"]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import glassformer
-from glassformer.training import launching
+from glassformer.core.distributed import launching
 
 COMMANDS = [
     ["demo"],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.core import cuts, headway
+from glassformer.core import cuts, progress
 from glassformer.core.errors import DataError
 from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.formats import documents, lines
@@ -137,7 +137,7 @@ def test_reading_is_told_to_whoever_listens(tmp_path, small_parts):
     (tmp_path / "a.txt").write_text("x" * 30)
     config = data_config({"train.path": str(tmp_path / "a.txt")})
     told: list[str] = []
-    with headway.following(told.append):
+    with progress.following(told.append):
         list(read(resolve(config.train.path), config))
     assert told[0] == "reading a.txt: 0 MB (23%)"
     assert told[-1] == "reading a.txt: 0 MB (100%)"
@@ -164,7 +164,7 @@ def test_training_reads_a_text_larger_than_memory(tmp_path):
 
 
 def test_progress_before_training_is_of_what_takes_long(monkeypatch):
-    from glassformer.training.progress import Progress
+    from glassformer.core.progress import Progress
 
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)

@@ -10,7 +10,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.recipe.recipe import Recipe, read_yaml
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.run_folder import prepare
 from small_runs import data_config, go, losses, pair_recipe
 from small_tasks import class_recipe, tag_recipe
 

@@ -29,7 +29,7 @@ from glassformer.demos.tag import SPANS
 from glassformer.demos.translate import FORMS, LANGUAGES, PLAIN, dates
 from glassformer.metrics.baselines import most_frequent
 from glassformer.recipe import read_recipe
-from glassformer.training.given_data import write_data
+from glassformer.training.folder.given_data import write_data
 
 READ = {
     "translate": (pairs, lambda row: row.source),

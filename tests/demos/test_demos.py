@@ -9,7 +9,7 @@ import pytest
 from glassformer.demos import catalog, shapes
 from glassformer.demos.catalog import DATA, DEMOS
 from glassformer.metrics.baselines import most_frequent
-from glassformer.training.loop import Result
+from glassformer.training.loop.trainer import Result
 
 BASELINES = {
     "translate": ["a rule: numbers, words of the month"],

@@ -19,7 +19,7 @@ from glassformer.inspect.ledger import ledger
 from glassformer.inspect.look import look
 from glassformer.layers.linear import Linear
 from glassformer.layers.lora import LoRALinear, adapters, plain_parameters
-from glassformer.training.step import TrainingStep
+from glassformer.training.loop.step import TrainingStep
 from small_adapters import adapted, logits, stir
 
 SOME = ["causal learned", "encoder rotary", "both buckets", "patches", "mixture", "post-norm"]
@@ -137,7 +137,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_changes_what_is_trained_and_nothing_else(case):
     from glassformer.recipe.train import OptimizerConfig
-    from glassformer.training.optimizer import Optimizer
+    from glassformer.training.loop.optimizer import Optimizer
 
     values, parts = CASES[case]
     model = copy.deepcopy(tiny.model(head="classify", n_classes=3, tied=False)).float().train()

@@ -216,7 +216,7 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_optimizers_memory_is_counted(kind):
     from glassformer.recipe.train import OptimizerConfig
-    from glassformer.training.optimizer import Optimizer
+    from glassformer.training.loop.optimizer import Optimizer
 
     made = config({})
     model = Transformer(made)

@@ -520,7 +520,7 @@ def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
 def test_curves_and_raw_tensors_and_points(lm):
     reply = ask(lm, "curves")
     assert {"train_loss", "validation_loss"} <= set(reply.header["names"]) == set(reply.arrays)
-    from glassformer.training.history import read_metrics
+    from glassformer.training.folder.history import read_metrics
 
     wanted = [
         (m["step"], m["train_loss"]) for m in read_metrics(lm.run.folder) if "train_loss" in m
@@ -556,7 +556,7 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
-    from glassformer.training.checkpoint import Checkpoints
+    from glassformer.training.folder.checkpoints import Checkpoints
 
     explorer = Explorer(load(run_folder("lm")))
     model = load(run_folder("lm"))

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
+from glassformer.core.progress import Progress
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.sweep import sweep
-from glassformer.training.progress import Progress
 from small_runs import stopped_after, values
 
 pytest.importorskip("optuna")

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.progress import Progress
 from glassformer.recipe.recipe import read_recipe
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.report import as_json, as_text
 from glassformer.sweep.sweep import sweep
-from glassformer.training import loop
-from glassformer.training.progress import Progress
+from glassformer.training.loop.trainer import Trainer
 from processes import started
 from small_runs import Killed, go, hashes, losses, stopped_after, values
 
@@ -200,7 +200,7 @@ def test_a_signal_during_a_trial_stops_the_sweep_unless_it_is_over(
 ):
     """What was complete stays so, nothing is told as failed, and the same command trains the
     others."""
-    rates, real = ("0.01", "0.009", "0.008", "0.0000001", "0.03"), loop._Training.advance
+    rates, real = ("0.01", "0.009", "0.008", "0.0000001", "0.03"), Trainer.advance
     fields = [f"{RATE}={','.join(rates)}", "train.evaluate.every=2"]
 
     def advance(self):
@@ -213,7 +213,7 @@ def test_a_signal_during_a_trial_stops_the_sweep_unless_it_is_over(
         return [own[rate] for rate in rates if rate in own]
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
+        patch.setattr(Trainer, "advance", advance)
         stopped = sweep(recipe, fields, tmp_path / "grid", progress=QUIET)
     assert states(stopped) == found
     assert stopped.interrupted == (None if found == STATES else signal.SIGINT)
@@ -224,7 +224,7 @@ def test_a_signal_during_a_trial_stops_the_sweep_unless_it_is_over(
 SIGNALLED = """
 import os, sys
 from glassformer.__main__ import main
-from glassformer.training.history import History
+from glassformer.training.folder.history import History
 real, left, number = History.add, int(os.environ["LINES"]), int(os.environ["SIGNAL"])
 def add(self, *arguments, **values):
     global left

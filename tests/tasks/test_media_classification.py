@@ -24,7 +24,7 @@ from glassformer.processors.image import ImageProcessor
 from glassformer.processors.media import request_of
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.history import read_metrics
 from small_runs import go, hashes, laid, losses
 from small_senses import (
     RATE,

@@ -11,7 +11,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.tasks.token_classification import TokenClassification
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.run_folder import prepare
 from small_runs import pair_recipe, recipe
 from small_senses import prepared
 from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe

@@ -21,8 +21,8 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.text_to_image import in_characters
-from glassformer.training.history import read_metrics
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.history import read_metrics
+from glassformer.training.folder.run_folder import prepare
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
 from small_runs import go, hashes, losses
 from small_runs import recipe as small_recipe

@@ -15,7 +15,7 @@ from glassformer.data.pairs import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.history import read_metrics
 from small_runs import go, hashes, losses, pair_file, pair_recipe, recipe
 from small_senses import prepared
 from training.test_resume import stopped_after

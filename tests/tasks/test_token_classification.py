@@ -16,7 +16,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.tasks.token_classification import TokenClassification
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.history import read_metrics
 from small_parts import SKIES, sky
 from small_runs import go, overlaid
 from small_senses import prepared, write_picture

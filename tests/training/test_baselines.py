@@ -9,8 +9,8 @@ import pytest
 
 import glassformer as gf
 from glassformer.metrics.comparison import judged, report, verdict
-from glassformer.training.history import History, read_metrics
-from glassformer.training.loop import Result
+from glassformer.training.folder.history import History, read_metrics
+from glassformer.training.loop.trainer import Result
 from small_runs import go, recipe, stopped_after
 from small_tasks import LEARNING, class_recipe, json_file, tag_recipe, words
 

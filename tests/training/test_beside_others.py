@@ -13,10 +13,10 @@ import pytest
 import torch
 import yaml
 
+from glassformer.core.cpu import cpu_threads
 from glassformer.layers.dropout import drawn_by, dropout
 from glassformer.recipe.recipe import Recipe
-from glassformer.training import loop
-from glassformer.training.cpu import cpu_threads
+from glassformer.training.loop.trainer import Trainer
 from small_runs import go, hashes, pair_recipe, recipe
 from small_senses import picture_recipe
 from small_tasks import masked_recipe
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from pathlib import Path
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.loop import train
+from glassformer.training.loop.train import train
 for place in sys.argv[1:]:
     states = lambda: (
         torch.get_rng_state().tolist(),
@@ -78,14 +78,14 @@ def test_three_trainings_in_three_threads_are_those_of_three_alone(tmp_path, mon
     made = [maker(tmp_path, model=DROPOUT, train={"seed": n}) for n, maker in enumerate(makers)]
     for number, own in enumerate(made):
         go(own, tmp_path / f"alone{number}")
-    together, real = threading.Barrier(3, timeout=60), loop._Training.advance
+    together, real = threading.Barrier(3, timeout=60), Trainer.advance
 
     def advance(self):  # step by step at the same time
         together.wait()
         real(self)
         torch.rand(3)  # as the caller's own threads may
 
-    monkeypatch.setattr(loop._Training, "advance", advance)
+    monkeypatch.setattr(Trainer, "advance", advance)
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda n: go(made[n], tmp_path / f"together{n}"), range(3)))
     for number in range(3):

@@ -11,9 +11,9 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig
-from glassformer.training import checkpoint
-from glassformer.training.checkpoint import Checkpoints, State, trained
-from glassformer.training.part_files import Part
+from glassformer.training.folder import checkpoints as module
+from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.part_files import Part
 from small_runs import go, hashes, losses, recipe
 
 
@@ -174,14 +174,14 @@ def test_a_step_that_is_named_is_that_one_or_an_error(tmp_path):
 def test_a_run_that_is_killed_while_it_goes_back_can_go_on(tmp_path, monkeypatch):
     """The newest checkpoints go first, and the log last."""
     run, made = kept_run(tmp_path), recipe(tmp_path, train={"save.keep_last": 4})
-    real = checkpoint.remove_folder
+    real = module.remove_folder
 
     def remove(path):
         if path.name == "step-00000006":
             raise KeyboardInterrupt
         real(path)
 
-    monkeypatch.setattr(checkpoint, "remove_folder", remove)
+    monkeypatch.setattr(module, "remove_folder", remove)
     with pytest.raises(KeyboardInterrupt):
         go(made, run, resume=True, checkpoint=2)
     monkeypatch.undo()

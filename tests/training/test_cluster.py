@@ -14,14 +14,14 @@ from divided_checks import CASES, LENGTH, ROWS
 from glassformer.core.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
-from glassformer.training.cluster.collectives import Part, collectives, ring_seconds
-from glassformer.training.cluster.plan import (
+from glassformer.training.parallel.sharding import build_mesh, divide
+from glassformer.training.plan.cluster import (
     Hardware,
     _memory_of_training,
     one_of,
     plan_cluster,
 )
-from glassformer.training.sharding import build_mesh, divide
+from glassformer.training.plan.collectives import Part, collectives, ring_seconds
 from small_runs import recipe
 from torchrun import MESHES, launched
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.training.cluster.failures import (
+from glassformer.training.plan.failures import (
     Losses,
     mean_time_between_failures,
     simulated_share,

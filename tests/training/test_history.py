@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.training.history import History, read_metrics
+from glassformer.training.folder.history import History, read_metrics
 from small_runs import go, losses, recipe
 
 

@@ -25,11 +25,11 @@ from glassformer.models.weights import (
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training import loop
-from glassformer.training.init_from import with_init_from
-from glassformer.training.model_files import accept_changed
-from glassformer.training.plan import make_plan
-from glassformer.training.run_folder import temporary_task
+from glassformer.training.folder.model_files import accept_changed
+from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.init_from import with_init_from
+from glassformer.training.loop.trainer import Trainer
+from glassformer.training.plan.plan import make_plan
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe, rows_file
 from small_runs import go, hashes, laid, losses, pair_recipe, recipe
@@ -54,12 +54,10 @@ def pretrained(tmp_path_factory) -> Path:
 def first_model(made: Recipe, run: Path) -> Transformer:
     """The model of a run before its first step."""
     found = []
-    real = loop._Training.go
+    real = Trainer.go
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop._Training, "go", lambda self: (found.append(self.model), real(self))[1])
-        patch.setattr(
-            loop._Training, "advance", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
-        )
+        patch.setattr(Trainer, "go", lambda self: (found.append(self.model), real(self))[1])
+        patch.setattr(Trainer, "advance", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             go(made, run)
     return found[0]
@@ -156,7 +154,7 @@ def test_a_run_goes_on_when_the_folder_it_began_with_is_gone(tmp_path, pretraine
     shutil.copytree(pretrained, start)
     made = tag_recipe(tmp_path, train={"init_from": str(start), "save.every": 4, **train})
     go(made, tmp_path / "whole")
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         if self.state.step == 4:
@@ -164,7 +162,7 @@ def test_a_run_goes_on_when_the_folder_it_began_with_is_gone(tmp_path, pretraine
         real(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
+        patch.setattr(Trainer, "advance", advance)
         with pytest.raises(KeyboardInterrupt):
             go(made, tmp_path / "cut")
     shutil.rmtree(start)

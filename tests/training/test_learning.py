@@ -10,9 +10,9 @@ import torch
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.schedule import rate
-from glassformer.training.step import TrainingStep
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.schedule import rate
+from glassformer.training.loop.step import TrainingStep
 from small_runs import go, recipe, train_config
 
 CHOICES = {

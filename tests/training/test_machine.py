@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from glassformer.core import devices
+from glassformer.core.devices import choose_machine, find_device, measured_peak
 from glassformer.core.errors import ConfigError
-from glassformer.training import machine
-from glassformer.training.machine import choose_machine, find_device, measured_peak
 
 
 def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
     peaks = {torch.float32: float32, torch.bfloat16: bfloat16}
-    monkeypatch.setattr(machine, "measured_peak", lambda where, dtype, threads: peaks[dtype])
+    monkeypatch.setattr(devices, "measured_peak", lambda where, dtype, threads: peaks[dtype])
 
 
 @pytest.mark.parametrize(

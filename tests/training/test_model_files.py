@@ -11,8 +11,8 @@ import glassformer as gf
 from command_line import tree
 from glassformer.core.errors import CheckpointError, DataError
 from glassformer.models.weights import save_weights
-from glassformer.training.loop import train
-from glassformer.training.model_files import INPUTS, MODEL, accept_changed
+from glassformer.training.folder.model_files import INPUTS, MODEL, accept_changed
+from glassformer.training.loop.train import train
 from properties.resource_bombs import resource_bombs
 from small_drawings import recipe as drawing_recipe
 from small_runs import go, hashes, pair_recipe, recipe, stopped_after

@@ -12,7 +12,7 @@ from glassformer.finetune.adapters import adapt
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training.optimizer import (
+from glassformer.training.loop.optimizer import (
     Muon,
     Optimizer,
     is_block_matrix,

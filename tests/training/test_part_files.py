@@ -14,9 +14,9 @@ from glassformer.core.distributed.shards import own
 from glassformer.core.errors import CheckpointError
 from glassformer.models import Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training import sharding
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.part_files import Part, load_parts, names_in, part_files, part_of
+from glassformer.training.folder.part_files import Part, load_parts, names_in, part_files, part_of
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.parallel import sharding
 
 CUT = {  # along replicate, shard and tensor; None: every process has it whole
     "rows": ((11, 4), [Replicate(), Shard(0), Replicate()]),

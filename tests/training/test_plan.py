@@ -8,8 +8,8 @@ import pytest
 from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
 from glassformer.models import Transformer
-from glassformer.training.plan import make_plan
-from glassformer.training.run_folder import prepare
+from glassformer.training.folder.run_folder import prepare
+from glassformer.training.plan.plan import make_plan
 from small_runs import go, recipe
 from small_senses import picture_recipe, prepared
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
-from glassformer.training.prefetch import batches_ahead
+from glassformer.training.loop.batches import batches_ahead
 from small_runs import go, hashes, losses, pair_recipe, recipe
 from small_tasks import tag_recipe
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from glassformer.core import progress
 from glassformer.core.errors import printable
-from glassformer.training import progress
-from glassformer.training.progress import Moment, Progress, bar, clock, line
+from glassformer.core.progress import Moment, Progress, bar, clock, line
 
 
 class Terminal(io.StringIO):

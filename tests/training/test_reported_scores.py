@@ -15,8 +15,8 @@ from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_score
 from glassformer.run.evaluating import own_data
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.tasks.text_to_text import PairsToText
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.history import read_metrics, scores_at
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.history import read_metrics, scores_at
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import go, laid, pair_recipe, recipe

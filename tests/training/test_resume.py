@@ -16,10 +16,12 @@ from command_line import tree
 from glassformer.core.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.models.weights import load_tensors
 from glassformer.tasks.text_generation import TextGeneration
-from glassformer.training import loop, saving
-from glassformer.training.history import read_metrics
-from glassformer.training.run_folder import is_own
-from glassformer.training.step import TrainingStep
+from glassformer.training.folder import saving
+from glassformer.training.folder.history import read_metrics
+from glassformer.training.folder.run_folder import is_own
+from glassformer.training.loop import trainer
+from glassformer.training.loop.step import TrainingStep
+from glassformer.training.loop.trainer import Trainer
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import (
@@ -319,14 +321,14 @@ def test_torchrun_begins_or_continues_a_run(tmp_path, monkeypatch):
 
 
 def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, monkeypatch):
-    from glassformer.training import machine
+    from glassformer.core import devices
 
     faster = torch.bfloat16
 
     def peak(where, dtype, threads):
         return 9e9 if dtype == faster else 1e9
 
-    monkeypatch.setattr(machine, "measured_peak", peak)
+    monkeypatch.setattr(devices, "measured_peak", peak)
     auto = recipe(tmp_path, train={"precision": "auto", "steps": 2})
     go(auto, tmp_path / "x")
     assert "precision: bfloat16" in (tmp_path / "x" / "recipe.yaml").read_text()
@@ -348,7 +350,7 @@ def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind
     made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
     loading = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100, "workers": 2})
     go(made, tmp_path / "whole")
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         real(self)
@@ -360,7 +362,7 @@ def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind
     before = signal.signal(kind, signal.default_int_handler)  # also where nohup ignores it
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(loop._Training, "advance", advance)
+            patch.setattr(Trainer, "advance", advance)
             result, _ = go(loading, run)
         assert signal.getsignal(kind) is signal.default_int_handler
     finally:
@@ -372,14 +374,14 @@ def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind
 
 
 def test_a_signal_in_the_last_step_is_no_interruption(tmp_path, monkeypatch):
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         real(self)
         if self.state.step == 8:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(loop._Training, "advance", advance)
+    monkeypatch.setattr(Trainer, "advance", advance)
     assert go(recipe(tmp_path), tmp_path / "x")[0].interrupted is None
 
 
@@ -421,7 +423,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
     tmp_path, monkeypatch, where
 ):
     run, made = tmp_path / "x", recipe(tmp_path, train={"evaluate.every": 6, "save.every": 2})
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         poison = {"loss": 4, "weights": 5, "validation": 5}[where]
@@ -436,7 +438,7 @@ def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
                 self.validation = None
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
+        patch.setattr(Trainer, "advance", advance)
         with pytest.raises(TrainingError) as caught:
             go(made, run)
     sentence = str(caught.value)
@@ -493,8 +495,8 @@ def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):
             self.optimizer.parameters[0].fill_(torch.nan)
         real(self)
 
-    real = loop._Training.advance
-    monkeypatch.setattr(loop._Training, "advance", poisoned)
+    real = Trainer.advance
+    monkeypatch.setattr(Trainer, "advance", poisoned)
     with pytest.raises(TrainingError, match="none was saved before"):
         go(recipe(tmp_path), tmp_path / "x")
 
@@ -570,7 +572,7 @@ def test_words_have_no_newline_to_begin_a_sample_with(tmp_path):
 
 def test_a_trainer_at_work_refuses_a_second_one(tmp_path, monkeypatch):
     made, run = recipe(tmp_path), tmp_path / "x"
-    real, refused = loop._Training.advance, []
+    real, refused = Trainer.advance, []
 
     def advance(self):
         if self.state.step == 2 and not refused:
@@ -580,7 +582,7 @@ def test_a_trainer_at_work_refuses_a_second_one(tmp_path, monkeypatch):
                 refused.append(str(caught.value))
         real(self)
 
-    monkeypatch.setattr(loop._Training, "advance", advance)
+    monkeypatch.setattr(Trainer, "advance", advance)
     go(made, run)
     assert "Another process is training" in refused[0]
     go(made, tmp_path / "whole")
@@ -643,7 +645,7 @@ class Told:
 
 def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
     """Another one may see other files, and asks for none."""
-    loaded, other = list[list[int]](), object.__new__(loop._Training)
+    loaded, other = list[list[int]](), object.__new__(Trainer)
     other.machine = SimpleNamespace(device="cpu")
 
     def load_mean(steps, mean):
@@ -655,7 +657,7 @@ def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
     other.state = SimpleNamespace(step=6, base=None)
     other.config = SimpleNamespace(save=SimpleNamespace(average_checkpoints=2))
     other.task, other.run = SimpleNamespace(recipe=None), None
-    monkeypatch.setattr(loop, "model_to_fill", lambda *given: None)
+    monkeypatch.setattr(trainer, "model_to_fill", lambda *given: None)
     other.processes = Told([])
     other.average()
     assert loaded == []

@@ -17,7 +17,7 @@ from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import OF_INPUT, TASKS, kinds_of
-from glassformer.training.run_folder import absolute, prepare
+from glassformer.training.folder.run_folder import absolute, prepare
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.training.schedule import Schedule, rate
+from glassformer.training.loop.schedule import Schedule, rate
 
 KINDS = get_args(Schedule)
 plans = st.fixed_dictionaries(

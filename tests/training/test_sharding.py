@@ -11,7 +11,7 @@ from glassformer.core.distributed.shards import own
 from glassformer.core.errors import ConfigError
 from glassformer.finetune.adapters import add_adapters
 from glassformer.models import Transformer
-from glassformer.training import sharding
+from glassformer.training.parallel import sharding
 from torchrun import MESHES, launched
 
 SHAPES = [[3, 2], [7, 9], [4, 4], [10, 11], [8, 8], [5, 5]]

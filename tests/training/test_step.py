@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
+from glassformer.core.cpu import micro_batch_threads
 from glassformer.core.errors import TrainingError
 from glassformer.data.collate import Share
 from glassformer.layers.dropout import drawn_by
 from glassformer.layers.losses import EXCLUSIVE, LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training.cpu import micro_batch_threads
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.step import TrainingStep, dropout_seed
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.step import TrainingStep, dropout_seed
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11
 CPU = torch.device("cpu")

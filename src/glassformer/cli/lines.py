@@ -32,7 +32,7 @@ class Pace:
         now, since = time.monotonic(), self._began if last else self._reported
         if now - since <= REPORT_EVERY or not (done or last):
             return
-        from glassformer.training.progress import clock
+        from glassformer.core.progress import clock
 
         rate, of = self._done / (now - self._began), ""
         if self._total is not None:

@@ -40,7 +40,7 @@ from glassformer.cli.translate import translate
 from glassformer.cli.use import generate
 from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.core.files import WINDOWS
-from glassformer.core.headway import LEARNING
+from glassformer.core.progress import LEARNING
 from glassformer.core.signals import INTERRUPTED, end_at_second_interrupt
 
 app = typer.Typer(

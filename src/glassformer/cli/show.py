@@ -49,7 +49,7 @@ def tokenize(
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
-    from glassformer.training.init_from import with_init_from
+    from glassformer.training.loop.init_from import with_init_from
 
     named = where.endswith((".yaml", ".yml")) or is_name(where)
     recipe = _recipe_of(where, overrides) if named else None
@@ -141,7 +141,7 @@ def data_show(
     """
     from glassformer.core.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
-    from glassformer.training.run_folder import temporary_task
+    from glassformer.training.folder.run_folder import temporary_task
 
     check_output("--html", html, (".html",), force)
     with temporary_task(_recipe_of(recipe, overrides)) as task:
@@ -162,7 +162,7 @@ def recipe_show(
     json: Json = False,
 ) -> None:
     """Print a recipe with every default filled in."""
-    from glassformer.training.init_from import with_init_from
+    from glassformer.training.loop.init_from import with_init_from
 
     recipe = _recipe_of(where, overrides)
     if not Path(where).is_dir():  # a run's own recipe has taken it over
@@ -245,12 +245,12 @@ def plan(
         return
     others = {"gpus_per_node": gpus_per_node, "hardware": hardware}
     refuse(others, "Without --nodes, this machine is measured")
-    from glassformer.training.plan import make_plan
+    from glassformer.training.plan.plan import make_plan
 
     made, export = make_plan(own), None
     if target is not None:
         from glassformer.run.export import planned
-        from glassformer.training.init_from import with_init_from
+        from glassformer.training.loop.init_from import with_init_from
 
         export = planned(with_init_from(own), target)
     if json:
@@ -267,7 +267,7 @@ def plan(
 def _plan_cluster(
     recipe: Any, nodes: int, gpus_per_node: int, figures: list[str], as_json: bool
 ) -> None:
-    from glassformer.training.cluster.plan import Hardware, plan_cluster
+    from glassformer.training.plan.cluster import Hardware, plan_cluster
 
     pairs = (figure.partition("=") for figure in figures)
     hardware = Hardware.parse({name: value for name, _, value in pairs})
@@ -324,7 +324,7 @@ def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
     """The equations on a run's own weights; its files are recorded if they are to be accepted."""
     from glassformer import verify as checks
     from glassformer.run import load
-    from glassformer.training.model_files import accept_changed as record
+    from glassformer.training.folder.model_files import accept_changed as record
 
     opened = load(run, accept_changed=accept_changed)
     if text is not None and (medium := opened.processor.medium):

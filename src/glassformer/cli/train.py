@@ -11,7 +11,7 @@ from glassformer.cli.terminal import first_process, print_json
 from glassformer.core.errors import ConfigError, counted, suggest
 
 if TYPE_CHECKING:
-    from glassformer.training.loop import Result
+    from glassformer.training.loop.trainer import Result
 
 DEMO = "Which demo: lm, translate, tag, classify, vision, vqa, audio."
 
@@ -27,9 +27,9 @@ def demo(
     run: Run folder; default runs/demo-NAME.
     steps: Number of training steps; default: that of the demo.
     """
+    from glassformer.core.progress import clock
     from glassformer.demos.catalog import DEMOS, SHOW, train_demo
     from glassformer.run import load
-    from glassformer.training.progress import clock
 
     if name not in DEMOS:
         raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
@@ -75,9 +75,9 @@ def train(
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
     recipe = _named(recipe, changes, folder, resume)
     if processes is not None:
+        from glassformer.core.distributed.launching import launch
         from glassformer.recipe.recipe import read_recipe
-        from glassformer.training.launching import launch
-        from glassformer.training.setup import check
+        from glassformer.training.loop.setup import check
 
         check(read_recipe(recipe, changes), folder, resume, processes, checkpoint)
         given = [*filter(None, [recipe]), *changes, "--run", str(folder)]
@@ -117,7 +117,7 @@ def _named(recipe: str | None, changes: list[str], folder: Path, resume: bool) -
 
 def _tell(result: "Result", json: bool) -> None:
     """Print how a run ended."""
-    from glassformer.training.progress import clock
+    from glassformer.core.progress import clock
 
     if json:
         scores = {"steps": result.steps, f"best_{result.metric}": result.best}

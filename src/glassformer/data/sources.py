@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from glassformer.core import headway
+from glassformer.core import progress
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.core.files import replacing
 from glassformer.data.config import DataConfig
@@ -149,7 +149,7 @@ def _copy_stdin(copy: Path) -> None:
         with part.open("wb") as out:
             while arrived := stream.read1(1 << 16):
                 out.write(arrived)
-                headway.report(f"reading standard input: {out.tell() / 1e6:,.0f} MB")
+                progress.report(f"reading standard input: {out.tell() / 1e6:,.0f} MB")
         if part.stat().st_size == 0:
             raise DataError(
                 "standard input is empty; pipe text into it or set data.train.path to a file"

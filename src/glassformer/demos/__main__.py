@@ -6,7 +6,7 @@ from pathlib import Path
 
 from glassformer.core.errors import GlassformerError
 from glassformer.demos.catalog import DATA
-from glassformer.training.given_data import write_data
+from glassformer.training.folder.given_data import write_data
 
 
 def main() -> None:

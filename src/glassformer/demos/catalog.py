@@ -16,9 +16,9 @@ from glassformer.demos.results import Shown
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
 from glassformer.training import train
-from glassformer.training.given_data import write_data
-from glassformer.training.loop import Result
-from glassformer.training.run_folder import check_unused
+from glassformer.training.folder.given_data import write_data
+from glassformer.training.folder.run_folder import check_unused
+from glassformer.training.loop.trainer import Result
 
 FOLDER = Path(__file__).parent
 DATA: dict[str, Callable[[Path], None]] = {

@@ -28,8 +28,8 @@ from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.processors.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.model_files import CARD, WEIGHTS
-from glassformer.training.run_folder import check_unused, hold
+from glassformer.training.folder.model_files import CARD, WEIGHTS
+from glassformer.training.folder.run_folder import check_unused, hold
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from glassformer.core.devices import Precision
 from glassformer.core.record import Record
 from glassformer.finetune.config import FinetuneConfig
 from glassformer.recipe.pipelines import PIPELINES
@@ -12,7 +13,6 @@ Schedule = Literal["cosine", "linear", "constant", "wsd", "inverse_sqrt"]
 Metric = Literal["loss", "accuracy", "exact_match", "bleu", "chrf", "f1", "macro_f1"]
 DECODED: tuple[Metric, ...] = ("exact_match", "bleu", "chrf")
 """Scores of decoded text; the others need no decoding."""
-Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class OptimizerConfig(Record):

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from glassformer.core.devices import candidates
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.run.evaluating import own_data
 from glassformer.run.run import Run
-from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.history import read_metrics, scores_at
-from glassformer.training.machine import candidates
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.history import read_metrics, scores_at
 
 
 @dataclass(frozen=True)

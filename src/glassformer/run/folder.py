@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.core.batch import Batch
+from glassformer.core.devices import find_device
 from glassformer.core.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.core.files import scratch_folder
 from glassformer.finetune.adapters import fold
@@ -26,11 +27,10 @@ from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.runtime.prompts import check_ids
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
-from glassformer.training.given_data import with_files
-from glassformer.training.history import Listener
-from glassformer.training.loop import train as train_run
-from glassformer.training.machine import find_device
-from glassformer.training.model_files import check_model
+from glassformer.training.folder.given_data import with_files
+from glassformer.training.folder.history import Listener
+from glassformer.training.folder.model_files import check_model
+from glassformer.training.loop.train import train as train_run
 
 
 def load(

@@ -48,7 +48,7 @@ from glassformer.tasks.predict.scores import Likelihood
 from glassformer.tasks.predict.tag import Tags
 from glassformer.tasks.predict.text import Delta, Generated
 from glassformer.tasks.task import Task
-from glassformer.training.start import model_at
+from glassformer.training.folder.models import model_at
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from glassformer.core.files import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point
 from glassformer.sweep.space import as_text, optuna
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.history import read_metrics
 
 FILE = "sweep.db"
 LONGEST_NAME = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.core import headway
+from glassformer.core import progress
 from glassformer.core.cuts import chunks, portions
 from glassformer.core.errors import DataError, GlassformerError
 
@@ -86,12 +86,12 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
         except BaseException as problem:  # noqa: BLE001 - raised below
             problems.append(problem)
 
-    thread = threading.Thread(target=work, name=headway.LEARNING, daemon=True)
+    thread = threading.Thread(target=work, name=progress.LEARNING, daemon=True)
     thread.start()
     try:
         while thread.is_alive():
             thread.join(0.1)
-            headway.report("learning the tokenizer")
+            progress.report("learning the tokenizer")
     finally:
         stopped.set()
     if problems:

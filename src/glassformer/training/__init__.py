@@ -1,3 +1,3 @@
 """From a recipe to a trained model in a run folder."""
 
-from glassformer.training.loop import train as train
+from glassformer.training.loop.train import train as train

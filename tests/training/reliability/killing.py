@@ -71,8 +71,8 @@ def processes(folder: Path) -> Iterator[Processes]:
 def arm(moment: Moment) -> None:
     """Let this process get the signal at that moment."""
     from glassformer.models import weights
-    from glassformer.training.history import History
-    from glassformer.training.saving import Saving
+    from glassformer.training.folder.history import History
+    from glassformer.training.folder.saving import Saving
 
     left = moment.calls
 
@@ -141,7 +141,7 @@ def child(arguments: list[str], moment: dict | None, log: str) -> None:
 
 
 def serve(log: str) -> None:
-    for name in ("glassformer.training.loop", "torch._dynamo"):  # what every child needs
+    for name in ("glassformer.training.loop.trainer", "torch._dynamo"):  # what every child needs
         import_module(name)
 
     signal.signal(

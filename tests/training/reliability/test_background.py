@@ -9,11 +9,11 @@ import torch
 
 from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig, SaveConfig
-from glassformer.training import saving
-from glassformer.training.checkpoint import Checkpoints, State, trained
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.part_files import Part
-from glassformer.training.saving import Saving
+from glassformer.training.folder import saving
+from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.part_files import Part
+from glassformer.training.folder.saving import Saving
+from glassformer.training.loop.optimizer import Optimizer
 from small_runs import go, hashes, losses, recipe
 
 from .small import model
@@ -167,7 +167,9 @@ def test_a_signal_waits_for_the_save_and_tries_a_refused_one_again(
 
     monkeypatch.setattr(Checkpoints, "save", save)
     stopping = [False, False, False, True]  # asked before each step
-    monkeypatch.setattr("glassformer.training.loop.interruptions", lambda _: _Signals(stopping))
+    monkeypatch.setattr(
+        "glassformer.training.loop.trainer.interruptions", lambda _: _Signals(stopping)
+    )
     result, said = go(
         recipe(tmp_path, train=IN_BACKGROUND | {"save.background": background}), tmp_path / "x"
     )

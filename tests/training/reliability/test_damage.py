@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.folder.checkpoints import Checkpoints, State
 
 from .small import model, saved
 

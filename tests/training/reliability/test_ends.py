@@ -28,7 +28,7 @@ if "RANK" in os.environ:
     from datetime import timedelta
     from glassformer.core.distributed import processes
     processes.STEP = processes.WORK = timedelta(seconds=15)
-    from glassformer.training.history import History
+    from glassformer.training.folder.history import History
     rank, real = int(os.environ["RANK"]), History.add
     def add(self, step, **values):
         real(self, step, **values)
@@ -45,7 +45,7 @@ POISONED = """
 import os
 from glassformer.__main__ import main
 from dataclasses import replace
-from glassformer.training.step import TrainingStep
+from glassformer.training.loop.step import TrainingStep
 real = TrainingStep.__call__
 def poisoned(self, share, step, factor):
     numbers = iter(range(share.first, share.first + len(share.batches)))

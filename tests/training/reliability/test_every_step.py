@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.recipe.recipe import Recipe
-from glassformer.training import loop
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.history import read_metrics
+from glassformer.training.loop.trainer import Trainer
 from small_runs import go, hashes, losses, pair_file, pair_recipe, recipe
 from small_senses import picture_folder, picture_recipe
 
@@ -98,7 +98,7 @@ def test_a_stop_between_saves_changes_neither_what_is_kept_nor_the_mean(
     changes = {"steps": 10, "save.every": 2, "save.keep_last": 3, "evaluate.every": 100}
     made = documents(tmp_path, **changes)
     go(made, tmp_path / "whole")
-    real = loop._Training.advance
+    real = Trainer.advance
 
     def advance(self):
         real(self)
@@ -106,7 +106,7 @@ def test_a_stop_between_saves_changes_neither_what_is_kept_nor_the_mean(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
+        patch.setattr(Trainer, "advance", advance)
         run = tmp_path / "x"
         assert go(made, run)[0].interrupted
     assert Checkpoints(run).steps()[-1] == stop

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from glassformer.core.manifest import difference
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.folder.checkpoints import Checkpoints
 from small_runs import hashes, losses, values
 
 from .killing import Moment, Processes, processes

@@ -9,8 +9,8 @@ import torch
 
 from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.part_files import Part, load_parts, names_in
+from glassformer.training.folder.part_files import Part, load_parts, names_in
+from glassformer.training.loop.optimizer import Optimizer
 from properties.shared_folder import read_while_trained, saved_over_its_source, trained_twice
 from properties.strict_loading import strict_loading
 from variants import VARIANTS, made

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.folder.checkpoints import Checkpoints
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import (
@@ -124,7 +124,7 @@ from pathlib import Path
 from glassformer.core.errors import CheckpointError
 from glassformer.recipe.recipe import Recipe
 from glassformer.training import train
-from glassformer.training.part_files import Part
+from glassformer.training.folder.part_files import Part
 
 run, values, refused, checkpoint = json.loads(sys.argv[1])
 real = Part.save

@@ -17,11 +17,11 @@ from glassformer.core.files import sweep, writing
 from glassformer.core.manifest import temporary_of
 from glassformer.models import weights
 from glassformer.recipe.train import SaveConfig
-from glassformer.training import checkpoint
-from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.model_files import check_model
-from glassformer.training.run_folder import is_own
-from glassformer.training.saving import Saving
+from glassformer.training.folder import checkpoints as module
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.model_files import check_model
+from glassformer.training.folder.run_folder import is_own
+from glassformer.training.folder.saving import Saving
 from small_runs import go, hashes, losses, recipe
 
 from .small import model, saved
@@ -158,7 +158,7 @@ def test_a_call_that_one_of_two_processes_is_refused_costs_both_one_save(tmp_pat
 
 def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
     """The second one writes on another disk."""
-    real, checkpoints = checkpoint._written, Checkpoints(tmp_path / "x")
+    real, checkpoints = module._written, Checkpoints(tmp_path / "x")
 
     def written(path, parts, state):
         if state is not None:
@@ -167,7 +167,7 @@ def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
         other.mkdir()
         return real(tmp_path / "other", parts, state)
 
-    monkeypatch.setattr(checkpoint, "_written", written)
+    monkeypatch.setattr(module, "_written", written)
     first, _ = saved(checkpoints, model(3), {}, State(3, "d"), 2)
     assert "wrote model-00002-of-00002.safetensors, which is not seen here; choose" in str(first)
     assert not [*(tmp_path / "x" / "checkpoints").iterdir()]

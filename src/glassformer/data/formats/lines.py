@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from typing import Any
 
-from glassformer.core import headway
+from glassformer.core import progress
 from glassformer.core.errors import DataError, suggest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
@@ -42,7 +42,7 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
             if not raw:
                 return
             offset += len(raw)
-            headway.report_reading(name, offset, size)
+            progress.report_reading(name, offset, size)
 
 
 def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeError) -> DataError:
@@ -112,7 +112,7 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]
                 raise _misfit(raw, encoding, name, offset, problem) from None
             yield _checked(text, encoding, name, offset), where
             if offset // PART < (offset + len(raw)) // PART:
-                headway.report_reading(name, offset + len(raw), source.size)
+                progress.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from glassformer.core import headway
+from glassformer.core import progress
 from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.formats.archives import LARGEST_RATIO, LARGEST_UNASKED
 from glassformer.data.sources import Source, reading
@@ -132,7 +132,7 @@ def parquet_rows(
                     row = {name: values[i] for name, values in columns.items()}
                     yield row, f"{source.path}, row {number}"
                 total = file.metadata.num_rows
-                headway.report(f"reading {source.path}: {number:,} of {total:,} rows")
+                progress.report(f"reading {source.path}: {number:,} of {total:,} rows")
 
 
 def holds_files(kind: Any) -> bool:

@@ -27,7 +27,7 @@ from glassformer.pages.images import address
 from glassformer.processors.media import EXAMPLE
 from glassformer.run import Run
 from glassformer.serve.explorer.schema import brief
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.history import read_metrics
 
 MOST_EXAMPLES = 6
 

@@ -13,8 +13,8 @@ from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.wire import Reply
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.history import read_metrics
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.history import read_metrics
 
 OUTCOMES = {"generates": "tokens", "masked": "tokens", "tags": "tags", "classes": "class"}
 """Kind of the outcomes for the first capability that a run has; otherwise vectors."""

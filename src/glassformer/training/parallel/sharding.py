@@ -24,8 +24,8 @@ from glassformer.core.axes import Tensor
 from glassformer.core.distributed.processes import STEP
 from glassformer.core.distributed.shards import local
 from glassformer.models.transformer import Transformer
-from glassformer.training.gradient_sums import forget_unread, read_every_part
-from glassformer.training.tensor_parallel import divide_blocks, keep_equal, stacks
+from glassformer.training.parallel.gradient_sums import forget_unread, read_every_part
+from glassformer.training.parallel.tensor_parallel import divide_blocks, keep_equal, stacks
 
 AXES = ("replicate", "shard", "tensor")
 """Of the mesh; neighbours along the last are neighbours in rank, so on one machine."""

@@ -16,8 +16,8 @@ from torch.distributed.fsdp import FSDPModule
 from glassformer.core.axes import Tensor
 from glassformer.layers.attention import Attention
 from glassformer.models.transformer import Transformer
-from glassformer.training.sharding import AXES, bytes_here
-from glassformer.training.tensor_parallel import copies, stacks
+from glassformer.training.parallel.sharding import AXES, bytes_here
+from glassformer.training.parallel.tensor_parallel import copies, stacks
 
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
 """Bytes of gradients that DistributedDataParallel sends in one message."""

@@ -11,7 +11,10 @@ from typing import Any
 import torch
 
 from glassformer.core.batch import Batch
+from glassformer.core.cpu import keep_freed_memory, micro_batch_threads
+from glassformer.core.devices import choose_machine
 from glassformer.core.errors import ConfigError, plural
+from glassformer.core.progress import clock, size
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.layers.losses import LossSum, cross_entropy
@@ -23,14 +26,11 @@ from glassformer.models.cost import (
 )
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.cpu import keep_freed_memory, micro_batch_threads
-from glassformer.training.init_from import with_init_from
-from glassformer.training.machine import choose_machine
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.progress import clock, size
-from glassformer.training.retention import kept
-from glassformer.training.run_folder import temporary_task
-from glassformer.training.step import TrainingStep, flops
+from glassformer.training.folder.retention import kept
+from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.init_from import with_init_from
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.step import TrainingStep, flops
 
 Batches = Callable[[int], list[Batch]]
 Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]

@@ -15,29 +15,29 @@ from pydantic import Field
 from torch import distributed
 
 from glassformer.core.errors import counted
+from glassformer.core.progress import clock, size
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.cluster.collectives import (
+from glassformer.training.loop.init_from import with_init_from
+from glassformer.training.loop.optimizer import is_block_matrix
+from glassformer.training.loop.setup import with_shares
+from glassformer.training.loop.step import flops
+from glassformer.training.parallel.sharding import AXES, build_mesh, bytes_here, divide
+from glassformer.training.plan.collectives import (
     Collective,
     Part,
     collectives,
     gathered_together,
     ring_seconds,
 )
-from glassformer.training.cluster.failures import (
+from glassformer.training.plan.failures import (
     GPU_HOURS_PER_FAILURE,
     Losses,
     mean_time_between_failures,
 )
-from glassformer.training.init_from import with_init_from
-from glassformer.training.optimizer import is_block_matrix
-from glassformer.training.plan import sizes_without_data
-from glassformer.training.progress import clock, size
-from glassformer.training.setup import with_shares
-from glassformer.training.sharding import AXES, build_mesh, bytes_here, divide
-from glassformer.training.step import flops
+from glassformer.training.plan.plan import sizes_without_data
 
 
 class Hardware(Record):

@@ -20,13 +20,13 @@ from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Output, Transformer
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
-from glassformer.training.gradient_sums import (
+from glassformer.training.folder.part_files import Part, part_of
+from glassformer.training.parallel.gradient_sums import (
     forget_unread,
     read_every_part,
     replicate,
     sum_gradients,
 )
-from glassformer.training.part_files import Part, part_of
 
 
 class Division:
@@ -97,7 +97,7 @@ class Divided(Division):
     """Each process has a part of the model."""
 
     def __init__(self, processes: Processes, mesh: Any):
-        from glassformer.training import sharding
+        from glassformer.training.parallel import sharding
 
         self._mesh, self._sharding = mesh, sharding
         super().__init__(Processes(*sharding.readers(mesh), sharding.group_of_readers(mesh)))
@@ -148,7 +148,7 @@ def division_of(processes: Processes, train: TrainConfig, device: torch.device) 
     if of.shard * of.tensor == 1:
         threads = train.parallel_micro_batches > 1 and device.type == "cpu"
         return Division(processes, of.deterministic, threads)
-    from glassformer.training.sharding import build_mesh
+    from glassformer.training.parallel.sharding import build_mesh
 
     mesh = build_mesh(device.type, processes.count, of.shard, of.tensor)
     return Divided(processes, mesh)

@@ -18,8 +18,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk, load_weights, save_weights
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.model_files import BASE
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.model_files import BASE
 
 
 def first_model(

@@ -17,7 +17,7 @@ from glassformer.processors.config import ProcessorConfig
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.model_files import check_model
+from glassformer.training.folder.model_files import check_model
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
 """The reader of a run folder for each section of `processor` on which weights depend."""

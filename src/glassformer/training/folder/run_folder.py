@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.devices import find_device
 from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start, processes_here
 from glassformer.core.errors import ConfigError, counted
 from glassformer.core.files import (
@@ -31,10 +32,8 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.init_from import with_init_from
-from glassformer.training.machine import find_device
-from glassformer.training.model_files import (
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.model_files import (
     ADAPTER,
     BASE,
     CARD,
@@ -43,6 +42,7 @@ from glassformer.training.model_files import (
     MODEL,
     check_inputs,
 )
+from glassformer.training.loop.init_from import with_init_from
 
 FIXED = (
     *("task", "processor", "model", "data"),

@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from glassformer.core.cpu import keep_freed_memory
+from glassformer.core.devices import Machine, choose_machine, platform
 from glassformer.core.distributed.processes import Processes
 from glassformer.core.errors import ConfigError, counted
 from glassformer.layers.lora import plain_parameters
@@ -20,14 +22,12 @@ from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.cpu import keep_freed_memory
-from glassformer.training.division import Division, division_of
-from glassformer.training.machine import Machine, choose_machine, platform
-from glassformer.training.model_files import save_inputs
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.run_folder import check_folder, prepare
-from glassformer.training.start import first_model, model_to_fill
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.model_files import save_inputs
+from glassformer.training.folder.models import first_model, model_to_fill
+from glassformer.training.folder.run_folder import check_folder, prepare
+from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.parallel.division import Division, division_of
 
 
 @dataclass

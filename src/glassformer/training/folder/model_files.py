@@ -31,7 +31,7 @@ from glassformer.models.weights import (
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
-from glassformer.training.model_card import Origin, card
+from glassformer.training.folder.model_card import Origin, card
 
 WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
+from glassformer.core.cpu import micro_batch_threads
+from glassformer.core.devices import environment
 from glassformer.core.distributed.processes import Processes
 from glassformer.core.distributed.shards import local
-from glassformer.core.distributed.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.core.errors import (
     ElsewhereError,
     GlassformerError,
@@ -25,27 +26,21 @@ from glassformer.core.errors import (
     counted,
     printable,
 )
-from glassformer.core.headway import following
+from glassformer.core.progress import Moment, Progress
 from glassformer.core.signals import interruptions
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.recipe.recipe import Recipe
-from glassformer.training.checkpoint import Checkpoints, State, trained
-from glassformer.training.cpu import cpu_threads, micro_batch_threads
-from glassformer.training.given_data import check_rows, written
-from glassformer.training.history import History, Listener, tensorboard
-from glassformer.training.machine import environment
-from glassformer.training.model_card import Origin
-from glassformer.training.model_files import check_there, export
-from glassformer.training.prefetch import batches_ahead
-from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import hold, unchanged
-from glassformer.training.saving import Saving
-from glassformer.training.schedule import rate_at
-from glassformer.training.setup import SetUp, check, describe, set_up
-from glassformer.training.start import model_to_fill
-from glassformer.training.step import NotFiniteError, StepResult, TrainingStep, flops
+from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.history import History, Listener
+from glassformer.training.folder.model_card import Origin
+from glassformer.training.folder.model_files import check_there, export
+from glassformer.training.folder.models import model_to_fill
+from glassformer.training.folder.saving import Saving
+from glassformer.training.loop.batches import batches_ahead
+from glassformer.training.loop.schedule import rate_at
+from glassformer.training.loop.setup import SetUp, describe
+from glassformer.training.loop.step import NotFiniteError, StepResult, TrainingStep, flops
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown after the loss."""
@@ -71,49 +66,7 @@ class Result:
     baselines: Mapping[str, Any] = field(default_factory=dict)
 
 
-def train(
-    recipe: Recipe,
-    run: Path,
-    resume: bool = False,
-    progress: Progress | None = None,
-    listeners: Sequence[Listener] = (),
-    checkpoint: int | None = None,
-    rows: Mapping[str, Any] | None = None,
-    signals: list[int] | None = None,
-) -> Result:
-    """Train in the folder `run`, or continue where its newest checkpoint stands, or the one of the
-    step `checkpoint`; what came after that step goes. `rows`: data of splits in memory, see
-    `given_data`. `signals` receives those that came between the first step and the end, also of a
-    run that is complete or fails.
-
-    Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
-    DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
-    folder that cannot be written, or a named checkpoint that is damaged.
-    """
-    with ExitStack() as ends:
-        processes = ends.enter_context(joined())
-        if not processes.first:
-            progress, listeners = Progress(quiet=True), ()
-        progress = progress or Progress()
-        repeated = is_repeated_start() and (run / "recipe.yaml").is_file()
-        resume, checkpoint = resume or repeated, None if is_repeated_start() else checkpoint
-        processes.from_first(lambda: check(recipe, run, resume, processes.count, checkpoint))
-        ends.enter_context(processes.first_holds(lambda: hold(run)))
-        ends.enter_context(processes.first_holds(lambda: written(rows or {}, run, resume)))
-        ends.enter_context(cpu_threads())
-        with processes.first_holds(lambda: unchanged(run)), following(progress.before):
-            processes.each(lambda: None if processes.first else check_rows(rows or {}, run))
-            own = set_up(recipe, run, resume, processes, progress.message, checkpoint)
-            if own.task.recipe.train.tensorboard and processes.first:
-                listeners = [*listeners, ends.enter_context(tensorboard(run))]
-            training = _Training(own, run, processes, progress, listeners, signals)
-        for one in (training.history, training.saving, progress):
-            ends.callback(one.close)
-        with leaving_the_silent(processes):  # before anything is closed
-            return training.go()
-
-
-class _Training:
+class Trainer:
     """The state of one run while it is trained."""
 
     def __init__(

@@ -23,8 +23,8 @@ from glassformer.layers.losses import EXCLUSIVE, LossSum, Outcomes, cross_entrop
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Output
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.division import UNDIVIDED, Division
-from glassformer.training.optimizer import Optimizer, clip_gradients
+from glassformer.training.loop.optimizer import Optimizer, clip_gradients
+from glassformer.training.parallel.division import UNDIVIDED, Division
 
 Loss = Callable[[Tensor, Tensor], LossSum]
 """Of logits and targets."""

@@ -47,9 +47,9 @@ from glassformer.core.manifest import (
 )
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.train import SaveConfig
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.part_files import Part, load_parts, names_in, part_files
-from glassformer.training.retention import kept
+from glassformer.training.folder.part_files import Part, load_parts, names_in, part_files
+from glassformer.training.folder.retention import kept
+from glassformer.training.loop.optimizer import Optimizer
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 BEST, QUARANTINE = "best.json", ".quarantine"

@@ -22,12 +22,12 @@ from glassformer.models.transformer import Transformer
 from glassformer.pages import images
 from glassformer.pages.training_report import report_html
 from glassformer.tasks.task import Task
-from glassformer.training.checkpoint import WEIGHTS, Checkpoints, State
-from glassformer.training.history import History
-from glassformer.training.model_card import Origin
-from glassformer.training.model_files import export, is_exported
-from glassformer.training.part_files import Part
-from glassformer.training.start import model_to_fill
+from glassformer.training.folder.checkpoints import WEIGHTS, Checkpoints, State
+from glassformer.training.folder.history import History
+from glassformer.training.folder.model_card import Origin
+from glassformer.training.folder.model_files import export, is_exported
+from glassformer.training.folder.models import model_to_fill
+from glassformer.training.folder.part_files import Part
 
 REFUSALS = 3
 """Saves in a row that may fail before the run ends."""

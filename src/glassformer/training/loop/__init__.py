@@ -1,0 +1,1 @@
+"""Set-up of a run, and its steps."""

@@ -1,0 +1,1 @@
+"""How several processes share the rows and the model of a run."""

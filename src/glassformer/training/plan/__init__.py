@@ -1,0 +1,1 @@
+"""What a training will cost, on this machine and on a cluster."""
