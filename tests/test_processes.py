@@ -71,25 +71,56 @@ def square(number: int) -> np.ndarray:
     return np.full((2, 3), number**2, np.float32)
 
 
+@pytest.fixture
+def by_threads(monkeypatch):
+    """Call a function as each of several processes: threads in place of them."""
+
+    def call(count, of):
+        meeting, given = Barrier(count), [""] * count
+
+        def gathered(self, value):
+            given[self.rank] = json.dumps(value, default=_array_to_json)
+            meeting.wait()
+            found = [json.loads(one, object_hook=_array_of_json) for one in given]
+            meeting.wait()
+            return found
+
+        monkeypatch.setattr(Processes, "gathered", gathered)
+        with ThreadPoolExecutor(count) as threads:
+            return [*threads.map(lambda rank: of(Processes(rank, count)), range(count))]
+
+    return call
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("items", [0, 1, 2, 5, 33])
-def test_results_of_all_processes_come_in_the_order_of_items(monkeypatch, count, items):
-    """By threads in place of processes."""
-    meeting, given = Barrier(count), [""] * count
+def test_results_of_all_processes_come_in_the_order_of_items(by_threads, count, items):
+    for found in by_threads(count, lambda own: [*own.spread(range(items), square)]):
+        assert [one.tolist() for one in found] == [square(i).tolist() for i in range(items)]
+        assert all(one.dtype == np.float32 for one in found)
 
-    def gathered(self, value):
-        given[self.rank] = json.dumps(value, default=_array_to_json)
-        meeting.wait()
-        found = [json.loads(one, object_hook=_array_of_json) for one in given]
-        meeting.wait()
-        return found
 
-    monkeypatch.setattr(Processes, "gathered", gathered)
-    spread = lambda rank: [*Processes(rank, count).spread(range(items), square)]
-    with ThreadPoolExecutor(count) as threads:
-        for found in threads.map(spread, range(count)):
-            assert [one.tolist() for one in found] == [square(i).tolist() for i in range(items)]
-            assert all(one.dtype == np.float32 for one in found)
+@pytest.mark.parametrize("failing", [None, 0, 2])
+def test_the_first_process_has_its_turn_before_the_others(by_threads, failing):
+    began = []
+
+    def work(own):
+        try:
+            with own.in_turn():
+                began.append(own.rank)
+                if own.rank == failing:
+                    raise ConfigError("no")
+        except ConfigError as error:
+            return str(error)
+        except ElsewhereError as error:
+            return error.exit_code
+        return None
+
+    ends = by_threads(3, work)
+    assert began[0] == 0
+    assert sorted(began) == ([0] if failing == 0 else [0, 1, 2])
+    told = {None: None, 0: "no", 2: "In process 2: no"}[failing]
+    assert ends == [told, *[None if failing is None else ConfigError.exit_code] * 2]
 
 
 def refuse(error):

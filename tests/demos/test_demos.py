@@ -50,9 +50,9 @@ def test_a_signal_after_the_last_step_of_a_training_ends_the_demo(tmp_path, monk
     first, *others = DEMOS["vqa"].trainings
     runs = []
 
-    def train(recipe, run, resume, signals):
+    def train(recipe, run, resume, stop):
         runs.append(run)
-        signals.append(signal.SIGTERM)
+        stop.signal = signal.SIGTERM
         return Result(run, 1, {}, None, "loss", "", 0.0)
 
     monkeypatch.setattr(catalog, "train", train)

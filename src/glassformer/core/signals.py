@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
@@ -20,6 +21,13 @@ TERMINATED = int(signal.SIGTERM)
 """The number of the request to end."""
 KILLED = int(getattr(signal, "SIGKILL", signal.SIGTERM))
 """The number of what no process survives, also one that is stopped."""
+
+
+@dataclass
+class Stop:
+    """A request to stop: `signal`, the first that came; None: none has."""
+
+    signal: int | None = None
 
 
 @contextmanager
@@ -52,29 +60,27 @@ def ignore_requests_to_stop() -> None:
 
 
 @contextmanager
-def interruptions(received: list[int] | None = None) -> Iterator[list[int]]:
-    """A list, `received` if it is given, that receives the numbers of `STOPPING` signals for the
-    body; a second one does not wait: Ctrl-C does what it did before, others exit with 128 + their
-    number.
+def interruptions(stop: Stop) -> Iterator[None]:
+    """Let a `STOPPING` signal request a stop in the body; a second one does not wait: Ctrl-C does
+    what it did before, others exit with 128 + their number.
 
     Within `ECHO` seconds of the first, others count as the same: a launcher sends the signal that
     it gets to its processes, which may have got it themselves.
     """
-    received, began = [] if received is None else received, math.inf
+    began = math.inf
 
     def receive(number: int, frame: object) -> None:
         nonlocal began
-        if received and number == signal.SIGINT:
+        if stop.signal and number == signal.SIGINT:
             signal.signal(number, before[number] or signal.default_int_handler)
             raise KeyboardInterrupt
-        if received and time.monotonic() - began > ECHO:
+        if stop.signal and time.monotonic() - began > ECHO:
             raise SystemExit(128 + number)
-        if not received:
-            began = time.monotonic()
-        received.append(number)
+        if stop.signal is None:
+            began, stop.signal = time.monotonic(), number
 
     with handled(receive, *STOPPING) as before:
-        yield received
+        yield
 
 
 def each_interrupts() -> AbstractContextManager[dict[int, Any]]:

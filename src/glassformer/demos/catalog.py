@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glassformer.core.files import locked
+from glassformer.core.signals import Stop
 from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
 from glassformer.demos.results import Shown
 from glassformer.recipe import read_recipe
@@ -76,7 +77,7 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
 
     The data are written into RUN/data; a run that was begun is resumed.
     """
-    results, signals = list[Result](), list[int]()
+    results, stop = list[Result](), Stop()
     for training, suffix in DEMOS[name].trainings.items():
         run = Path(f"{folder}{suffix}")
         begun = (run / "recipe.yaml").is_file()
@@ -87,7 +88,7 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
         changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
         changes += [f"train.steps={steps}"] if steps else []
         recipe = read_recipe(recipe_of(training), changes)
-        results.append(train(recipe, run, begun, signals=signals))
-        if signals:  # perhaps after the last step of this training
-            return replace(results[-1], interrupted=signals[0])
+        results.append(train(recipe, run, begun, stop=stop))
+        if stop.signal:  # perhaps after the last step of this training
+            return replace(results[-1], interrupted=stop.signal)
     return results[-1]

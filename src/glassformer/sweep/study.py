@@ -10,6 +10,7 @@ from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import LOCK
+from glassformer.core.signals import Stop
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point
 from glassformer.sweep.space import as_text, optuna
@@ -43,8 +44,8 @@ class Sweep:
 
     def __init__(self, folder: Path, metric: str, identity: str):
         self.folder, self.metric = folder, metric
-        self.signals: list[int] = []
-        """Those that came during a trial, which may be complete or stopped nevertheless."""
+        self.stop = Stop()
+        """A request during a trial, which may be complete nevertheless."""
         self.interrupted: int | None = None
         """The signal that ended it before its end."""
         others = sorted(one.name for one in folder.iterdir() if one.name != LOCK)

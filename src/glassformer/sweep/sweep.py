@@ -55,8 +55,8 @@ def sweep(
             if asked is not None:
                 _train(own, asked, (recipe, fixed), keep_all, progress or Progress())
                 write_report(own)
-            if own.signals and not own.is_over(wanted):
-                own.interrupted = own.signals[0]
+            if own.stop.signal and not own.is_over(wanted):
+                own.interrupted = own.stop.signal
                 break
     return own
 
@@ -129,7 +129,7 @@ def _train(
     progress.message(run.name)
     try:
         resume = (run / LOCK).is_file()
-        result = train(made, run, resume, progress, [follow], signals=own.signals)
+        result = train(made, run, resume, progress, [follow], stop=own.stop)
         if result.interrupted is not None:
             return
         if result.best is None:

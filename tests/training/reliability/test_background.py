@@ -166,10 +166,8 @@ def test_a_signal_waits_for_the_save_and_tries_a_refused_one_again(
         real(self, model, optimizer, state)
 
     monkeypatch.setattr(Checkpoints, "save", save)
-    stopping = [False, False, False, True]  # asked before each step
-    monkeypatch.setattr(
-        "glassformer.training.loop.trainer.interruptions", lambda _: _Signals(stopping)
-    )
+    stopping = [None, None, None, 15]  # asked before each step
+    monkeypatch.setattr("glassformer.training.loop.train.Stop", lambda: _Stop(stopping))
     result, said = go(
         recipe(tmp_path, train=IN_BACKGROUND | {"save.background": background}), tmp_path / "x"
     )
@@ -178,15 +176,15 @@ def test_a_signal_waits_for_the_save_and_tries_a_refused_one_again(
     assert Checkpoints(tmp_path / "x").steps()[-1] == 3
 
 
-class _Signals(list):
-    """A signal that has come when this was asked so many times."""
+class _Stop:
+    """A request that has come when this was asked so many times."""
 
     def __init__(self, stopping):
-        super().__init__([15])
         self._stopping = iter(stopping)
 
-    def __bool__(self):
-        return next(self._stopping, True)
+    @property
+    def signal(self):
+        return next(self._stopping, 15)
 
     def __enter__(self):
         return self

@@ -105,6 +105,10 @@ class Processes:
             value = compute()
         except GlassformerError as error:
             failed = error
+        return self._agree(failed, value)
+
+    def _agree(self, failed: GlassformerError | None, value: Any = None) -> list[Any]:
+        """Return the value of each process, unless one of them has failed."""
         told = None if failed is None else [type(failed).__name__, str(failed), failed.exit_code]
         found = self.gathered([value, told])
         for rank, (_, told) in enumerate(found):
@@ -116,13 +120,19 @@ class Processes:
             raise failed or kind(f"In process {rank}: {told[1]}")
         return [value for value, _ in found]
 
-    def in_turn(self, first: Callable[[], T], others: Callable[[], T]) -> T:
-        """Call `first` in the first process, then `others` in the others, and return the result; an
-        error of any ends all."""
-        own: list[T] = []
-        self.from_first(lambda: own.append(first()))
-        self.each(lambda: None if self.first else own.append(others()))
-        return own[0]
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Let the first process run the body, then the others; an error of any ends all."""
+        if not self.first:
+            self._agree(None)
+        failed = None
+        try:
+            yield
+        except GlassformerError as error:
+            failed = error
+        if self.first:
+            self._agree(failed)
+        self._agree(None if self.first else failed)
 
     @contextmanager
     def first_holds(self, enter: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:

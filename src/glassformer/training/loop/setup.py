@@ -54,21 +54,16 @@ def set_up(
 
     Errors: see `prepare` and `first_model`.
     """
-
-    def first() -> tuple[Task, Machine, State]:
-        task, machine = _open(with_shares(recipe, processes.count), run, resume, say)
-        checkpoints = Checkpoints(run)
-        checkpoints.sweep()
-        state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
-        if state.step < task.recipe.train.steps:
-            save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
-        return task, machine, state
-
-    def others() -> tuple[Task, Machine, State]:
-        own = with_shares(recipe, processes.count)
-        return *_open(own, run, True, lambda text: None), State(0, "")
-
-    task, machine, state = processes.in_turn(first, others)
+    state, checkpoints = State(0, ""), Checkpoints(run)
+    recipe = with_shares(recipe, processes.count)
+    with processes.in_turn():
+        aloud = say if processes.first else lambda text: None
+        task, machine = _open(recipe, run, resume or not processes.first, aloud)
+        if processes.first:
+            checkpoints.sweep()
+            state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
+            if state.step < task.recipe.train.steps:
+                save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
     state = State(**processes.from_first(lambda: asdict(state)))
     train = task.recipe.train
     division = division_of(processes, train, machine.device)
@@ -81,7 +76,7 @@ def set_up(
     division.place(model, None if state.step else train.seed, machine.device)
     optimizer = Optimizer(model, train.optimizer, division.copies)
     if state.step:
-        Checkpoints(run).load(state.step, model, optimizer)
+        checkpoints.load(state.step, model, optimizer)
         say(f"resuming at step {state.step}")
     elif train.init_from is not None:
         say(_describe_start(train, model))

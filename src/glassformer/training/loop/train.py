@@ -11,6 +11,7 @@ from typing import Any
 from glassformer.core.cpu import cpu_threads
 from glassformer.core.distributed.torchrun import is_repeated_start, joined, leaving_the_silent
 from glassformer.core.progress import Progress, following
+from glassformer.core.signals import Stop
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.given_data import check_rows, written
 from glassformer.training.folder.history import Listener, tensorboard
@@ -27,12 +28,12 @@ def train(
     listeners: Sequence[Listener] = (),
     checkpoint: int | None = None,
     rows: Mapping[str, Any] | None = None,
-    signals: list[int] | None = None,
+    stop: Stop | None = None,
 ) -> Result:
     """Train in the folder `run`, or continue where its newest checkpoint stands, or the one of the
     step `checkpoint`; what came after that step goes. `rows`: data of splits in memory, see
-    `given_data`. `signals` receives those that came between the first step and the end, also of a
-    run that is complete or fails.
+    `given_data`. `stop`: requests between the first step and the end, also of a run that is
+    complete or fails.
 
     Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
     DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
@@ -54,8 +55,8 @@ def train(
             own = set_up(recipe, run, resume, processes, progress.message, checkpoint)
             if own.task.recipe.train.tensorboard and processes.first:
                 listeners = [*listeners, ends.enter_context(tensorboard(run))]
-            training = Trainer(own, run, processes, progress, listeners, signals)
+            training = Trainer(own, run, processes, progress, listeners)
         for one in (training.history, training.saving, progress):
             ends.callback(one.close)
         with leaving_the_silent(processes):  # before anything is closed
-            return training.go()
+            return training.go(stop or Stop())

@@ -27,7 +27,7 @@ from glassformer.core.errors import (
     printable,
 )
 from glassformer.core.progress import Moment, Progress
-from glassformer.core.signals import interruptions
+from glassformer.core.signals import Stop, interruptions
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
@@ -76,12 +76,10 @@ class Trainer:
         processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
-        signals: list[int] | None,
     ):
         self.task, self.machine, self.division = own.task, own.machine, own.division
         self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
         self.run, self.processes, self.progress = run, processes, progress
-        self.signals = signals
         self.config = config = self.task.recipe.train
         self.whole_model: Transformer | None = None
         self.flops = flops(self.task.recipe, self.task.length)
@@ -95,8 +93,8 @@ class Trainer:
         )
         self.per_step, self.skipped = 0.0, 0
 
-    def go(self) -> Result:
-        """Step after step to the end, or until a signal asks to stop."""
+    def go(self, stop: Stop) -> Result:
+        """Compute step after step to the end, or until a stop is requested."""
         self.announce()
         self.progress.before("scoring baselines")
         baselines = self.processes.from_first(
@@ -110,12 +108,12 @@ class Trainer:
         config, share = self.config, partial(self.division.share, self.task)
         ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
-            interruptions(self.signals) as signals,
+            interruptions(stop),
             closing(ahead) as self.shares,
             micro_batch_threads(config.parallel_micro_batches, self.machine.device) as threads,
         ):
             self.compute = self._step(threads)
-            while self.state.step < config.steps and not self._told_to_stop(signals):
+            while self.state.step < config.steps and not self._has_to_stop(stop):
                 self.advance()
                 step = self.state.step
                 last = step == config.steps
@@ -168,10 +166,10 @@ class Trainer:
             self.whole_model = self.division.whole(self.model, self.config)
         return self.whole_model
 
-    def _told_to_stop(self, signals: Sequence[int]) -> bool:
+    def _has_to_stop(self, stop: Stop) -> bool:
         """Whether a signal came to any of the processes; all of them learn it before the same
         step."""
-        self.stopping = int(self.processes.largest(signals[0] if signals else 0)) or None
+        self.stopping = int(self.processes.largest(stop.signal or 0)) or None
         return self.stopping is not None
 
     def announce(self) -> None:
