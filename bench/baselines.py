@@ -18,7 +18,7 @@ import numpy as np
 
 from glassformer.metrics.baselines import NaiveBayes, most_frequent, words
 from glassformer.recipe.named import recipe_file
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 from glassformer.tasks.evaluate import EVERYTHING
 from glassformer.training.folder.run_folder import temporary_task
 

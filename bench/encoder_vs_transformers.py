@@ -40,7 +40,7 @@ from tokenizers.models import WordLevel
 
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.example import Example
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.token_classification import TokenClassification
 from side_by_side import (

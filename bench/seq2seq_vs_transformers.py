@@ -32,7 +32,8 @@ import torch
 
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.metrics.writing import translation_scores
-from glassformer.recipe.recipe import Recipe, read_recipe
+from glassformer.recipe.reading import read_recipe
+from glassformer.recipe.recipe import Recipe
 from glassformer.run import Run, load
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.gradually import finish

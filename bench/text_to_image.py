@@ -30,7 +30,7 @@ from glassformer.data.pictures import decode
 from glassformer.demos.catalog import DATA
 from glassformer.demos.data_files import split_of
 from glassformer.demos.shapes import COLOURS, OUTLINES, SIZES
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 from glassformer.run import Run, load
 from glassformer.training import train
 from glassformer.training.folder.given_data import write_data

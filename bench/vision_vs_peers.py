@@ -40,7 +40,8 @@ from glassformer.data.arrays import ArraySplit
 from glassformer.models.presets import vit
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.media import ROWS, MediaInputs
-from glassformer.recipe.recipe import Recipe, read_recipe
+from glassformer.recipe.reading import read_recipe
+from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.evaluate import EVERYTHING

@@ -15,7 +15,8 @@ import pytest
 from glassformer.core.progress import Progress
 from glassformer.data.config import DataConfig
 from glassformer.recipe.fields import sections as all_sections
-from glassformer.recipe.recipe import Recipe, changed
+from glassformer.recipe.reading import changed
+from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.training.loop.train import train
 from glassformer.training.loop.trainer import Result, Trainer

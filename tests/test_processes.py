@@ -20,7 +20,6 @@ from glassformer.core.distributed.processes import (
 from glassformer.core.distributed.torchrun import _agreed_name
 from glassformer.core.errors import ConfigError, ElsewhereError
 from glassformer.data.collate import micro_batches
-from glassformer.training.loop.setup import with_shares
 from small_runs import go, hashes, losses, recipe
 from small_tasks import masked_recipe
 from torchrun import train_together
@@ -147,13 +146,13 @@ def test_an_error_of_another_is_told_by_the_first(monkeypatch):
 def test_a_recipe_that_processes_cannot_share_is_refused(tmp_path):
     in_order = recipe(tmp_path, train={"distributed.deterministic": True, "micro_batches": 2})
     with pytest.raises(ConfigError, match="micro_batches=2 with 4 processes"):
-        with_shares(in_order, 4)
+        in_order.for_processes(4)
     with pytest.raises(ConfigError, match=r"shard=3 times tensor=1 does not divide the 8 proc"):
-        with_shares(recipe(tmp_path, train={"distributed.shard": 3}), 8)
+        recipe(tmp_path, train={"distributed.shard": 3}).for_processes(8)
     with pytest.raises(ConfigError, match="batch_size=4 cannot be divided among 5"):
-        with_shares(recipe(tmp_path), 5)
-    assert with_shares(recipe(tmp_path), 3).train.micro_batches == 3
-    assert with_shares(in_order, 2).train.micro_batches == 2
+        recipe(tmp_path).for_processes(5)
+    assert recipe(tmp_path).for_processes(3).train.micro_batches == 3
+    assert in_order.for_processes(2).train.micro_batches == 2
 
 
 def test_two_processes_end_in_the_bits_of_one_whatever_stops_them(tmp_path):

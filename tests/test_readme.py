@@ -22,7 +22,8 @@ from typer.main import get_command
 
 from glassformer.cli.main import app
 from glassformer.recipe.named import FOLDER, is_name, recipe_file, recipe_names
-from glassformer.recipe.recipe import SECTIONS, Recipe, read_recipe
+from glassformer.recipe.reading import read_recipe
+from glassformer.recipe.recipe import SECTIONS, Recipe
 from small_published import published
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,8 @@ from typing import Any
 
 from glassformer.core.errors import GlassformerError
 from glassformer.recipe.fields import field_rows
-from glassformer.recipe.recipe import Recipe, changed, read_recipe
+from glassformer.recipe.reading import changed, read_recipe
+from glassformer.recipe.recipe import Recipe
 from glassformer.serve.explorer.schema import SCHEMA, arguments
 from properties.asking import posted, served
 from serve.asking import reply_of

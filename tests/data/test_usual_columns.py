@@ -9,7 +9,8 @@ from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
-from glassformer.recipe.recipe import Recipe, read_yaml
+from glassformer.recipe.reading import read_yaml
+from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.run_folder import prepare
 from small_runs import data_config, go, losses, pair_recipe
 from small_tasks import class_recipe, tag_recipe

@@ -9,7 +9,7 @@ from docsite.fields import PAGE, render
 from glassformer.core.errors import ConfigError
 from glassformer.recipe.fields import SECTIONS, field_rows
 from glassformer.recipe.named import FOLDER
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 
 RECIPES = sorted(FOLDER.glob("*.yaml"))
 

@@ -4,7 +4,8 @@ import pytest
 
 from glassformer.core.errors import ConfigError
 from glassformer.recipe.named import FOLDER, about, recipe_file, recipe_names
-from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
+from glassformer.recipe.reading import read_recipe, read_yaml
+from glassformer.recipe.recipe import Recipe
 
 
 def test_a_name_is_the_packages_recipe_and_a_path_is_a_file(tmp_path, monkeypatch):

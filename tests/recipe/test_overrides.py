@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.recipe.recipe import Recipe, read_recipe
+from glassformer.recipe.reading import read_recipe
+from glassformer.recipe.recipe import Recipe
 
 
 def read(*overrides: str) -> Recipe:

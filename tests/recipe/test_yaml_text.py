@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
-from glassformer.recipe.recipe import read_recipe, read_yaml
+from glassformer.recipe.reading import read_recipe, read_yaml
 from glassformer.recipe.yaml_text import parse
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

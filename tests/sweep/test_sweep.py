@@ -12,7 +12,7 @@ import yaml
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.progress import Progress
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 from glassformer.sweep import sweep as sweep_module
 from glassformer.sweep.report import as_json, as_text
 from glassformer.sweep.sweep import sweep

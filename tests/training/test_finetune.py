@@ -12,10 +12,9 @@ import glassformer as gf
 from glassformer import finetune
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.manifest import digest
-from glassformer.models.weights import load_model, load_tensors, read_config
+from glassformer.models.weights import check_model, load_model, load_tensors, read_config
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.checkpoints import Checkpoints
-from glassformer.training.folder.model_files import check_model
 from glassformer.training.plan.plan import make_plan
 from small_runs import go, hashes, losses, pair_recipe, recipe, stopped_after
 from small_senses import picture_recipe

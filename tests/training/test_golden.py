@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.core.batch import Batch
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe.reading import read_recipe
 from small_runs import go, losses
 
 GOLDEN = Path(__file__).parents[1] / "golden"

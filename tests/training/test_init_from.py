@@ -22,12 +22,13 @@ from glassformer.models.weights import (
     read_config,
     save_weights,
 )
-from glassformer.recipe.recipe import Recipe, read_yaml
+from glassformer.recipe.init_from import with_init_from
+from glassformer.recipe.reading import read_yaml
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.model_files import accept_changed
 from glassformer.training.folder.run_folder import temporary_task
-from glassformer.training.loop.init_from import with_init_from
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.plan.plan import make_plan
 from small_drawings import recipe as drawing_recipe
@@ -56,7 +57,9 @@ def first_model(made: Recipe, run: Path) -> Transformer:
     found = []
     real = Trainer.go
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "go", lambda self: (found.append(self.model), real(self))[1])
+        patch.setattr(
+            Trainer, "go", lambda own, stop: (found.append(own.model), real(own, stop))[1]
+        )
         patch.setattr(Trainer, "advance", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             go(made, run)

@@ -5,7 +5,8 @@ import yaml
 
 from glassformer.core.errors import ConfigError
 from glassformer.models import presets
-from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
+from glassformer.recipe.reading import read_recipe, read_yaml
+from glassformer.recipe.recipe import Recipe
 
 
 def made(*overrides: str) -> Recipe:

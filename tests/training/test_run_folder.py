@@ -17,7 +17,7 @@ from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import OF_INPUT, TASKS, kinds_of
-from glassformer.training.folder.run_folder import absolute, prepare
+from glassformer.training.folder.run_folder import prepare
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
 
@@ -172,16 +172,16 @@ def test_paths_become_absolute_so_that_a_run_works_from_anywhere(tmp_path, monke
         tmp_path, data={"train.path": ["a.txt", "~/b.txt", "/c/*.txt"], "store": "s"}
     ).data
     home = tmp_path / "home" / "b.txt"
-    assert absolute(data).train.path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt"]
-    assert absolute(data).store == str(tmp_path / "s")
+    assert data.absolute().train.path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt"]
+    assert data.absolute().store == str(tmp_path / "s")
     rooted = data_config({"root": "~/r", "train.path": "a.txt", "validation.path": "v.txt"})
-    assert absolute(rooted).train.path == str(tmp_path / "home" / "r" / "a.txt")
-    assert absolute(rooted).validation.path == str(tmp_path / "home" / "r" / "v.txt")
-    assert absolute(absolute(rooted)) == absolute(rooted)
+    assert rooted.absolute().train.path == str(tmp_path / "home" / "r" / "a.txt")
+    assert rooted.absolute().validation.path == str(tmp_path / "home" / "r" / "v.txt")
+    assert rooted.absolute().absolute() == rooted.absolute()
 
 
 def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
-    from glassformer.recipe.recipe import read_recipe
+    from glassformer.recipe.reading import read_recipe
 
     text_file(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -45,11 +45,11 @@ def tokenize(
     text: The text; default: standard input, or the recipe's.
     report: Report tokens per byte, unknowns, frequent pieces.
     """
+    from glassformer.recipe.init_from import with_init_from
     from glassformer.recipe.named import is_name
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
-    from glassformer.training.loop.init_from import with_init_from
 
     named = where.endswith((".yaml", ".yml")) or is_name(where)
     recipe = _recipe_of(where, overrides) if named else None
@@ -100,7 +100,7 @@ def _training_texts(recipe: Any) -> Iterator[str]:
 def _recipe_of(where: str, overrides: list[str] | None) -> Any:
     """The recipe of a name, a YAML file or a run folder."""
     from glassformer.recipe.named import is_name
-    from glassformer.recipe.recipe import read_recipe
+    from glassformer.recipe.reading import read_recipe
 
     if not is_name(where) and Path(where).is_dir():
         where = str(Path(where) / "recipe.yaml")
@@ -162,7 +162,7 @@ def recipe_show(
     json: Json = False,
 ) -> None:
     """Print a recipe with every default filled in."""
-    from glassformer.training.loop.init_from import with_init_from
+    from glassformer.recipe.init_from import with_init_from
 
     recipe = _recipe_of(where, overrides)
     if not Path(where).is_dir():  # a run's own recipe has taken it over
@@ -249,8 +249,8 @@ def plan(
 
     made, export = make_plan(own), None
     if target is not None:
+        from glassformer.recipe.init_from import with_init_from
         from glassformer.run.export import planned
-        from glassformer.training.loop.init_from import with_init_from
 
         export = planned(with_init_from(own), target)
     if json:

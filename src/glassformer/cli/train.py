@@ -76,7 +76,7 @@ def train(
     recipe = _named(recipe, changes, folder, resume)
     if processes is not None:
         from glassformer.core.distributed.launching import launch
-        from glassformer.recipe.recipe import read_recipe
+        from glassformer.recipe.reading import read_recipe
         from glassformer.training.loop.setup import check
 
         check(read_recipe(recipe, changes), folder, resume, processes, checkpoint)
@@ -86,7 +86,7 @@ def train(
         sys.exit(launch(["train", *given], processes, max_restarts))
     if first_process():  # before PyTorch, which takes two seconds to load
         sys.stderr.write(f"run folder: {folder}\n")
-    from glassformer.recipe.recipe import read_recipe
+    from glassformer.recipe.reading import read_recipe
     from glassformer.training import train as train_recipe
 
     result = train_recipe(read_recipe(recipe, changes), folder, resume, checkpoint=checkpoint)

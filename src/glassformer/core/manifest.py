@@ -13,6 +13,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+from glassformer.core.errors import CheckpointError
 from glassformer.core.files import (
     make_folder,
     read_json,
@@ -54,6 +55,18 @@ def difference(
         found = _difference(folder, before, required, only)
         if found is None or _read(folder) == before:
             return found
+
+
+def check_saved(
+    folder: Path, required: Collection[str] = (), only: Collection[str] | None = None
+) -> None:
+    """Raise CheckpointError for a folder's model if there is a `difference`, with the remedy."""
+    if (found := difference(folder, required, only)) is None:
+        return
+    remedy = f"accept the files as they are by `glassformer verify {folder} --accept-changed`"
+    if not (folder / "config.json").is_file():  # stopped before it had a model to verify
+        remedy = "begin anew in another folder"
+    raise CheckpointError(f"{found}; restore it from a backup, or {remedy}.")
 
 
 @contextmanager

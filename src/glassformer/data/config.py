@@ -1,6 +1,7 @@
 """What a recipe trains and evaluates on: the files of each split, and how they are written."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -201,6 +202,28 @@ class DataConfig(Record):
         return self.model_copy(
             update={name: getattr(self, name).model_copy(update=of) for name, of in changes.items()}
         )
+
+    def absolute(self) -> Self:
+        """Return these settings with absolute paths, so that a run can be used from any folder."""
+        base = Path(self.root or ".").expanduser().absolute()
+
+        def placed(path: str | list[str] | None) -> str | list[str] | None:
+            if isinstance(path, list):
+                return [str(placed(part)) for part in path]
+            return None if path is None else str(base / Path(path).expanduser())
+
+        def placed_part(part: dict[str, str]) -> dict[str, str]:
+            return {k: v if k in ("text", "type") else str(placed(v)) for k, v in part.items()}
+
+        changes: dict[str, dict[str, Any]] = {
+            name: {
+                **{field: placed(getattr(of, field)) for field in ("path", "targets", "labels")},
+                "parts": tuple(map(placed_part, of.parts)),
+            }
+            for name, of in self.splits.items()
+        }
+        others = {field: placed(getattr(self, field)) for field in ("target_image", "store")}
+        return self.with_splits(**changes).model_copy(update={**others, "root": None})
 
     def class_name(self, written: str) -> str:
         """A class or tag up to `label_delimiter`, or the whole where nothing would be left."""

@@ -23,12 +23,12 @@ from glassformer.interop.sentences import with_pooling
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled, with_first_tokens
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import config_json, save_weights
+from glassformer.models.weights import WEIGHTS, config_json, save_weights
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
 from glassformer.processors.chat_template import template_text
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.folder.model_files import CARD, WEIGHTS
+from glassformer.training.folder.model_files import CARD
 from glassformer.training.folder.run_folder import check_unused, hold
 
 

@@ -15,11 +15,14 @@ from torch import Tensor
 from glassformer.core.distributed.shards import put
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, replacing
+from glassformer.core.manifest import check_saved
 from glassformer.layers.interpolation import interpolated
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
+WEIGHTS = "model.safetensors"
+"""The file of a model in its folder."""
 ABOUT_A_RUN = ("task", "input", "processor")
 """Keys of `config.json` that stand beside the fields of the model."""
 OF_TOKENS = {
@@ -103,6 +106,18 @@ def _reading(path: Path) -> Iterator[None]:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be cut short."
         ) from None
+
+
+def check_model(folder: Path, accept_changed: bool = False) -> None:
+    """Raise CheckpointError unless a folder's model is whole and, without `accept_changed`, as it
+    was saved.
+
+    Sizes and shapes are compared first: nothing of a stranger's file is read or allocated by its
+    own word.
+    """
+    check_fit(read_config(folder), folder / WEIGHTS)
+    if not accept_changed:
+        check_saved(folder, (WEIGHTS, "config.json"))
 
 
 def check_fit(config: ModelConfig, path: Path) -> None:
@@ -275,5 +290,5 @@ def read_config(folder: Path) -> ModelConfig:
 def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
     """Model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
     model = Transformer(read_config(folder), seed=None, device=device)
-    load_weights(model, folder / "model.safetensors")
+    load_weights(model, folder / WEIGHTS)
     return model.eval()

@@ -30,8 +30,9 @@ from glassformer.data.store import Store
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations
+from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element, prefix_elements
+from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
 
@@ -126,6 +127,18 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 f"its model reads {own[0]} of {own[1]}; they are of different runs."
             )
         return cls(reader, facts, skips(data))
+
+    @classmethod
+    def taken(
+        cls,
+        config: ProcessorConfig,
+        trunk: ModelConfig,
+        folder: Path,
+        begun: ProcessorConfig | None = None,
+    ) -> ProcessorConfig:
+        """See `Processor`: the image size may differ."""
+        changed = readers_of(config, {cls.name}, folder, begun, resized=True)
+        return config.model_copy(update=changed)
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Any:

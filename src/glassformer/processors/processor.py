@@ -18,7 +18,9 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.data.sources import TEXT_SUFFIXES
+from glassformer.data.formats.delimited import is_default
+from glassformer.data.sources import TEXT_SUFFIXES, left_out
+from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element
@@ -131,6 +133,22 @@ class Processor(ABC):
     """Token ids of its inputs; 0: they are patches."""
 
     @classmethod
+    def resolve(
+        cls, data: DataConfig, begun: DataConfig | None, say: Callable[[str], None]
+    ) -> DataConfig:
+        """Return the settings with the columns of a run that has begun, or with the usual ones of
+        the files; report these, and what is left out."""
+        for sentence in left_out(data, cls.suffixes):
+            say(sentence)
+        if begun is not None:
+            own = {name: getattr(begun, name) for name in cls.columns if is_default(data, name)}
+            return data.model_copy(update=own)
+        data, sentence = with_usual_columns(data, cls.columns)
+        if sentence is not None:
+            say(sentence)
+        return data
+
+    @classmethod
     def read(cls, data: DataConfig) -> Any:
         """The records of every split; of data that are not kept in memory, their settings."""
         return data if cls.records is None else by_split(cls.records(data))
@@ -149,6 +167,19 @@ class Processor(ABC):
     ) -> ProcessorConfig:
         """The settings with values that follow from others; `begun`: of the run that goes on."""
         return config
+
+    @classmethod
+    @abstractmethod
+    def taken(
+        cls,
+        config: ProcessorConfig,
+        trunk: ModelConfig,
+        folder: Path,
+        begun: ProcessorConfig | None = None,
+    ) -> ProcessorConfig:
+        """Return the settings with those of the folder of a trunk, on which its weights depend, or
+        with those of a run that has `begun`. ConfigError: they contradict each other."""
+        ...
 
     @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:

@@ -1,36 +1,28 @@
 """A recipe: one YAML file with a task and the sections processor, model, data, augment, train and
 generate, and overrides on top.
-
-recipe = read_recipe("lm", ["train.steps=200", "model.n_layers=6"])
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as own_field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, counted, suggest
 from glassformer.core.record import Record, uses
 from glassformer.data.config import DataConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.processor import ModelFacts
-from glassformer.recipe import yaml_text
-from glassformer.recipe.named import recipe_file
+from glassformer.processors.processor import ModelFacts, Processor
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.runtime.config import SAMPLING, GenerateConfig
 
 ROUND = 16
 """max_length is rounded up to a multiple of it."""
-GONE = (("data", "workers"),)
-"""Sections and fields of earlier versions, which recipes in files may still have."""
 SECTIONS: dict[str, type[Record]] = {
     "processor": ProcessorConfig,
     "model": ModelConfig,
@@ -128,6 +120,11 @@ class Recipe:
         return replace(recipe, model=model, generate=generate, max_length_open=False)
 
     @property
+    def inputs(self) -> type[Processor]:
+        """The class that reads its inputs."""
+        return processor_named(self.processor.input)
+
+    @property
     def facts(self) -> ModelFacts:
         """What the processor must know of the model."""
         return ModelFacts.of(
@@ -214,6 +211,33 @@ class Recipe:
         chosen = {"precision": precision, "threads": threads}
         return replace(self, train=self.train.model_copy(update=chosen))
 
+    def for_processes(self, count: int) -> "Recipe":
+        """This recipe with a micro-batch for each process that reads other rows; ConfigError: their
+        number does not go with it."""
+        train, of = self.train, self.train.distributed
+        if count % (of.shard * of.tensor):
+            raise ConfigError(
+                f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
+                f"{counted(count, 'process')}; choose numbers whose product divides them, or start "
+                "more by torchrun or --processes."
+            )
+        readers = count // of.tensor
+        parts = -(-train.micro_batches // readers) * readers
+        if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
+            raise ConfigError(
+                f"train.distributed.deterministic adds gradients by a tree, so "
+                f"train.micro_batches={train.micro_batches} with {counted(count, 'process')} "
+                "cannot be; make it a power of two that the number of processes divides."
+            )
+        if train.batch_tokens is None and parts > train.batch_size:
+            raise ConfigError(
+                f"train.batch_size={train.batch_size} cannot be divided among {count} processes; "
+                "make it larger, or use fewer processes."
+            )
+        threads = max(1, train.parallel_micro_batches // count)
+        update = {"micro_batches": parts, "parallel_micro_batches": threads}
+        return replace(self, train=train.model_copy(update=update)) if count > 1 else self
+
 
 def _sections(values: dict[str, Any]) -> dict[str, dict[Any, Any]]:
     """The sections of a recipe; ConfigError: an unknown one, or one that holds no fields."""
@@ -266,92 +290,3 @@ def _generation(values: dict[str, Any], pipeline: Pipeline, model: ModelConfig) 
         elif pipeline.greedy:
             values = {**values, "temperature": 0.0}
     return GenerateConfig.parse(values)
-
-
-def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a name or a YAML file (None: all defaults) with `section.key=value` overrides;
-    see `recipe_file` and `_meant`."""
-    values = read_yaml(recipe_file(path)) if path is not None else {}
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or (key != "task" and not key.partition(".")[2]):
-            raise ConfigError(
-                f"{override!r} is no override; write section.key=value, for example "
-                "train.steps=500, or task=NAME."
-            )
-        values = changed(values, key, _meant(key, text))
-    return Recipe.parse(values)
-
-
-def _meant(key: str, text: str) -> Any:
-    """The value that an override gives to a field, which reads a text by its own type.
-
-    `12:30` and `a: b.txt` stay as they are; `[a, b]`, `{a: b}` and quoted texts are YAML, their
-    parts texts; nothing, `null` and `~` are null where the field may be null.
-    """
-    if text in ("", "null", "~") and not _is_text(key):
-        return None
-    if text[:1] in ("[", "{", "'", '"'):
-        with suppress(yaml.YAMLError):
-            return yaml_text.parse(text)
-    return text
-
-
-def _is_text(key: str) -> bool:
-    """Whether a field of a recipe is always a text."""
-    *sections, name = key.split(".")
-    record = SECTIONS.get(sections[0]) if sections else None
-    for part in sections[1:]:
-        record = record and record.nested().get(part)
-    field = record and record.model_fields.get(name)
-    return field is not None and field.annotation is str
-
-
-def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Recipe values with the task or `section.key` replaced; ConfigError: not a key."""
-    section, *inside = key.split(".")
-    if not all(inside) or bool(inside) == (section == "task"):
-        raise ConfigError(
-            f"{key!r} is no field of a recipe; write section.key, for example train.steps, or task."
-        )
-    if not inside:
-        return values | {key: value}
-    changed = dict(values)
-    holder = changed
-    for name in (section, *inside[:-1]):
-        content = holder.get(name)
-        if not isinstance(content, dict | None):
-            raise ConfigError(f"The section {name} must hold key: value lines, not {content!r}.")
-        holder[name] = holder = dict(content or {})
-    holder[inside[-1]] = value
-    return changed
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; a ConfigError if there is none."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            values = yaml_text.parse(file.read(yaml_text.MOST_CHARACTERS + 1))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"The recipe {path} cannot be read ({error}); give a YAML text file."
-        ) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or f"{error}".partition("\n")[0]
-        raise ConfigError(
-            f"The recipe {path} is not valid YAML{line} ({problem}); write section: and indented "
-            "key: value."
-        ) from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise ConfigError(
-            f"The recipe {path} holds {type(values).__name__}, not sections; `glassformer recipe "
-            f"copy lm my.yaml` writes one."
-        )
-    for section, field in GONE:
-        if isinstance(content := values.get(section), dict):
-            content.pop(field, None)
-    return {str(section): content for section, content in values.items()}

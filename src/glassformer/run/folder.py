@@ -20,16 +20,16 @@ from glassformer.inspect.look import Look
 from glassformer.interop.configuration import published_keys
 from glassformer.interop.opening import Opened, import_run, open_published
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_model
+from glassformer.models.weights import check_model, load_model
 from glassformer.processors.processor import ids_of
 from glassformer.recipe.named import recipe_file
-from glassformer.recipe.recipe import Recipe, changed, read_yaml
+from glassformer.recipe.reading import changed, read_yaml
+from glassformer.recipe.recipe import Recipe
 from glassformer.run.run import Run
 from glassformer.runtime.prompts import check_ids
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.folder.given_data import with_files
 from glassformer.training.folder.history import Listener
-from glassformer.training.folder.model_files import check_model
 from glassformer.training.loop.train import train as train_run
 
 

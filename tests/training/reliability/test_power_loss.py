@@ -8,9 +8,9 @@ import torch
 
 from glassformer.core import files
 from glassformer.core.manifest import difference
+from glassformer.models.weights import check_model
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.model_files import check_model
 from small_runs import go, hashes, losses, recipe
 
 from .crashing_disk import Trace, traced

@@ -16,10 +16,10 @@ from glassformer.core.errors import CheckpointError, ElsewhereError
 from glassformer.core.files import sweep, writing
 from glassformer.core.manifest import temporary_of
 from glassformer.models import weights
+from glassformer.models.weights import check_model
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.folder import checkpoints as module
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.model_files import check_model
 from glassformer.training.folder.run_folder import is_own
 from glassformer.training.folder.saving import Saving
 from small_runs import go, hashes, losses, recipe

@@ -14,7 +14,7 @@ import torch
 
 from glassformer.core.errors import CheckpointError
 from glassformer.core.files import write_json, write_text, writing
-from glassformer.core.manifest import NAME, difference, replacing_files, write_manifest
+from glassformer.core.manifest import NAME, check_saved, difference, replacing_files, write_manifest
 from glassformer.finetune.peft_files import CONFIG as ADAPTER_CONFIG
 from glassformer.finetune.peft_files import WEIGHTS as ADAPTER_WEIGHTS
 from glassformer.finetune.peft_files import save_adapter
@@ -22,10 +22,9 @@ from glassformer.layers.lora import adapters, plain_parameters
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import (
-    check_fit,
+    WEIGHTS,
     config_json,
     load_tensors,
-    read_config,
     save_weights,
 )
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
@@ -33,7 +32,6 @@ from glassformer.tasks.task import Task
 from glassformer.tokenizers.roles import ROLES_FILE
 from glassformer.training.folder.model_card import Origin, card
 
-WEIGHTS = "model.safetensors"
 MODEL = {WEIGHTS, "config.json", "generation_config.json"}
 ADAPTER = {ADAPTER_WEIGHTS, ADAPTER_CONFIG}
 INPUTS = {
@@ -46,31 +44,10 @@ BASE = "base.safetensors"
 MANIFEST, CARD = NAME, "README.md"
 
 
-def check_model(folder: Path, accept_changed: bool = False) -> None:
-    """Raise CheckpointError unless a folder's model is whole and, without `accept_changed`, as it
-    was saved.
-
-    Sizes and shapes are compared first: nothing of a stranger's file is read or allocated by its
-    own word.
-    """
-    check_fit(read_config(folder), folder / WEIGHTS)
-    if not accept_changed:
-        _check(folder, difference(folder, (WEIGHTS, "config.json")))
-
-
 def check_inputs(folder: Path) -> None:
     """Raise CheckpointError unless the recipe and the tokenizers of a run are as they were
     saved."""
-    _check(folder, difference(folder, ("recipe.yaml",), only=INPUTS))
-
-
-def _check(folder: Path, found: str | None) -> None:
-    if found is None:
-        return
-    remedy = f"accept the files as they are by `glassformer verify {folder} --accept-changed`"
-    if not (folder / "config.json").is_file():  # stopped before it had a model to verify
-        remedy = "begin anew in another folder"
-    raise CheckpointError(f"{found}; restore it from a backup, or {remedy}.")
+    check_saved(folder, ("recipe.yaml",), INPUTS)
 
 
 def accept_changed(folder: Path) -> None:

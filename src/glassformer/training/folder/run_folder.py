@@ -5,7 +5,7 @@ RUN/recipe.yaml  tokenizer.json  model.safetensors ...     see `model_files`
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.core.devices import find_device
 from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start, processes_here
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError
 from glassformer.core.files import (
     BEFORE,
     LOCK,
@@ -24,12 +24,12 @@ from glassformer.core.files import (
     sweep,
     unchanged_if_refused,
 )
-from glassformer.data.config import DataConfig
-from glassformer.data.formats.delimited import is_default
-from glassformer.data.sources import capture_stdin, is_gone, left_out
-from glassformer.data.usual_columns import with_usual_columns
+from glassformer.data.sources import capture_stdin, is_gone
 from glassformer.processors.processor import Processor
-from glassformer.recipe.recipe import Recipe, read_yaml
+from glassformer.recipe.init_from import with_init_from
+from glassformer.recipe.reading import read_yaml
+from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.resuming import check_same, resumed
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.folder.checkpoints import Checkpoints
@@ -42,15 +42,7 @@ from glassformer.training.folder.model_files import (
     MODEL,
     check_inputs,
 )
-from glassformer.training.loop.init_from import with_init_from
 
-FIXED = (
-    *("task", "processor", "model", "data"),
-    *("train.optimizer.kind", "train.seed", "train.finetune"),
-)
-"""What a run keeps when it is resumed; the other fields may change."""
-IN_ORDER = ("train.micro_batches", "train.threads")
-"""What it keeps too in deterministic mode, because the order of sums depends on it."""
 OWN = {
     *(*MODEL, *INPUTS, MANIFEST, CARD),
     *(*ADAPTER, BASE, "run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
@@ -104,10 +96,8 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     begun = Recipe.parse(read_yaml(saved)) if resume else None
     recipe = with_init_from(recipe, begun)
     kind, inputs = kinds_of(recipe)
-    recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
-    for sentence in left_out(recipe.data, inputs.suffixes):
-        say(sentence)
-    recipe = _with_columns(recipe, begun, inputs.columns, say)
+    data = capture_stdin(recipe.data, run, reuse=again).absolute()
+    recipe = replace(recipe, data=inputs.resolve(data, begun and begun.data, say))
     records = inputs.read(recipe.data)
     if begun is None:
         processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
@@ -120,7 +110,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     processor.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
-        recipe = _as_begun(recipe, begun, say)
+        recipe = resumed(recipe, begun, processes_here(), say)
     recipe.check()  # again: the data and the trunk changed the model
     kept = None
     if begun is not None and is_gone(recipe.data):
@@ -128,38 +118,6 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         if kept is not None:
             say("the data are not where they were; going on with what the run keeps of them")
     return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
-
-
-def _with_columns(
-    recipe: Recipe, begun: Recipe | None, settings: Sequence[str], say: Callable[[str], None]
-) -> Recipe:
-    """The recipe with the columns that its run reads, or with the usual ones of its data."""
-    if begun is not None:
-        own = {
-            name: getattr(begun.data, name) for name in settings if is_default(recipe.data, name)
-        }
-        return replace(recipe, data=recipe.data.model_copy(update=own))
-    data, sentence = with_usual_columns(recipe.data, settings)
-    if sentence is not None:
-        say(sentence)
-    return replace(recipe, data=data)
-
-
-def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Recipe:
-    """The precision and the threads of the run, where the recipe leaves them open: today's choice
-    could differ."""
-    precision, threads, had = recipe.train.precision, recipe.train.threads, begun.train.threads
-    if threads in (None, had) and had is not None:
-        cores = os.cpu_count() or had
-        if not recipe.train.distributed.deterministic:
-            cores = max(1, cores // processes_here())
-        threads = min(had, cores)
-        if threads < had:
-            say(
-                f"computing with {counted(threads, 'thread')} instead of {had}, because a process "
-                "has fewer cores now; the last bits of results will differ"
-            )
-    return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
 
 
 @contextmanager
@@ -220,56 +178,3 @@ def check_unused(run: Path) -> None:
                 f"{run} already holds {name}, and a run has a folder of its own; choose another "
                 "--run."
             )
-
-
-def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
-    """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
-    others may change."""
-    new, old = recipe.values(), saved.values()
-    if recipe.train.threads is None:
-        new["train"]["threads"] = saved.train.threads
-    in_order = recipe.train.distributed.deterministic and saved.train.distributed.deterministic
-    for field in FIXED + IN_ORDER * in_order:
-        for name, value, own in _differences(field, _field(old, field), _field(new, field)):
-            raise ConfigError(
-                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
-                "recipe or choose another --run."
-            )
-
-
-def _field(values: Any, name: str) -> Any:
-    for key in name.split("."):
-        values = values[key]
-    return values
-
-
-def _differences(name: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The innermost fields that differ, with both values."""
-    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        for key in old:
-            yield from _differences(f"{name}.{key}", old[key], new[key])
-    elif old != new:
-        yield name, old, new
-
-
-def absolute(data: DataConfig) -> DataConfig:
-    """The same files by absolute paths, so that the run can be used from any folder."""
-    base = Path(data.root or ".").expanduser().absolute()
-
-    def placed(path: str | list[str] | None) -> str | list[str] | None:
-        if isinstance(path, list):
-            return [str(placed(part)) for part in path]
-        return None if path is None else str(base / Path(path).expanduser())
-
-    def placed_part(part: dict[str, str]) -> dict[str, str]:
-        return {k: v if k in ("text", "type") else str(placed(v)) for k, v in part.items()}
-
-    changes: dict[str, dict[str, Any]] = {
-        name: {
-            **{field: placed(getattr(of, field)) for field in ("path", "targets", "labels")},
-            "parts": tuple(map(placed_part, of.parts)),
-        }
-        for name, of in data.splits.items()
-    }
-    others = {field: placed(getattr(data, field)) for field in ("target_image", "store")}
-    return data.with_splits(**changes).model_copy(update={**others, "root": None})

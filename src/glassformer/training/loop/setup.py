@@ -16,7 +16,7 @@ from torch import nn
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.core.devices import Machine, choose_machine, platform
 from glassformer.core.distributed.processes import Processes
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -55,7 +55,7 @@ def set_up(
     Errors: see `prepare` and `first_model`.
     """
     state, checkpoints = State(0, ""), Checkpoints(run)
-    recipe = with_shares(recipe, processes.count)
+    recipe = recipe.for_processes(processes.count)
     with processes.in_turn():
         aloud = say if processes.first else lambda text: None
         task, machine = _open(recipe, run, resume or not processes.first, aloud)
@@ -109,7 +109,7 @@ def check(
 ) -> None:
     """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which this number of
     processes cannot begin or continue."""
-    steps = with_shares(recipe, processes).train.steps
+    steps = recipe.for_processes(processes).train.steps
     if checkpoint is not None:
         told = f"checkpoint={checkpoint} is the step to go on from"
         if not resume:
@@ -117,34 +117,6 @@ def check(
         if checkpoint >= steps:
             raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
     check_folder(run, resume)
-
-
-def with_shares(recipe: Recipe, processes: int) -> Recipe:
-    """The recipe with a micro-batch for each process that reads other rows; ConfigError: their
-    number does not go with it."""
-    train, of = recipe.train, recipe.train.distributed
-    if processes % (of.shard * of.tensor):
-        raise ConfigError(
-            f"train.distributed.shard={of.shard} times tensor={of.tensor} does not divide the "
-            f"{counted(processes, 'process')}; choose numbers whose product divides them, or start "
-            "more by torchrun or --processes."
-        )
-    readers = processes // of.tensor
-    parts = -(-train.micro_batches // readers) * readers
-    if of.deterministic and (parts != train.micro_batches or parts & (parts - 1)):
-        raise ConfigError(
-            f"train.distributed.deterministic adds gradients by a tree, so "
-            f"train.micro_batches={train.micro_batches} with {counted(processes, 'process')} "
-            "cannot be; make it a power of two that the number of processes divides."
-        )
-    if train.batch_tokens is None and parts > train.batch_size:
-        raise ConfigError(
-            f"train.batch_size={train.batch_size} cannot be divided among {processes} processes; "
-            "make it larger, or use fewer processes."
-        )
-    threads = max(1, train.parallel_micro_batches // processes)
-    update = {"micro_batches": parts, "parallel_micro_batches": threads}
-    return replace(recipe, train=train.model_copy(update=update)) if processes > 1 else recipe
 
 
 def describe(task: Task, machine: str, model: nn.Module) -> Iterator[str]:

@@ -19,10 +19,9 @@ from glassformer.core.progress import clock, size
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.loop.init_from import with_init_from
 from glassformer.training.loop.optimizer import is_block_matrix
-from glassformer.training.loop.setup import with_shares
 from glassformer.training.loop.step import flops
 from glassformer.training.parallel.sharding import AXES, build_mesh, bytes_here, divide
 from glassformer.training.plan.collectives import (
@@ -151,7 +150,7 @@ def plan_cluster(
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
     hardware, processes = hardware or Hardware(), nodes * gpus_per_node
-    recipe, length, sequences = sizes_without_data(with_init_from(with_shares(recipe, processes)))
+    recipe, length, sequences = sizes_without_data(with_init_from(recipe.for_processes(processes)))
     train = recipe.train
     muon = train.optimizer.kind == "muon"
     model = Transformer(recipe.model, None, "meta")

@@ -25,10 +25,10 @@ from glassformer.models.cost import (
     training_bytes,
 )
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.retention import kept
 from glassformer.training.folder.run_folder import temporary_task
-from glassformer.training.loop.init_from import with_init_from
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.loop.step import TrainingStep, flops
 

@@ -1,0 +1,82 @@
+"""Start from another run: its trunk's configuration and its processor, and its head if asked."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.core.errors import ConfigError
+from glassformer.models.config import HEAD_FIELDS, ModelConfig
+from glassformer.models.weights import check_model, read_config
+from glassformer.processors.init_from import vocabulary
+from glassformer.recipe.pipelines import PIPELINES
+from glassformer.recipe.recipe import Recipe
+
+OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
+"""Fields of a model that the recipe keeps: those of the head, and dropout."""
+OF_TIED = {"tied", "head_bias", "head_scale"}
+"""Fields of a head whose matrix is the embedding, which belongs to the trunk."""
+
+
+def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
+    """The recipe with the trunk and the processor of `train.init_from`, by its absolute path.
+
+    The image size may differ where the model reads nothing but images. A run that has `begun`, with
+    that recipe, keeps what it took over then, whatever became of that folder. CheckpointError: the
+    folder holds no model, or one that was changed. ConfigError: another architecture, other inputs
+    or other readers; a head to keep of another task or with other classes.
+    """
+    started = begun and begun.processor
+    if recipe.train.init_from is None:
+        return replace(recipe, processor=recipe.inputs.completed(recipe.processor, started))
+    folder = Path(recipe.train.init_from).expanduser().absolute()
+    if begun is None:
+        check_model(folder)
+    trunk = read_config(folder) if begun is None else begun.model
+    for name in ("architecture", "elements"):
+        if (theirs := getattr(trunk, name)) != (ours := getattr(recipe.model, name)):
+            raise ConfigError(
+                f"train.init_from={folder} has model.{name}={theirs!r} and the recipe has "
+                f"{ours!r}; make them alike."
+            )
+    taken = recipe.inputs.taken(recipe.processor, trunk, folder, started)
+    recipe = replace(recipe, processor=recipe.inputs.completed(taken, started))
+    recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
+    train = recipe.train.model_copy(update={"init_from": str(folder)})
+    return replace(recipe, train=train)
+
+
+def _taken_fields(
+    recipe: Recipe, trunk: ModelConfig, folder: Path, begun: Recipe | None
+) -> dict[str, Any]:
+    """The fields of the folder's model that the recipe's model has too."""
+    own = OWN
+    if recipe.train.finetune.keep_head:
+        _check_head(recipe, trunk, folder)
+        own = OWN - {*HEAD_FIELDS}
+    elif trunk.tied and trunk.head == recipe.model.head:
+        own = OWN - OF_TIED
+    taken = {k: v for k, v in trunk.model_dump().items() if k not in own}
+    if begun is None and (new := recipe.processor.tokenizer.new_tokens):
+        if recipe.processor.palette is not None:
+            raise ConfigError(
+                "processor.tokenizer.new_tokens would move the ids of colours, which follow those "
+                "of the tokenizer; leave them out."
+            )
+        taken["vocab_size"] = max(trunk.vocab_size, vocabulary(folder) + len(new))
+    return taken
+
+
+def _check_head(recipe: Recipe, trunk: ModelConfig, folder: Path) -> None:
+    """Raise ConfigError unless the head of a folder's model is one for the recipe."""
+    heads, asked = PIPELINES[recipe.task].heads, recipe.model
+    if trunk.head not in heads:
+        raise ConfigError(
+            f"train.finetune.keep_head keeps the head of {folder}, which is {trunk.head!r}, and "
+            f"task={recipe.task!r} has {' or '.join(map(repr, heads))}; leave it out."
+        )
+    for name, value in (("classes", asked.classes), ("n_classes", asked.n_classes)):
+        if value and value != getattr(trunk, name):
+            raise ConfigError(
+                f"model.{name} is {value}, and train.finetune.keep_head keeps the head of "
+                f"{folder}, which has {getattr(trunk, name)}; leave out one of the two."
+            )

@@ -1,0 +1,64 @@
+"""Resume a run by a recipe: what must be as it was, and what is taken over."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from glassformer.core.errors import ConfigError, counted
+from glassformer.recipe.recipe import Recipe
+
+FIXED = (
+    *("task", "processor", "model", "data"),
+    *("train.optimizer.kind", "train.seed", "train.finetune"),
+)
+"""What a run keeps when it is resumed; the other fields may change."""
+IN_ORDER = ("train.micro_batches", "train.threads")
+"""What it keeps too in deterministic mode, because the order of sums depends on it."""
+
+
+def resumed(recipe: Recipe, begun: Recipe, processes: int, say: Callable[[str], None]) -> Recipe:
+    """Return the recipe with the precision and the threads of its run, where it leaves them open:
+    today's choice could differ. `processes`: those that share the cores of this machine."""
+    precision, threads, had = recipe.train.precision, recipe.train.threads, begun.train.threads
+    if threads in (None, had) and had is not None:
+        cores = os.cpu_count() or had
+        if not recipe.train.distributed.deterministic:
+            cores = max(1, cores // processes)
+        threads = min(had, cores)
+        if threads < had:
+            say(
+                f"computing with {counted(threads, 'thread')} instead of {had}, because a process "
+                "has fewer cores now; the last bits of results will differ"
+            )
+    return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
+
+
+def check_same(recipe: Recipe, begun: Recipe, run: Path) -> None:
+    """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
+    others may change."""
+    new, old = recipe.values(), begun.values()
+    if recipe.train.threads is None:
+        new["train"]["threads"] = begun.train.threads
+    in_order = recipe.train.distributed.deterministic and begun.train.distributed.deterministic
+    for field in FIXED + IN_ORDER * in_order:
+        for name, value, own in _differences(field, _field(old, field), _field(new, field)):
+            raise ConfigError(
+                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
+                "recipe or choose another --run."
+            )
+
+
+def _field(values: Any, name: str) -> Any:
+    for key in name.split("."):
+        values = values[key]
+    return values
+
+
+def _differences(name: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The innermost fields that differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        for key in old:
+            yield from _differences(f"{name}.{key}", old[key], new[key])
+    elif old != new:
+        yield name, old, new
