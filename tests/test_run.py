@@ -492,7 +492,7 @@ def test_windows_are_those_of_training(tmp_path):
     )
     go(made, tmp_path / "x")
     run = gf.load(tmp_path / "x")
-    assert (run.processor.word_tokenizer.room, run.processor.word_tokenizer.overlap) == (6, 1)
+    assert (run.processor.builder.longest, run.processor.builder.overlap) == (8, 1)
     assert run.reader.longest == 8
 
 

@@ -145,9 +145,12 @@ def test_what_is_too_long_is_refused_before_anything_is_named(
     def never(*arguments, **options):
         raise AssertionError("too long is too long")
 
-    rooms = [f"processors.{name}" for name in ("documents", "pairs", "parts", "text", "tokenized")]
+    rooms = [
+        f"processors.{name}"
+        for name in ("documents", "elements", "pairs", "parts", "text", "tokenized")
+    ]
     for room in (*rooms, "tasks.text_to_image"):
-        for name in {"words_of", "token_elements"} & vars(
+        for name in {"token_words", "token_elements"} & vars(
             import_module(f"glassformer.{room}")
         ).keys():
             monkeypatch.setattr(f"glassformer.{room}.{name}", never)

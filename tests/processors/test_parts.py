@@ -18,8 +18,7 @@ from glassformer.data.example import Example, Patches
 from glassformer.layers.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsProcessor
-from glassformer.processors.parts_tokenizer import PartsTokenizer
-from glassformer.processors.text_reader import SequenceTokenizer
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -36,7 +35,7 @@ def byte():
 
 @pytest.fixture(scope="module")
 def tokenizer(byte):
-    return PartsTokenizer(byte)
+    return SequenceBuilder(byte)
 
 
 def values(kind: str, n: int, seed: int = 0) -> np.ndarray:
@@ -82,7 +81,7 @@ def test_a_row_is_its_parts_in_order_between_begin_and_end(tokenizer, row, answe
 
 @given(st.sampled_from(TEXTS))
 def test_a_text_alone_is_the_text_tokenizers_sequence(tokenizer, text):
-    (sequence,) = SequenceTokenizer(tokenizer.text, 100).sequences(text)
+    (sequence,) = SequenceBuilder(tokenizer.text, 100).texts(text)
     example = tokenizer.example([("text", text)])
     assert np.array_equal(example.ids, sequence.ids)
     assert example.patches == ()
@@ -258,7 +257,7 @@ def test_answers_need_an_end(byte, tmp_path):
     definition["added_tokens"] = [
         t for t in definition["added_tokens"] if t["id"] != byte.specials["eos"]
     ]
-    endless = PartsTokenizer(Tokenizer(definition))
+    endless = SequenceBuilder(Tokenizer(definition))
     assert len(endless.example([("text", "red")]).ids) == len("red") + 1
     with pytest.raises(ConfigError, match="no eos symbol, without which an answer has no end"):
         endless.answer("red")

@@ -15,15 +15,12 @@ import tiny
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.models import Transformer
 from glassformer.processors.documents import DocumentsProcessor
-from glassformer.processors.elements import words_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
-from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import ModelFacts
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor
-from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.word_spans import read_side, token_words, word_spans
-from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.chatting import continuations
@@ -51,22 +48,22 @@ def tokenizers(folders) -> dict[str, Tokenizer]:
 
 def test_texts_and_pairs_stand_in_the_frame_of_their_tokenizer(tokenizers):
     bert = tokenizers["bert"]
-    (pair,) = SequenceTokenizer(bert, 64).sequences("the cat", "sat on")
+    (pair,) = SequenceBuilder(bert, 64).texts("the cat", "sat on")
     first, second = bert.encode("the cat").tolist(), bert.encode("sat on").tolist()
     assert pair.ids.tolist() == [2, *first, 3, *second, 3]
     assert pair.token_type_ids.tolist() == [0] * (len(first) + 2) + [1] * (len(second) + 1)
     roberta = tokenizers["roberta"]
     first, second = roberta.encode("the cat").tolist(), roberta.encode("sat on").tolist()
-    (pair,) = SequenceTokenizer(roberta, 64).sequences("the cat", "sat on")
+    (pair,) = SequenceBuilder(roberta, 64).texts("the cat", "sat on")
     assert pair.ids.tolist() == [0, *first, 2, 2, *second, 2]
     assert not pair.token_type_ids.any()
-    for part in SequenceTokenizer(roberta, 9).sequences("the cat sat", "on twelve mats"):
+    for part in SequenceBuilder(roberta, 9).texts("the cat sat", "on twelve mats"):
         assert len(part.ids) <= 9
         assert part.ids.tolist().count(2) == 3
     with pytest.raises(ConfigError, match="leaves no room"):
-        SequenceTokenizer(roberta, 5)
+        SequenceBuilder(roberta, 5).texts("a")
     gpt2 = tokenizers["gpt2"]  # defines no frame, so it has the one of its roles
-    assert SequenceTokenizer(gpt2, 64).sequences("a")[0].ids.tolist() == [0, *gpt2.encode("a"), 0]
+    assert SequenceBuilder(gpt2, 64).texts("a")[0].ids.tolist() == [0, *gpt2.encode("a"), 0]
 
 
 def test_looks_name_the_words_of_texts_in_any_frame(tokenizers):
@@ -110,7 +107,7 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
     expected = oracle(words, is_split_into_words=True)
     owners = expected.word_ids()
     for piece in ("first", "last"):
-        (window,) = WordTokenizer(tokenizers[family], 256, tag_piece=piece).windows(words)
+        (window,) = SequenceBuilder(tokenizers[family], 256, tag_piece=piece).words(words)
         assert window.example.ids.tolist() == expected["input_ids"]
         places = [
             [place for place, owner in enumerate(owners) if owner == number]
@@ -125,11 +122,11 @@ def test_every_input_of_words_reads_the_tag_where_the_facts_say(tokenizers):
     facts = ModelFacts(window=64, context=64, per_word=True, tag_piece="first")
     processor = WordsProcessor(tokenizers["bert"], facts)
     (window,) = processor.windows(words)
-    sizes = [len(processor.word_tokenizer.pieces(word)) for word in words]
+    sizes = [len(processor.builder.pieces(word)) for word in words]
     assert max(sizes) > 1
     first = [1 + sum(sizes[:i]) for i in range(3)]
     assert window.example.at.tolist() == first
-    parts = PartsTokenizer(tokenizers["bert"]).example([("text", " ".join(words))], True, "first")
+    parts = SequenceBuilder(tokenizers["bert"], tag_piece="first").example([("text", words)])
     assert parts.at.tolist() == first
     assert parts.ids.tolist() == window.example.ids.tolist()
     elements = processor.encode(words).elements
@@ -146,9 +143,9 @@ def test_sources_and_targets_stand_in_the_frame_and_decoders_begin_as_published(
     other = PairTokenizer(t5, t5, "x: ")
     assert other.target_ids("a").tolist() == [*t5.encode("a"), t5.specials["eos"]]
     assert other.bos == t5.specials["pad"]
-    assert PartsTokenizer(bart).begin == 2
+    assert SequenceBuilder(bart).begin == 2
     side = read_side(bart, "the cat", pair.source_ids("the cat"), before=1)
-    assert side.word_of == (None, *words_of(bart, "the cat"), None)
+    assert side.word_of == (None, *token_words(bart, "the cat", word_spans("the cat")), None)
     assert set(side.word_of) == {None, 0, 1}
     found = PairsProcessor(pair, FACTS).encode(("the cat", "sat"))
     assert [element.id for element in found.source] == [0, *ids, 2]

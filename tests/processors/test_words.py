@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.processors.word_tokenizer import (
-    WordTokenizer,
-    placeholder,
-    split_punctuation,
-)
+from glassformer.processors.sequence_builder import SequenceBuilder, placeholder
+from glassformer.processors.word_spans import split_punctuation
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
@@ -55,7 +52,7 @@ def tokenizer(kind: str) -> Tokenizer:
 @given(words=WORDS)
 def test_at_is_the_last_piece_of_each_word(kind, words):
     text = tokenizer(kind)
-    found = list(WordTokenizer(text, 4096).windows(words))
+    found = list(SequenceBuilder(text, 4096).words(words))
     assert len(found) == 1
     ids, at = found[0].example.ids, found[0].example.at
     assert (found[0].units, len(at)) == (slice(0, len(words)), len(words))
@@ -79,7 +76,7 @@ def test_at_is_the_last_piece_of_each_word(kind, words):
 @given(words=st.lists(st.text(sorted(set(TEXT) - {" "})), min_size=1, max_size=12))
 def test_words_of_known_characters_come_back(words):
     text = tokenizer("character")
-    (found,) = WordTokenizer(text, 4096).windows(words)
+    (found,) = SequenceBuilder(text, 4096).words(words)
     borders = [1, *(found.example.at + 1).tolist()]
     assert [text.decode(found.example.ids[a:b]) for a, b in pairwise(borders)] == [
         f" {w}" for w in words
@@ -91,7 +88,7 @@ def test_words_of_known_characters_come_back(words):
 def test_a_word_that_the_tokenizer_has_nothing_for_is_one_unknown(kind, word):
     text = tokenizer(kind)
     assert len(text.encode(f" {word}")) == 0
-    assert WordTokenizer(text, 16).pieces(word).tolist() == [text.specials["unk"]]
+    assert SequenceBuilder(text, 16).pieces(word).tolist() == [text.specials["unk"]]
 
 
 def test_a_tokenizer_with_no_symbol_for_it_is_refused():
@@ -108,8 +105,8 @@ def test_windows_of_a_long_document(kind, words, longest, share):
     """Each word once, in order, with the pieces it has anywhere; and no window longer than the
     model."""
     text, room = tokenizer(kind), longest - 2
-    cut = WordTokenizer(text, longest, int(share * room))
-    found = list(cut.windows(words))
+    cut = SequenceBuilder(text, longest, int(share * room))
+    found = list(cut.words(words))
     numbers = range(len(words))
     assert [i for window in found for i in numbers[window.units]] == list(numbers)
     for window in found:
@@ -119,29 +116,31 @@ def test_windows_of_a_long_document(kind, words, longest, share):
         for i, at in zip(numbers[window.units], places, strict=True):
             own = cut.pieces(words[i])
             assert ids[at + 1 - len(own) : at + 1].tolist() == own.tolist()
-    whole = WordTokenizer(text, 4096)
-    assert (len(found) == 1) == (sum(len(cut.pieces(word)) for word in words) <= cut.room)
+    whole = SequenceBuilder(text, 4096)
+    assert (len(found) == 1) == (
+        sum(len(cut.pieces(word)) for word in words) <= longest - cut.frame.size
+    )
     if len(found) == 1 and all(len(whole.pieces(word)) <= cut.longest_word for word in words):
-        assert found[0].example.ids.tolist() == next(whole.windows(words)).example.ids.tolist()
+        assert found[0].example.ids.tolist() == next(whole.words(words)).example.ids.tolist()
 
 
 def test_of_a_word_beyond_half_a_window_both_ends_are_read():
-    cut = WordTokenizer(tokenizer("byte"), 12)
+    cut = SequenceBuilder(tokenizer("byte"), 12)
     assert bytes(cut.pieces("abcdefghij").tolist()) == b" ahij"
     assert len(cut.pieces("abcdefghij")) == (12 - 2) // 2
     assert bytes(cut.pieces("abcd").tolist()) == b" abcd"
 
 
 def test_no_words_are_no_window():
-    assert list(WordTokenizer(tokenizer("byte"), 12).windows([])) == []
+    assert list(SequenceBuilder(tokenizer("byte"), 12).words([])) == []
 
 
 def test_more_words_than_are_remembered(monkeypatch):
     words = [str(i) for i in range(50)]
-    (expected,) = WordTokenizer(tokenizer("byte"), 4096).windows(words)
-    monkeypatch.setattr("glassformer.processors.word_tokenizer.MOST_KNOWN", 7)
-    cut = WordTokenizer(tokenizer("byte"), 4096)
-    (found,) = cut.windows(words)
+    (expected,) = SequenceBuilder(tokenizer("byte"), 4096).words(words)
+    monkeypatch.setattr("glassformer.processors.sequence_builder.MOST_KNOWN", 7)
+    cut = SequenceBuilder(tokenizer("byte"), 4096)
+    (found,) = cut.words(words)
     assert np.array_equal(found.example.ids, expected.example.ids)
     assert len(cut._known) == 7
 
@@ -151,7 +150,7 @@ def test_no_room(longest, overlap):
     with pytest.raises(
         ConfigError, match=f"leaves no room in a model of {longest} elements; make it smaller, or"
     ):
-        WordTokenizer(tokenizer("byte"), longest, overlap)
+        list(SequenceBuilder(tokenizer("byte"), longest, overlap).words(["a"]))
 
 
 def test_punctuation_is_split_as_the_word_tokenizer_splits_it():

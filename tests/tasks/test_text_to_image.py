@@ -16,7 +16,7 @@ from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.files import LOCK
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
-from glassformer.processors.parts_tokenizer import PartsTokenizer
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.predict.draw import brief, draw
@@ -74,7 +74,7 @@ def test_only_colours_are_drawn_however_unlikely(learned):
         )
         ids = draw(
             wild,
-            PartsTokenizer(run.tokenizer),
+            SequenceBuilder(run.tokenizer),
             run.task.palette,
             ["a red flag", "flag"],
             how,

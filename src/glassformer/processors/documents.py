@@ -19,12 +19,10 @@ from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tok
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.elements import words_of
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
     Window,
-    check_length,
 )
 from glassformer.processors.tokenized import (
     STORE,
@@ -96,10 +94,7 @@ class DocumentsProcessor(PackedProcessor):
         frame = self.tokenizer.frame_or(*self.frame)
         if self.facts.answers:  # which continues the text
             frame = replace(frame, end=())
-        ids = frame.one(self.tokenizer.encode(given)).tolist()
-        check_length(len(ids), self.facts.context)
-        before = [None] * len(frame.begin)
-        return self.encoded_ids(ids, [*before, *words_of(self.tokenizer, given)])
+        return self.named(Example(frame.one(self.tokenizer.encode(given))), [frame.begin, given])
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

@@ -3,17 +3,19 @@
 "The cat"  ->  Element("The", 17, "token", word=0), Element(" cat", 4, "token", word=1)
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
+
+import numpy as np
 
 from glassformer.core.errors import DataError
 from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 
 Ids = Sequence[int]
-Owners = Sequence[int | None]
-"""The number of the word that each element belongs to; None: no word."""
+Content = str | list[np.ndarray] | Ids | np.ndarray
+"""Neighbouring elements: a text, the ids of each of several words, or elements without a word."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +64,29 @@ def token_names(tokenizer: Tokenizer, size: int) -> tuple[str, ...]:
     return tuple(token_label(tokenizer, i) for i in range(size))
 
 
-def token_elements(tokenizer: Tokenizer, ids: Ids, words: Owners = ()) -> tuple[Element, ...]:
-    """Elements of token ids; `words` may be shorter than `ids`: the rest belongs to no word."""
+def token_elements(
+    tokenizer: Tokenizer, ids: Ids, contents: Sequence[Content] = (), prefix: str = ""
+) -> tuple[Element, ...]:
+    """Return the elements of token ids that these contents became, a text after the prefix; what
+    is left belongs to no word."""
     specials = set(tokenizer.specials.values())
-    owners = itertools.chain(words, itertools.repeat(None))
+    words = chain(_words_of(tokenizer, contents, prefix), repeat(None))
     return tuple(
         Element(token_label(tokenizer, i), i, "special" if i in specials else "token", word)
-        for i, word in zip(ids, owners, strict=False)
+        for i, word in zip(ids, words, strict=False)
     )
 
 
-def words_of(tokenizer: Tokenizer, text: str, first: int = 0, prefix: str = "") -> list[int | None]:
-    """Word number of each token of prefix + text, counted from `first`; None: it has no word."""
-    words = token_words(tokenizer, text, word_spans(text, WORD), prefix)
-    return [None if word is None else word + first for word in words]
-
-
-def next_word(words: Owners) -> int:
-    """The first unused word number."""
-    return 1 + max((word for word in words if word is not None), default=-1)
+def _words_of(tokenizer: Tokenizer, contents: Sequence[Content], prefix: str) -> list[int | None]:
+    """Return the number of the word of each element, counted over all contents; None: no word."""
+    found = list[int | None]()
+    for content in contents:
+        first = 1 + max((word for word in found if word is not None), default=-1)
+        if isinstance(content, str):
+            own = token_words(tokenizer, content, word_spans(content, WORD), prefix)
+            found += [None if word is None else word + first for word in own]
+        elif isinstance(content, list):
+            found += [first + number for number, ids in enumerate(content) for _ in ids]
+        else:
+            found += [None] * len(content)
+    return found

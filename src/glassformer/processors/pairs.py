@@ -23,7 +23,7 @@ from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs
 from glassformer.data.store import Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import token_elements, words_of
+from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.inputs import Inputs, Rows, Sizes
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import (
@@ -217,33 +217,40 @@ class PairsProcessor(TokenProcessor):
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: a source, or (source, target); each a text or token ids."""
-        pair, longest = self.pair, self.facts.context
+        pair, of = self.pair, self.pair.frame_of
         both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
         source, target = given if both else (given, "")
-        read = _side(source, pair.source_ids, longest, SOURCE)
-        if read is None:
+        if (read := self._side(source, pair.source_ids, SOURCE)) is None:
             raise ConfigError(
                 "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
             )
-        written = _side(target, pair.target_ids, longest, TARGET)
-        if written is None:
+        if (written := self._side(target, pair.target_ids, TARGET)) is None:
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
             )
         check_known(written, self.facts.vocab_size)
         check_known(read if pair.shared else (), self.facts.vocab_size, "source")
-        words, own = list[int | None](), list[int | None]()
+        texts, own = list[Content](), list[Content]()
         if isinstance(source, str):
-            before = [None] * len(pair.frame_of(pair.source).begin)
-            words = [*before, *words_of(pair.source, source, prefix=pair.prefix)]
+            texts = [of(pair.source).begin, source]
         if isinstance(target, str):
-            before = [None] * (1 + len(pair.frame_of(pair.target).begin))
-            written, own = [pair.bos, *written[:-1]], [*before, *words_of(pair.target, target)]
+            written, own = [pair.bos, *written[:-1]], [(pair.bos,), of(pair.target).begin, target]
         return EncodedInput(
             Batch(torch.tensor([written]), source=Batch(torch.tensor([read]))),
             token_elements(pair.target, written, own),
-            token_elements(pair.source, read, words),
+            token_elements(pair.source, read, texts, pair.prefix),
         )
+
+    encoded = encode
+
+    def _side(
+        self, given: Any, encode: Callable[[str], np.ndarray], names: tuple[str, str]
+    ) -> list[int] | None:
+        """Return the ids of a text, or ids unchanged; None: it is neither."""
+        ids = encode(given).tolist() if isinstance(given, str) else ids_of(given)
+        if ids is not None:
+            check_ids(ids, self.facts.context, *names)
+        return ids
 
     def description(self) -> list[str]:
         """See `Processor`."""
@@ -274,18 +281,3 @@ class PairsProcessor(TokenProcessor):
             fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
             return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
         return []
-
-
-def _side(
-    given: Any,
-    encode: Callable[[str], np.ndarray],
-    longest: int,
-    names: tuple[str, str],
-) -> list[int] | None:
-    """Ids of a text, or ids as they are; None: it is neither."""
-    if isinstance(given, str):
-        ids = encode(given).tolist()
-    elif (ids := ids_of(given)) is None:
-        return None
-    check_ids(ids, longest, *names)
-    return ids

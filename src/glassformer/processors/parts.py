@@ -19,18 +19,18 @@ from glassformer.data.order import length_order
 from glassformer.data.parts import Mixed, mixed, parts_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import Element, next_word, token_elements, words_of
+from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
     PartsInputs,
+    check_order,
     common_order,
     files_of,
     kinds_of,
     part_of,
 )
-from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer, check_order
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
@@ -38,6 +38,7 @@ from glassformer.processors.processor import (
     check_length,
     ids_of,
 )
+from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -65,7 +66,7 @@ class PartsProcessor(TokenProcessor):
         self.readers, self.modality_order = dict(readers), tuple(modality_order)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
         self.summary = "reads images, audio and text in one sequence" if readers else ""
-        self.parts = PartsTokenizer(tokenizer)
+        self.parts = SequenceBuilder(tokenizer, tag_piece=facts.tag_piece)
         self.prefix = tokenizer.word_space if facts.per_word else ""
 
     @classmethod
@@ -189,14 +190,14 @@ class PartsProcessor(TokenProcessor):
         shapes = {
             kind: (of.reader.n_patches, of.reader.patch_width) for kind, of in self.readers.items()
         }
-        parts = [
-            (kind, value if kind == TEXT else np.broadcast_to(np.float32(0), shapes[kind]))
-            for kind, value in row.parts
-        ]
-        return self._sequence(parts)
+        zeros = {kind: np.broadcast_to(np.float32(0), shape) for kind, shape in shapes.items()}
+        return self.parts.example(
+            (kind, self._units(value) if kind == TEXT else zeros[kind]) for kind, value in row.parts
+        )
 
-    def _sequence(self, parts: Sequence[tuple[str, str | np.ndarray]]) -> Example:
-        return self.parts.example(parts, self.facts.per_word, self.facts.tag_piece)
+    def _units(self, text: str) -> str | list[str]:
+        """Return the words of a text, if each is predicted."""
+        return text.split() if self.facts.per_word else text
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -257,40 +258,54 @@ class PartsProcessor(TokenProcessor):
 
     def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
         """The sequence of parts; DataError: a file, pixels or samples that cannot be read."""
-        read = [
-            (kind, thing if kind == TEXT else self.readers[kind].given_patches(thing))
-            for kind, thing in parts
-        ]
-        return self._sequence(read)
+        return self.parts.example(
+            (kind, self._units(one) if kind == TEXT else self.readers[kind].given_patches(one))
+            for kind, one in parts
+        )
+
+    def _content(self, part: tuple[str, Any]) -> Content:
+        kind, thing = part
+        if kind != TEXT:
+            return range(self.readers[kind].reader.n_patches)
+        units = self._units(thing)
+        return units if isinstance(units, str) else [*map(self.parts.pieces, units)]
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
-        if (ids := ids_of(given)) is not None:
-            if self.facts.encoder_decoder:
-                raise ConfigError(
-                    "Token ids are of one sequence, and an encoder-decoder reads a source and "
-                    "writes another; give parts."
-                )
-            return self.encoded_ids(ids)
+        crossed = self.facts.encoder_decoder
+        if crossed and ids_of(given) is not None:
+            raise ConfigError(
+                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
+                "another; give parts."
+            )
+        return super().encode(given)
+
+    def encoded(self, given: Any) -> EncodedInput:
+        """See `TokenProcessor`."""
         parts, answer = self._parts_and_answer(given)
         crossed, longest = self.facts.encoder_decoder, self.facts.context
+        builder, example = self.parts, self.example(parts)
+        written = [] if answer is None else builder.answer(answer)[:-1].tolist()
         what = "The source" if crossed else "The sequence of parts"
-        example = self.example(parts)
-        written = [] if answer is None else self.parts.answer(answer)[:-1].tolist()
         check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
+        contents = list[Content]([builder.bos, *map(self._content, parts)])
         if crossed:
             check_length(1 + len(written), longest)
-        elements = self._elements(parts, example.ids.tolist())
-        first = 0 if crossed else next_word([element.word for element in elements])
-        own = words_of(self.tokenizer, answer or "", first)
-        if crossed:
-            target = [self.parts.begin, *written]
+            target = [builder.begin, *written]
+            said = token_elements(self.tokenizer, target, [(builder.begin,), answer or ""])
             batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
-            said = token_elements(self.tokenizer, target, [None, *own])
-            return EncodedInput(batch, said, tuple(elements))
-        ids = np.append(example.ids, np.array(written, np.int32))
-        batch = padded([replace(example, ids=ids, at=None)])
-        return EncodedInput(batch, (*elements, *token_elements(self.tokenizer, written, own)))
+            return EncodedInput(batch, said, self.named(example, contents).elements)
+        example = replace(example, ids=np.append(example.ids, np.array(written, np.int32)))
+        return self.named(example, [*contents, builder.eos, answer or ""])
+
+    def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
+        """See `TokenProcessor`."""
+        found = super().named(example, contents)
+        elements = [*found.elements]
+        for one in example.patches:
+            places = slice(one.begin, one.begin + len(one.values))
+            elements[places] = self.readers[one.kind].patch_elements()
+        return replace(found, elements=tuple(elements))
 
     def _parts_and_answer(self, given: Any) -> tuple[list[tuple[str, Any]], str | None]:
         answer = None
@@ -299,22 +314,6 @@ class PartsProcessor(TokenProcessor):
         if answer is not None and not self.facts.answers:
             raise ConfigError("An answer was given, and this model writes none; leave it out.")
         return self.named_parts(given), answer
-
-    def _elements(self, parts: Sequence[tuple[str, Any]], ids: Sequence[int]) -> list[Element]:
-        elements = list(token_elements(self.tokenizer, self.parts.bos.tolist()))
-        for kind, thing in parts:
-            if kind != TEXT:
-                elements += self.readers[kind].patch_elements()
-                continue
-            first = next_word([element.word for element in elements])
-            if self.facts.per_word:
-                words = self.parts.words(thing)
-                own = [first + n for n, word in enumerate(words) for _ in word]
-            else:
-                own = words_of(self.tokenizer, thing, first)
-            at = len(elements)
-            elements += token_elements(self.tokenizer, ids[at : at + len(own)], own)
-        return [*elements, *token_elements(self.tokenizer, ids[len(elements) :])]
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: those of the texts."""

@@ -15,7 +15,7 @@ from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records, by_split
 from glassformer.processors.media import MediaInputs
-from glassformer.processors.parts_tokenizer import TEXT
+from glassformer.processors.sequence_builder import TEXT
 
 BUNDLE = 16
 """Rows that share files in one sequence, at most."""
@@ -139,3 +139,13 @@ def part_of(given: Any) -> tuple[str, Any]:
     if kind == TEXT and not isinstance(thing, str):
         raise DataError(f"a part of kind {TEXT} is a text, not {thing!r:.60}; change it")
     return kind, thing
+
+
+def check_order(kinds: Sequence[str], order: Sequence[str], what: str) -> None:
+    """Raise DataError for parts in another order than the model's rows; (): these have several."""
+    own = [kind for kind in dict.fromkeys(kinds) if kind in order]
+    if own != (learned := [kind for kind in order if kind in own]):
+        raise DataError(
+            f"{what} has {' before '.join(own)}, and the rows of the model have "
+            f"{' before '.join(learned)}; put its parts in that order"
+        )

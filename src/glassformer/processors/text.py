@@ -3,23 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
-
-import torch
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled, labelled
-from glassformer.processors.elements import next_word, words_of
 from glassformer.processors.processor import (
     EncodedInput,
     Window,
     cell_text,
     check_length,
 )
-from glassformer.processors.text_reader import SequenceTokenizer
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.tokenized import PackedProcessor
-from glassformer.processors.word_tokenizer import WHOLE
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -45,8 +42,9 @@ class TextProcessor(PackedProcessor):
         return record.text if record.pair is None else (record.text, record.pair)
 
     @cached_property
-    def _sequences(self) -> SequenceTokenizer:
-        return SequenceTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
+    def builder(self) -> SequenceBuilder:
+        """How its sequences are made."""
+        return SequenceBuilder(self.tokenizer, self.facts.window, self.facts.overlap)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -75,28 +73,19 @@ class TextProcessor(PackedProcessor):
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
-        return [Window(self._typed(part)) for part in self._sequences.sequences(*_sides(given))]
+        return [Window(self._typed(part)) for part in self.builder.texts(*_sides(given))]
 
     def _typed(self, example: Example) -> Example:
         return example if self.facts.token_types else replace(example, token_type_ids=None)
 
     def encoded(self, given: Any) -> EncodedInput:
         """See `PackedProcessor`."""
-        texts, longest = _sides(given), self.facts.window
-        sequences = SequenceTokenizer(self.tokenizer, WHOLE)
-        (example,) = map(self._typed, sequences.sequences(*texts))
-        check_length(len(example.ids), longest)
-        frame = sequences.frame
+        texts, builder = _sides(given), SequenceBuilder(self.tokenizer)
+        (example,) = map(self._typed, builder.texts(*texts))
+        check_length(len(example.ids), self.facts.window)
+        frame = builder.frame
         before = (frame.begin,) if len(texts) == 1 else (frame.pair_begin, frame.between)
-        words = list[int | None]()
-        for symbols, text in zip(before, texts, strict=True):
-            words += [None] * len(symbols)
-            words += words_of(self.tokenizer, text, next_word(words))
-        found = self.encoded_ids(example.ids.tolist(), words)
-        if example.token_type_ids is None:
-            return found
-        types = torch.from_numpy(example.token_type_ids)[None]
-        return replace(found, batch=replace(found.batch, token_type_ids=types))
+        return self.named(example, [*chain(*zip(before, texts, strict=True))])
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

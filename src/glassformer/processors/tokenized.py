@@ -3,16 +3,16 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.data.collate import joined, packed
+from glassformer.data.collate import joined, packed, padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
@@ -20,7 +20,7 @@ from glassformer.data.store import ABOUT, MANIFEST, Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
-from glassformer.processors.elements import Owners, token_elements
+from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.init_from import kinds_of, readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
@@ -168,12 +168,26 @@ class TokenProcessor(Processor):
         """See `Processor`: joined, without padding."""
         return joined(examples)
 
-    def encoded_ids(self, ids: Sequence[int], words: Owners = ()) -> EncodedInput:
-        """Token ids as one sequence; ConfigError: none, or too many."""
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`: token ids are taken as they are."""
+        ids = ids_of(given)
+        if ids is not None:
+            return self.named(Example(np.array(ids)))
+        return self.encoded(given)
+
+    @abstractmethod
+    def encoded(self, given: Any) -> EncodedInput:
+        """Encode one input that is not a list of ids; see `encode`."""
+        ...
+
+    def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
+        """Return one sequence whose elements have names; ConfigError: none, too many, or unknown
+        ids."""
+        ids = example.ids.tolist()
         check_ids(ids, self.facts.context)
         check_known(ids, self.facts.vocab_size)
-        batch = Batch(torch.tensor([list(ids)]))
-        return EncodedInput(batch, token_elements(self.tokenizer, ids, words))
+        elements = token_elements(self.tokenizer, ids, contents)
+        return EncodedInput(padded([replace(example, at=None)]), elements)
 
     def description(self) -> list[str]:
         """See `Processor`."""
@@ -216,16 +230,6 @@ class PackedProcessor(TokenProcessor):
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
         return packed(rows)
-
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`: token ids are taken as they are."""
-        ids = ids_of(given)
-        return self.encoded(given) if ids is None else self.encoded_ids(ids)
-
-    @abstractmethod
-    def encoded(self, given: Any) -> EncodedInput:
-        """One input that is not a list of ids; see `encode`."""
-        ...
 
 
 def check_ids(ids: Sequence[int], longest: int, text: str = "text", what: str = "input") -> None:

@@ -8,8 +8,12 @@ A word is a maximal run of characters that are not space, or a match of another 
 """
 
 import re
+import string
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 
 import numpy as np
 
@@ -100,3 +104,18 @@ def _most(touched: list[int | None]) -> int | None:
     """The word that occurs most often, the first of equals."""
     found = Counter(word for word in touched if word is not None).most_common(1)
     return found[0][0] if found else None
+
+
+def split_punctuation(text: str) -> list[str]:
+    """The words of a text as kind `word` splits it: at white space, punctuation marks apart."""
+    found: list[str] = []
+    for word in text.split():
+        for alone, characters in groupby(word, _is_punctuation):
+            part = list(characters)
+            found += part if alone else ["".join(part)]
+    return found
+
+
+@cache
+def _is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")

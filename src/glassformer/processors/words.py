@@ -12,8 +12,8 @@ from glassformer.processors.processor import (
     Window,
     check_length,
 )
+from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.processors.tokenized import PackedProcessor
-from glassformer.processors.word_tokenizer import WHOLE, WordTokenizer
 
 NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
 
@@ -41,10 +41,10 @@ class WordsProcessor(PackedProcessor):
         return record.words
 
     @cached_property
-    def word_tokenizer(self) -> WordTokenizer:
-        """The tokenizer of single words."""
+    def builder(self) -> SequenceBuilder:
+        """How its sequences are made."""
         facts = self.facts
-        return WordTokenizer(self.tokenizer, facts.window, facts.overlap, facts.tag_piece)
+        return SequenceBuilder(self.tokenizer, facts.window, facts.overlap, facts.tag_piece)
 
     def request_of(self, record: Tagged) -> list[Any]:
         """See `Processor`."""
@@ -52,7 +52,7 @@ class WordsProcessor(PackedProcessor):
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`: the targets of a window are at one piece of each of its words."""
-        return list(self.word_tokenizer.windows(self.words(given)))
+        return list(self.builder.words(self.words(given)))
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: a text is cut at spaces. ConfigError: these are no words."""
@@ -84,13 +84,10 @@ class WordsProcessor(PackedProcessor):
         words = self.words(given)
         if not words:
             raise ConfigError(NO_WORDS)
-        tokenizer = WordTokenizer(self.tokenizer, WHOLE)
-        (window,) = tokenizer.windows(words)
-        check_length(len(window.example.ids), self.facts.window)
-        owner = [number for number, word in enumerate(words) for _ in tokenizer.pieces(word)]
-        return self.encoded_ids(
-            window.example.ids.tolist(), [*([None] * len(tokenizer.frame.begin)), *owner]
-        )
+        builder = SequenceBuilder(self.tokenizer)
+        example = builder.example([(TEXT, words)])
+        check_length(len(example.ids), self.facts.window)
+        return self.named(example, [builder.bos, [*map(builder.pieces, words)]])
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

@@ -13,8 +13,8 @@ from glassformer.data.parts import Mixed
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs
-from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.processor import Processor
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import example_of
@@ -36,7 +36,7 @@ def target_of(row: Mixed) -> str:
 
 
 def requests(
-    model: Transformer, tokenizer: PartsTokenizer, examples: Sequence[Example], how: GenerateConfig
+    model: Transformer, tokenizer: SequenceBuilder, examples: Sequence[Example], how: GenerateConfig
 ) -> list[Request]:
     """Return requests for answers; those that examples have are not read.
 

@@ -14,7 +14,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.collate import encoder_decoder, padded
 from glassformer.data.example import Example, Patches
 from glassformer.models import Transformer
-from glassformer.processors.parts_tokenizer import PartsTokenizer
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.tasks.parts_to_text import requests
 from glassformer.tasks.predict.gradually import finish
@@ -211,7 +211,7 @@ def test_an_encoder_decoder_with_parts_in_its_source_equals_whole_forward_passes
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return PartsTokenizer(train_tokenizer(TokenizerConfig(kind="byte"), ["a"]))
+    return SequenceBuilder(train_tokenizer(TokenizerConfig(kind="byte"), ["a"]))
 
 
 @pytest.fixture(scope="module", params=["decoder", "encoder_decoder"])

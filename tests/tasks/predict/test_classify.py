@@ -10,8 +10,8 @@ import torch
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.processors.processor import ModelFacts
+from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor
-from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
 from glassformer.tokenizers.definition import byte_definition, word_definition
@@ -44,7 +44,7 @@ def classifier(**changes):
     return tiny.model(**{**values, "head": "classify", "n_classes": CLASSES, **changes})
 
 
-SEQUENCES = SequenceTokenizer(BYTES, LENGTH)
+SEQUENCES = SequenceBuilder(BYTES, LENGTH)
 
 
 def classify(model, texts, tokenizer=BYTES):
@@ -58,7 +58,7 @@ def by_hand(model, text):
     rows = []
     if not any(side.strip() for side in ((text,) if isinstance(text, str) else text)):
         return np.full(CLASSES, np.nan)
-    for part in SEQUENCES.sequences(*((text,) if isinstance(text, str) else text)):
+    for part in SEQUENCES.texts(*((text,) if isinstance(text, str) else text)):
         kinds = (
             None
             if part.token_type_ids is None or model.config.n_token_types < 2
@@ -98,7 +98,7 @@ def test_other_models(changes):
 
 def test_the_sides_of_a_pair_are_told_apart():
     model = classifier(n_token_types=2, pool="mean")
-    (pair,) = SEQUENCES.sequences("ab", "cd")
+    (pair,) = SEQUENCES.texts("ab", "cd")
     with torch.no_grad():
         kindless = model(Batch(torch.from_numpy(pair.ids)[None])).logits.softmax(-1)[0].numpy()
     assert np.abs(classify(model, [("ab", "cd")])[0] - kindless).max() > 1e-3

@@ -91,15 +91,16 @@ def test_many_sentences_are_tagged_as_each_alone(architecture, position):
 def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
     model = tagger(architecture, position)
     for sentence in SENTENCES:
-        windows = list(words().word_tokenizer.windows(sentence))
+        windows = list(words().builder.words(sentence))
         (found,) = tag(model, words(), [sentence], CLASSES)
         probabilities = every_class(found)
         for window in windows:
             expected = by_hand(model, window.example.ids, window.example.at)
             np.testing.assert_allclose(probabilities[window.units], expected, **CLOSE)
-    assert [
-        len(list(words().word_tokenizer.windows(sentence))) > 1 for sentence in SENTENCES[3:5]
-    ] == [True, True]
+    assert [len(list(words().builder.words(sentence))) > 1 for sentence in SENTENCES[3:5]] == [
+        True,
+        True,
+    ]
 
 
 def test_what_fits_is_read_whole():

@@ -16,15 +16,15 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
-from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer
 from glassformer.processors.processor import check_length
+from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
 
 
 def draw(
     model: Transformer,
-    tokenizer: PartsTokenizer,
+    tokenizer: SequenceBuilder,
     palette: Palette,
     prompts: Sequence[str],
     config: GenerateConfig,
@@ -49,7 +49,7 @@ def draw(
     return found
 
 
-def brief(tokenizer: PartsTokenizer, text: Example, width: int) -> Example:
+def brief(tokenizer: SequenceBuilder, text: Example, width: int) -> Example:
     """The text of an image, padded with its end symbol to `width` elements.
 
     ConfigError: the tokenizer has no end symbol, or the text is longer.
