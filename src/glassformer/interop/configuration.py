@@ -8,7 +8,6 @@ from typing import Any
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
-from glassformer.families.keys import model_of
 from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
@@ -65,7 +64,7 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
     _check_only(family, keys, path)
     head = family.head(keys.get("architectures"))
     try:
-        model = model_of(family, head, keys)
+        model = family.model(head, keys)
     except ConfigError as error:
         raise CheckpointError(f"{path} describes no model of glassformer: {error}") from None
     except KeyError as error:

@@ -17,7 +17,6 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_json
 from glassformer.families.fit import Fit, nearest
-from glassformer.families.keys import model_of
 from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
@@ -234,8 +233,7 @@ def widened(model: Transformer, fit: Fit) -> Transformer:
 
     ConfigError: a weight that the class does not have.
     """
-    config = model_of(fit.family, fit.head, fit.keys)
-    made = Transformer(config, seed=None)
+    made = Transformer(fit.family.model(fit.head, fit.keys), seed=None)
     own = dict(plain_parameters(model))
     account = Account(f"A model as {fit.name}", own)
     for name, parameter in made.named_parameters():
