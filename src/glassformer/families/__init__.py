@@ -3,9 +3,8 @@
 from glassformer.families.bart import BART, MARIAN
 from glassformer.families.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from glassformer.families.family import Family
-from glassformer.families.gpt2 import GPT2
+from glassformer.families.gpt2 import GPT2, MINGPT, NANOGPT
 from glassformer.families.llama import GEMMA, LLAMA, MISTRAL, QWEN2, QWEN3
-from glassformer.families.nanogpt import MINGPT, NANOGPT
 from glassformer.families.t5 import T5
 from glassformer.families.vit import DEIT, VIT
 

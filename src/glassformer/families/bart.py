@@ -1,44 +1,29 @@
 """BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018)."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from glassformer.families.family import Computed, Family, Head, Named, depths
-from glassformer.models.config import ModelConfig
+from glassformer.families.family import Family, Head, depths
 
-
-def read_depth(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks of both sides."""
-    return depths(keys["encoder_layers"], keys["decoder_layers"])
-
-
-def write_depth(model: ModelConfig) -> dict[str, Any]:
-    """Both keys."""
-    return {"encoder_layers": model.depth("encoder"), "decoder_layers": model.n_layers}
-
-
-def side(name: str) -> str:
-    """The lines of the encoder or decoder."""
-    block, theirs = f"{name}.blocks.#", f"{name}.layers.#"
-    parts = [("attention", "self_attn"), ("cross", "encoder_attn")][: 1 + (name == "decoder")]
-    lines = [
-        f"{block}.feedforward_norm  {theirs}.final_layer_norm",
-        f"{block}.feedforward.up_proj  {theirs}.fc1",
-        f"{block}.feedforward.down_proj  {theirs}.fc2",
-    ]
-    for ours, module in parts:
-        lines.append(f"{block}.{ours}_norm  {theirs}.{module}_layer_norm")
-        lines += [
-            f"{block}.{ours}.{one}_proj  {theirs}.{module}.{one}_proj"
-            for one in ("q", "k", "v", "out")
-        ]
-    return "\n".join(lines)
-
-
-BLOCKS = f"embed.element  shared\n{side('encoder')}\n{side('decoder')}"
+BLOCK = """
+    encoder.blocks.#.attention_norm         encoder.layers.#.self_attn_layer_norm
+    encoder.blocks.#.attention.q_proj       encoder.layers.#.self_attn.q_proj
+    encoder.blocks.#.attention.k_proj       encoder.layers.#.self_attn.k_proj
+    encoder.blocks.#.attention.v_proj       encoder.layers.#.self_attn.v_proj
+    encoder.blocks.#.attention.out_proj     encoder.layers.#.self_attn.out_proj
+    encoder.blocks.#.feedforward_norm       encoder.layers.#.final_layer_norm
+    encoder.blocks.#.feedforward.up_proj    encoder.layers.#.fc1
+    encoder.blocks.#.feedforward.down_proj  encoder.layers.#.fc2
+"""
+BLOCKS = f"""{BLOCK} {BLOCK.replace("encoder", "decoder")}
+    decoder.blocks.#.cross_norm      decoder.layers.#.encoder_attn_layer_norm
+    decoder.blocks.#.cross.q_proj    decoder.layers.#.encoder_attn.q_proj
+    decoder.blocks.#.cross.k_proj    decoder.layers.#.encoder_attn.k_proj
+    decoder.blocks.#.cross.v_proj    decoder.layers.#.encoder_attn.v_proj
+    decoder.blocks.#.cross.out_proj  decoder.layers.#.encoder_attn.out_proj
+    embed.element                    shared
+"""
 SAME = ("attention_heads", "ffn_dim")
 """What the encoder and the decoder of a model here have alike."""
-DEPTH = Computed(read_depth, write_depth)
 WRITES = Head(
     "text-to-text",
     "pairs",
@@ -59,18 +44,18 @@ BART = Family(
         "embedding_norm": True,
         "init": "bert",
     },
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "max_position_embeddings",
-        "d_model": "d_model",
-        "n_heads": "decoder_attention_heads",
-        "d_ff": "decoder_ffn_dim",
-        "activation": Named("activation_function"),
-        "embedding_scale": "scale_embedding",
-        "dropout": "dropout",
-        "attention_dropout": "attention_dropout",
-        "tied": "tie_word_embeddings",
-    },
+    fields="""
+    vocab_size         vocab_size
+    max_length         max_position_embeddings
+    d_model            d_model
+    n_heads            decoder_attention_heads
+    d_ff               decoder_ffn_dim
+    activation         activation_function
+    embedding_scale    scale_embedding
+    dropout            dropout
+    attention_dropout  attention_dropout
+    tied               tie_word_embeddings
+    """,
     defaults={
         "activation_function": "gelu",
         "scale_embedding": False,
@@ -82,7 +67,7 @@ BART = Family(
         "normalize_embedding": (True,),
     },
     aliases={"BartModel": "BartForConditionalGeneration"},
-    computed=(DEPTH,),
+    computed=(depths("encoder_layers", "decoder_layers"),),
     alike=tuple((f"encoder_{name}", f"decoder_{name}") for name in SAME),
     tensors=f"""{BLOCKS}
     embed.position         decoder.embed_positions      from:2
@@ -97,28 +82,23 @@ BART = Family(
         "lm_head.weight": "shared.weight",
     },
 )
-MARIAN = Family(
+MARIAN = replace(
+    BART,
     model_type="marian",
-    prefix="model",
     fixed={
         "architecture": "encoder_decoder",
         "position": "sinusoidal_halves",
         "norm_placement": "post",
         "init": "bert",
     },
-    fields=BART.fields,
-    defaults=BART.defaults,
     only={
-        "normalize_before": (False,),
-        "add_final_layer_norm": (False,),
+        **BART.only,
         "normalize_embedding": (False,),
         "static_position_embeddings": (True,),
         "share_encoder_decoder_embeddings": (True,),
     },
-    computed=(DEPTH,),
-    alike=BART.alike,
+    aliases={},
     tensors=BLOCKS,
     heads={"MarianMTModel": WRITES},
-    tied=BART.tied,
     unused=r"(en|de)coder\.embed_positions\.weight",  # computed
 )

@@ -1,11 +1,9 @@
 """BERT (Devlin et al. 2019), RoBERTa and its descendants, DistilBERT."""
 
-from collections.abc import Mapping
+import re
 from dataclasses import replace
-from typing import Any
 
-from glassformer.families.family import Computed, Family, Head, Named
-from glassformer.models.config import ModelConfig
+from glassformer.families.family import TAGS, Computed, Family, Head
 
 POST_NORM = {
     "architecture": "encoder",
@@ -23,27 +21,26 @@ VECTORS = Head(
     POOLER,
     without={"pooler.dense.weight": {"pooler": False}},
 )
-FIRST = {"tag_piece": "first"}
-"""Tags were learned on the first piece of a word."""
+UNUSED = r"pooler\..*"
 
 BERT = Family(
     model_type="bert",
     prefix="bert",
     fixed=POST_NORM,
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "max_position_embeddings",
-        "d_model": "hidden_size",
-        "n_layers": "num_hidden_layers",
-        "n_heads": "num_attention_heads",
-        "d_ff": "intermediate_size",
-        "n_token_types": "type_vocab_size",
-        "activation": Named("hidden_act"),
-        "epsilon": "layer_norm_eps",
-        "dropout": "hidden_dropout_prob",
-        "attention_dropout": "attention_probs_dropout_prob",
-        "tied": "tie_word_embeddings",
-    },
+    fields="""
+    vocab_size         vocab_size
+    max_length         max_position_embeddings
+    d_model            hidden_size
+    n_layers           num_hidden_layers
+    n_heads            num_attention_heads
+    d_ff               intermediate_size
+    n_token_types      type_vocab_size
+    activation         hidden_act
+    epsilon            layer_norm_eps
+    dropout            hidden_dropout_prob
+    attention_dropout  attention_probs_dropout_prob
+    tied               tie_word_embeddings
+    """,
     aliases={"BertForPreTraining": "BertForMaskedLM"},
     defaults={"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True},
     at_least={"n_token_types": 1},
@@ -85,14 +82,7 @@ BERT = Family(
         "BertForSequenceClassification": Head(
             "text-classification", "text", CLASSES, f"{POOLER}\nhead.proj  classifier"
         ),
-        "BertForTokenClassification": Head(
-            "token-classification",
-            "words",
-            {"head": "tag"},
-            "head.proj  classifier",
-            unused=r"pooler\..*",
-            processor=FIRST,
-        ),
+        "BertForTokenClassification": replace(TAGS, unused=UNUSED),
     },
     tied={
         "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
@@ -103,22 +93,17 @@ BERT = Family(
 )
 
 
-def read_length(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """RoBERTa's positions begin behind the number of the padding symbol, 1."""
-    return {"max_length": keys["max_position_embeddings"] - 2}
-
-
-def write_length(model: ModelConfig) -> dict[str, Any]:
-    """The same table with the two rows that are never read."""
-    return {"max_position_embeddings": model.max_length + 2}
-
-
+# Positions of RoBERTa begin after the number of the padding symbol, 1: two rows are never read.
+LENGTH = Computed(
+    lambda keys: {"max_length": keys["max_position_embeddings"] - 2},
+    lambda model: {"max_position_embeddings": model.max_length + 2},
+)
 ROBERTA = replace(
     BERT,
     model_type="roberta",
     prefix="roberta",
-    fields={name: key for name, key in BERT.fields.items() if name != "max_length"},
-    computed=(Computed(read_length, write_length),),
+    fields=re.sub("max_length .*", "", BERT.fields),
+    computed=(LENGTH,),
     only={**BERT.only, "pad_token_id": (1,)},
     defaults={**BERT.defaults, "pad_token_id": 1},
     tensors=BERT.tensors.replace("position_embeddings", "position_embeddings  from:2"),
@@ -135,7 +120,7 @@ ROBERTA = replace(
             head.unembed.bias    lm_head.decoder.bias    whole tied=false
             head.unembed.bias    lm_head.bias            whole
             """,
-            unused=r"pooler\..*",
+            unused=UNUSED,
         ),
         "RobertaForSequenceClassification": Head(
             "text-classification",
@@ -145,7 +130,7 @@ ROBERTA = replace(
             head.dense  classifier.dense
             head.proj   classifier.out_proj
             """,
-            unused=r"pooler\..*",
+            unused=UNUSED,
         ),
         "RobertaForTokenClassification": BERT.heads["BertForTokenClassification"],
     },
@@ -155,32 +140,30 @@ ROBERTA = replace(
         "lm_head.bias": "lm_head.decoder.bias",
     },
 )
-XLM_ROBERTA = replace(
-    ROBERTA,
-    model_type="xlm-roberta",
-    heads={name.replace("Roberta", "XLMRoberta"): head for name, head in ROBERTA.heads.items()},
-)
-CAMEMBERT = replace(
-    ROBERTA,
-    model_type="camembert",
-    heads={name.replace("Roberta", "Camembert"): head for name, head in ROBERTA.heads.items()},
+XLM_ROBERTA, CAMEMBERT = (
+    replace(
+        ROBERTA,
+        model_type=kind,
+        heads={name.replace("Roberta", own): head for name, head in ROBERTA.heads.items()},
+    )
+    for kind, own in (("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert"))
 )
 DISTILBERT = Family(
     model_type="distilbert",
     prefix="distilbert",
     fixed={**POST_NORM, "epsilon": 1e-12},
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "max_position_embeddings",
-        "d_model": "dim",
-        "n_layers": "n_layers",
-        "n_heads": "n_heads",
-        "d_ff": "hidden_dim",
-        "activation": Named("activation"),
-        "dropout": "dropout",
-        "attention_dropout": "attention_dropout",
-        "tied": "tie_word_embeddings",
-    },
+    fields="""
+    vocab_size         vocab_size
+    max_length         max_position_embeddings
+    d_model            dim
+    n_layers           n_layers
+    n_heads            n_heads
+    d_ff               hidden_dim
+    activation         activation
+    dropout            dropout
+    attention_dropout  attention_dropout
+    tied               tie_word_embeddings
+    """,
     defaults={"activation": "gelu", "tie_word_embeddings": True},
     tensors="""
     embed.element                           embeddings.word_embeddings
@@ -218,13 +201,7 @@ DISTILBERT = Family(
             head.proj   classifier
             """,
         ),
-        "DistilBertForTokenClassification": Head(
-            "token-classification",
-            "words",
-            {"head": "tag"},
-            "head.proj  classifier",
-            processor=FIRST,
-        ),
+        "DistilBertForTokenClassification": TAGS,
     },
     tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
 )

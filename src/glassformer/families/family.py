@@ -1,6 +1,6 @@
 """A family of published models as one table: its configuration, its tensors, its heads.
 
-    fields     d_model = hidden_size                 of ModelConfig and of config.json, both ways
+    fields     d_model       hidden_size             of ModelConfig and of config.json, both ways
     tensors    decoder.norm  ln_f                    a module here and there; weight and bias follow
                ...q_proj     ...c_attn  transposed 1/3        and how their tensor becomes ours
 
@@ -20,6 +20,7 @@ from torch import Tensor
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families.transforms import Transform, transform
 from glassformer.models.config import ModelConfig
+from glassformer.models.fields import LARGEST
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -35,14 +36,6 @@ ACTIVATIONS = {
 
 
 @dataclass(frozen=True)
-class Named:
-    """A field whose values have other names in config.json; of several, the first is written."""
-
-    key: str
-    names: Mapping[Any, Any] = field(default_factory=lambda: ACTIVATIONS)
-
-
-@dataclass(frozen=True)
 class Computed:
     """Fields that follow from several keys of config.json, and the keys that follow from them."""
 
@@ -50,9 +43,15 @@ class Computed:
     write: Callable[[ModelConfig], Mapping[str, Any]]
 
 
-def depths(encoder: Any, decoder: Any) -> dict[str, Any]:
-    """The fields of the numbers of blocks of an encoder and a decoder."""
-    return {"n_layers": decoder, "n_encoder_layers": None if encoder == decoder else encoder}
+def depths(encoder: str, decoder: str) -> Computed:
+    """The numbers of blocks by their keys; a decoder with null has as many as the encoder."""
+
+    def read(keys: Mapping[str, Any]) -> dict[str, Any]:
+        n, own = keys[encoder], keys[decoder]
+        own = n if own is None else own
+        return {"n_layers": own, "n_encoder_layers": None if n == own else n}
+
+    return Computed(read, lambda model: {encoder: model.depth("encoder"), decoder: model.n_layers})
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,18 @@ class Head:
     """Fields of a model whose file lacks a tensor, by its name."""
     processor: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the recipe's section `processor`."""
+
+
+TEXT = Head("text-generation", "documents", {"head": "lm"}, "head  lm_head")
+VECTORS = Head("feature-extraction", "text", {"head": "none", "pool": "last"})
+TAGS = Head(
+    "token-classification",
+    "words",
+    {"head": "tag"},
+    "head.proj  classifier",
+    processor={"tag_piece": "first"},
+)
+"""Tags were learned on the first piece of a word."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +133,8 @@ class Family:
     """Of the trunk's tensors in a model with a head."""
     fixed: Mapping[str, Any]
     """Fields that every model of the family has."""
-    fields: Mapping[str, str | Named]
-    """Fields by their keys in config.json."""
+    fields: str
+    """Lines of a field and its key in config.json."""
     tensors: str
     heads: Mapping[str, Head]
     """By the name of the class in `architectures`; the first is taken where none is named."""
@@ -131,6 +142,10 @@ class Family:
     """The program that has the classes of `heads`."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other classes, by the one that reads their files."""
+    names: Mapping[str, Mapping[str, str]] = field(
+        default_factory=lambda: {"activation": ACTIVATIONS}
+    )
+    """Values of fields by their names in config.json; of several, the first is written."""
     computed: tuple[Computed, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Keys that a config.json may leave out."""
@@ -152,9 +167,33 @@ class Family:
         """The lines of `tensors`."""
         return rows_of(self.tensors)
 
-    def rows_with(self, head: Head) -> tuple[Row, ...]:
-        """The lines of a class: those of its head, then those of the family."""
-        return (*rows_of(head.tensors, absolute=True), *self.rows)
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The keys of `fields`."""
+        return dict(map(str.split, filter(str.strip, self.fields.splitlines())))
+
+    def model(self, head: Head, keys: Mapping[str, Any]) -> ModelConfig:
+        """The configuration that the keys of a `config.json` describe; KeyError: one is missing.
+        ConfigError, ValueError, TypeError: a value that cannot be."""
+        fields = {**self.fixed, **self._read(keys), **_classes(head, keys), **head.fields}
+        for computed in self.computed:
+            fields |= computed.read(keys)
+        fields |= {name: fields[other] for name, other in head.same.items()}
+        return ModelConfig.parse(fields)
+
+    def _read(self, keys: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, key in self.keys.items():
+            value, names = keys.get(key), self.names.get(name)
+            if value is None:
+                # null is a value, or a probability has no use in a trained model
+                if ModelConfig.model_fields[name].default is not None and "dropout" not in name:
+                    raise KeyError(key)
+                continue
+            if names is not None and (not isinstance(value, str) or value not in names):
+                raise ValueError(f"{key}={value!r:.100}; known are {', '.join(names)}")
+            found[name] = value if names is None else names[value]
+        return found
 
     def layout(
         self, head: Head, names: Iterable[str], model: ModelConfig, there: Collection[str] = ()
@@ -164,11 +203,18 @@ class Family:
         there: Names in a file, where a table has several for a parameter; else the first is taken.
         ConfigError: a parameter without a line.
         """
-        rows = self.rows_with(head)
+        rows = *rows_of(head.tensors, absolute=True), *self.rows
         headed = any(not row.prefixed for row in rows) and self.prefix
         found: dict[str, list[tuple[Row, str]]] = {}
         for name in names:
-            row, theirs = self._row_of(rows, name, model, there)
+            known = [(row, theirs) for row in rows if (theirs := row.source(name, model))]
+            if not known:
+                raise ConfigError(
+                    f"Models of type {self.model_type} have no tensor for the weight {name}, which "
+                    "would be lost; add a line to the table of the family, or use a model without "
+                    "it."
+                )
+            row, theirs = next((one for one in known if one[1] in there), known[0])
             found.setdefault(theirs, []).append((row, name))
         for own in found.values():
             own.sort(key=lambda one: one[0].how.part)
@@ -181,18 +227,6 @@ class Family:
             for theirs, own in found.items()
         }
 
-    def _row_of(
-        self, rows: Sequence[Row], name: str, model: ModelConfig, there: Collection[str]
-    ) -> tuple[Row, str]:
-        """The line of a parameter and the name of its tensor; ConfigError: there is none."""
-        found = [(row, theirs) for row in rows if (theirs := row.source(name, model))]
-        if not found:
-            raise ConfigError(
-                f"Models of type {self.model_type} have no tensor for the weight {name}, which "
-                "would be lost; add a line to the table of the family, or use a model without it."
-            )
-        return next((one for one in found if one[1] in there), found[0])
-
     def module_name(self, name: str) -> str:
         """The name that a tensor of a file has in the class."""
         for theirs, now in self.renamed.items():
@@ -201,23 +235,47 @@ class Family:
 
     def head(self, names: object) -> Head:
         """The head of the class that config.json names; CheckpointError: it is not known."""
-        found = [str(name) for name in names] if isinstance(names, list) else []
-        for name in found:
+        found = [*map(str, names)] if isinstance(names, list) else []
+        for name in found or [*self.heads]:
             if (own := self.aliases.get(name, name)) in self.heads:
                 return self.heads[own]
-        if not found:
-            return next(iter(self.heads.values()))
         raise CheckpointError(
-            f"Models of class {', '.join(map(str, found))!s:.200} are not known; of type "
+            f"Models of class {', '.join(found)!s:.200} are not known; of type "
             f"{self.model_type}, those of class {' or '.join(self.heads)} are."
         )
+
+
+def _classes(head: Head, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of the classes, of equal ones with a number; ValueError: numbers are predicted."""
+    if head.fields.get("head") not in ("classify", "tag"):
+        return {}
+    count, names = keys.get("num_labels", 2), keys.get("id2label")
+    kind = keys.get("problem_type")
+    if isinstance(names, dict) and names:
+        named = [str(names[str(index)]) for index in range(len(names))]
+        seen = set[str]()  # ImageNet has two cranes
+        for i, name in enumerate(named):
+            named[i] = f"{name} ({i})" if name in seen else name
+            seen.add(name)
+    elif not (isinstance(count, int) and 0 < count <= LARGEST):
+        raise ValueError(f"num_labels={count!r:.50}, which is no number of classes")
+    else:
+        named = [f"LABEL_{index}" for index in range(count)]
+    if kind == "regression" or len(named) == 1:
+        one = f"id2label={names!r:.100}" if names else "num_labels=1"
+        shown = "problem_type='regression'" if kind == "regression" else one
+        raise ValueError(f"{shown}, a number in place of classes, which no task here predicts")
+    return {
+        "classes": named,
+        "n_classes": len(named),
+        "multi_label": kind == "multi_label_classification",
+    }
 
 
 def rows_of(table: str, absolute: bool = False) -> tuple[Row, ...]:
     """The lines of a table of tensors; `absolute`: names without a dot in front have no prefix."""
     rows = []
-    for line in table.strip().splitlines():
-        ours, theirs, *how = line.split()
+    for ours, theirs, *how in map(str.split, filter(str.strip, table.splitlines())):
         pattern = re.escape(ours).replace(r"\#", r"(?P<block>\d+)")
         change = transform(how)
         if not change.whole_name:

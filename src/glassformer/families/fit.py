@@ -10,8 +10,7 @@ from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
-from glassformer.families.family import Family, Head, Named
-from glassformer.families.keys import model_of
+from glassformer.families.family import Family, Head
 from glassformer.models.config import ModelConfig
 
 ROTARY = ("rotary_base", "rotary_factor", "rotary_wavelengths")
@@ -33,12 +32,13 @@ class Fit:
 def fits(model: ModelConfig, task: str) -> list[Fit]:
     """Every class for the task, the nearest first."""
     found = [
-        _fit(family, name, own, model)
+        _fit(family, name, replace(head, fields={**head.fields, **less}), model)
         for family in FAMILIES.values()
         if family.library == "transformers"
         for name, head in family.heads.items()
         if head.task == task
-        for own in _variants(head)
+        # also without what a file may lack
+        for less in ({}, *head.without.values())
     ]
     return sorted(found, key=lambda fit: len(fit.differences))
 
@@ -59,40 +59,30 @@ def nearest(
 def _narrow(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
     """The class with the fields that have other values among its differences."""
     values = _explicit(model)
-    own = {
-        field: f"{field}={values[field]!r} (not {value!r})"
-        for field, value in known.items()
-        if values[field] != value
-    }
-    others = (one for one in fit.differences if one.partition("=")[0] not in own)
-    return replace(fit, differences=(*others, *own.values()))
-
-
-def _variants(head: Head) -> Iterator[Head]:
-    """A head, and the same without what a file may lack."""
-    yield head
-    for fields in head.without.values():
-        yield replace(head, fields={**head.fields, **fields})
+    others = [name for name, value in known.items() if values[name] != value]
+    found = [one for one in fit.differences if one.partition("=")[0] not in others]
+    found += [f"{name}={values[name]!r} (not {known[name]!r})" for name in others]
+    return replace(fit, differences=tuple(found))
 
 
 def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:
     try:
         keys, unnamed = keys_of(family, name, head, model)
-        read = model_of(family, head, keys)
+        read = family.model(head, keys)
     except (ConfigError, CheckpointError, ValueError, KeyError) as problem:
         return Fit(family, name, head, {}, (str(problem),))
     ours, theirs = effective(model), effective(read)
-    differences = [
-        f"{one}={ours[one]!r} (not {theirs[one]!r})"
-        for one in ours
-        if one not in unnamed and one in theirs and ours[one] != theirs[one]
-        if not (one in BIASES and theirs[one])  # which may be 0
-    ]
-    few = [
+    few = (
         f"{one}={ours[one]} (not {least} or more)"
         for one, least in family.at_least.items()
         if ours[one] < least
-    ]
+    )
+    differences = (
+        f"{one}={own!r} (not {theirs[one]!r})"
+        for one, own in ours.items()
+        if one not in unnamed and own != theirs.get(one, own)
+        if not (one in BIASES and theirs[one])  # which may be 0
+    )
     return Fit(family, name, head, keys, (*unnamed.values(), *few, *differences))
 
 
@@ -105,15 +95,14 @@ def keys_of(
     values = _explicit(model)
     keys: dict[str, Any] = {"model_type": family.model_type, "architectures": [name]}
     keys |= {key: known[0] for key, known in family.only.items() if known[0] is not None}
-    for field, key in family.fields.items():
-        if isinstance(key, Named):
-            known = [theirs for theirs, ours in key.names.items() if ours == values[field]]
+    for field, key in family.keys.items():
+        keys[key] = value = values[field]
+        if names := family.names.get(field):
+            known = [theirs for theirs, ours in names.items() if ours == value]
             if not known:
-                choices = dict.fromkeys(key.names.values())
-                unnamed[field] = f"{field}={values[field]!r} (not {' or '.join(choices)})"
-            keys[key.key] = known[0] if known else next(iter(key.names))
-        else:
-            keys[key] = values[field]
+                choices = " or ".join(dict.fromkeys(names.values()))
+                unnamed[field] = f"{field}={value!r} (not {choices})"
+            keys[key] = (known or [*names])[0]
     for computed in family.computed:
         keys |= computed.write(model)
     for one, other in family.alike:
@@ -126,13 +115,12 @@ def _class_keys(model: ModelConfig) -> dict[str, Any]:
     if not model.class_count:
         return {}
     names = model.classes or tuple(f"LABEL_{i}" for i in range(model.class_count))
-    keys = {
-        "num_labels": len(names),
-        "id2label": {str(i): one for i, one in enumerate(names)},
-        "label2id": {one: i for i, one in enumerate(names)},
-    }
-    several = {"problem_type": "multi_label_classification"} if model.multi_label else {}
-    return keys | several
+    keys: dict[str, Any] = {"num_labels": len(names)}
+    keys["id2label"] = {str(i): one for i, one in enumerate(names)}
+    keys["label2id"] = {one: i for i, one in enumerate(names)}
+    if model.multi_label:
+        keys["problem_type"] = "multi_label_classification"
+    return keys
 
 
 def _explicit(model: ModelConfig) -> dict[str, Any]:

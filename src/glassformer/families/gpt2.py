@@ -1,24 +1,30 @@
-"""GPT-2 (Radford et al. 2019); its maps are stored transposed, q, k and v in one."""
+"""GPT-2 (Radford et al. 2019); its maps are stored transposed, q, k and v in one. The state
+dictionaries of nanoGPT and minGPT (Karpathy 2020, 2022) are GPT-2 with ordinary linear maps.
 
-from glassformer.families.family import Family, Head, Named
+The latter have no `config.json`; `docs/published-models.md` shows how one is written beside them.
+"""
+
+from dataclasses import replace
+
+from glassformer.families.family import TAGS, TEXT, VECTORS, Family
 
 GPT2 = Family(
     model_type="gpt2",
     prefix="transformer",
     fixed={"architecture": "decoder", "position": "learned", "init": "gpt2"},
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "n_positions",
-        "d_model": "n_embd",
-        "n_layers": "n_layer",
-        "n_heads": "n_head",
-        "d_ff": "n_inner",
-        "epsilon": "layer_norm_epsilon",
-        "activation": Named("activation_function"),
-        "dropout": "resid_pdrop",
-        "attention_dropout": "attn_pdrop",
-        "tied": "tie_word_embeddings",
-    },
+    fields="""
+    vocab_size         vocab_size
+    max_length         n_positions
+    d_model            n_embd
+    n_layers           n_layer
+    n_heads            n_head
+    d_ff               n_inner
+    epsilon            layer_norm_epsilon
+    activation         activation_function
+    dropout            resid_pdrop
+    attention_dropout  attn_pdrop
+    tied               tie_word_embeddings
+    """,
     defaults={"activation_function": "gelu_new", "tie_word_embeddings": True},
     only={
         "scale_attn_weights": (True,),
@@ -39,16 +45,45 @@ GPT2 = Family(
     decoder.norm                            ln_f
     """,
     heads={
-        "GPT2LMHeadModel": Head("text-generation", "documents", {"head": "lm"}, "head  lm_head"),
-        "GPT2Model": Head("feature-extraction", "text", {"head": "none", "pool": "last"}),
-        "GPT2ForTokenClassification": Head(
-            "token-classification",
-            "words",
-            {"head": "tag"},
-            "head.proj  classifier",
-            processor={"tag_piece": "first"},
-        ),
+        "GPT2LMHeadModel": TEXT,
+        "GPT2Model": VECTORS,
+        "GPT2ForTokenClassification": TAGS,
     },
     tied={"lm_head.weight": "wte.weight"},
     unused=r"h\.\d+\.attn\.(masked_)?bias",  # the causal mask
+)
+SIZES = """
+    vocab_size  vocab_size
+    max_length  block_size
+    d_model     n_embd
+    n_layers    n_layer
+    n_heads     n_head
+    activation  activation_function
+"""
+NANOGPT = replace(
+    GPT2,
+    model_type="nanogpt",
+    library="nanoGPT",
+    fixed={**GPT2.fixed, "tied": True},
+    fields=f"""{SIZES}
+    attention_bias  bias
+    bias            bias
+    dropout         dropout
+    """,
+    defaults={"bias": True, "activation_function": "gelu"},
+    only={},
+    tensors=GPT2.tensors.replace("transposed", ""),
+    heads={"GPT": TEXT},
+)
+MINGPT = replace(
+    NANOGPT,
+    model_type="mingpt",
+    library="minGPT",
+    fixed={**GPT2.fixed, "tied": False},
+    fields=f"""{SIZES}
+    dropout            resid_pdrop
+    attention_dropout  attn_pdrop
+    """,
+    defaults={"activation_function": "gelu_new"},
+    tied={},
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from glassformer.families.family import Computed, Family, Head, Named
+from glassformer.families.family import TAGS, TEXT, VECTORS, Computed, Family, Head
 from glassformer.models.config import ModelConfig
 
 
@@ -30,7 +30,6 @@ def read_rotary(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_rotary(model: ModelConfig) -> dict[str, Any]:
     """`rope_parameters` of a configuration, and the keys that transformers 4 reads."""
-    base = model.rotary_base
     own: dict[str, Any] = {"rope_type": "default"}
     if model.rotary_factor != 1:
         own |= {"rope_type": "linear", "factor": model.rotary_factor}
@@ -42,12 +41,9 @@ def write_rotary(model: ModelConfig) -> dict[str, Any]:
             "low_freq_factor": 1.0,
             "original_max_position_embeddings": math.ceil(long),
         }
+    base = {"rope_theta": model.rotary_base}
     scaled = own if model.rotary_factor != 1 else None
-    return {
-        "rope_theta": base,
-        "rope_scaling": scaled,
-        "rope_parameters": {**own, "rope_theta": base},
-    }
+    return {**base, "rope_scaling": scaled, "rope_parameters": own | base}
 
 
 ROTARY = Computed(read_rotary, write_rotary)
@@ -60,11 +56,10 @@ def read_biases(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {"attention_bias": attention, "bias": attention or bool(keys.get("mlp_bias"))}
 
 
-def write_biases(model: ModelConfig) -> dict[str, Any]:
-    """Both biases, or none."""
-    return {"attention_bias": model.attention_bias or model.bias, "mlp_bias": model.bias}
-
-
+BIASES = Computed(
+    read_biases,
+    lambda model: {"attention_bias": model.attention_bias or model.bias, "mlp_bias": model.bias},
+)
 TENSORS = """
     embed.element                           embed_tokens
     decoder.blocks.#.attention_norm         layers.#.input_layernorm
@@ -85,21 +80,15 @@ TENSORS = """
 def heads(name: str) -> dict[str, Head]:
     """The classes of one of these families."""
     return {
-        f"{name}ForCausalLM": Head("text-generation", "documents", {"head": "lm"}, "head  lm_head"),
-        f"{name}Model": Head("feature-extraction", "text", {"head": "none", "pool": "last"}),
+        f"{name}ForCausalLM": TEXT,
+        f"{name}Model": VECTORS,
         f"{name}ForSequenceClassification": Head(
             "text-classification",
             "text",
             {"head": "classify", "pool": "last"},
             "head.proj  score  zero",
         ),
-        f"{name}ForTokenClassification": Head(
-            "token-classification",
-            "words",
-            {"head": "tag"},
-            "head.proj  score",
-            processor={"tag_piece": "first"},
-        ),
+        f"{name}ForTokenClassification": replace(TAGS, tensors="head.proj  score"),
     }
 
 
@@ -113,21 +102,21 @@ LLAMA = Family(
         "gated": True,
         "init": "gpt2",
     },
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "max_position_embeddings",
-        "d_model": "hidden_size",
-        "n_layers": "num_hidden_layers",
-        "n_heads": "num_attention_heads",
-        "n_kv_heads": "num_key_value_heads",
-        "d_head": "head_dim",
-        "d_ff": "intermediate_size",
-        "activation": Named("hidden_act"),
-        "epsilon": "rms_norm_eps",
-        "attention_dropout": "attention_dropout",
-        "tied": "tie_word_embeddings",
-    },
-    computed=(ROTARY, Computed(read_biases, write_biases)),
+    fields="""
+    vocab_size         vocab_size
+    max_length         max_position_embeddings
+    d_model            hidden_size
+    n_layers           num_hidden_layers
+    n_heads            num_attention_heads
+    n_kv_heads         num_key_value_heads
+    d_head             head_dim
+    d_ff               intermediate_size
+    activation         hidden_act
+    epsilon            rms_norm_eps
+    attention_dropout  attention_dropout
+    tied               tie_word_embeddings
+    """,
+    computed=(ROTARY, BIASES),
     defaults={"hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": False},
     tensors=TENSORS,
     heads=heads("Llama"),
@@ -138,7 +127,7 @@ MISTRAL = replace(
     LLAMA,
     model_type="mistral",
     fixed={**LLAMA.fixed, "attention_bias": False, "bias": False},
-    fields={**LLAMA.fields, "window": "sliding_window"},
+    fields=f"{LLAMA.fields} window  sliding_window",
     computed=(ROTARY,),
     defaults={**LLAMA.defaults, "sliding_window": 4096},
     heads=heads("Mistral"),
@@ -162,11 +151,8 @@ GEMMA = replace(
     LLAMA,
     model_type="gemma",
     fixed={**LLAMA.fixed, "embedding_scale": True},
-    fields={
-        **LLAMA.fields,
-        # a first name of the same function, see GemmaConfig
-        "activation": Named("hidden_act", {"gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_tanh"}),
-    },
+    # a first name of the same function, see GemmaConfig
+    names={"activation": {"gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu_tanh"}},
     defaults={**LLAMA.defaults, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
     only={
         "use_bidirectional_attention": (False, None),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.families.bart import BART
 from glassformer.families.family import ACTIVATIONS, Computed, Family, Head, depths
 from glassformer.models.config import ModelConfig
 
@@ -10,10 +11,9 @@ from glassformer.models.config import ModelConfig
 def read_feedforward(keys: Mapping[str, Any]) -> dict[str, Any]:
     """`relu`, or `gated-gelu`, in which GELU is that by tanh."""
     name = str(keys.get("feed_forward_proj", "relu"))
-    gated = name.startswith("gated-")
     own = name.removeprefix("gated-")
     activation = "gelu_tanh" if name == "gated-gelu" else ACTIVATIONS[own]
-    return {"gated": gated, "activation": activation}
+    return {"gated": own != name, "activation": activation}
 
 
 def write_feedforward(model: ModelConfig) -> dict[str, Any]:
@@ -32,44 +32,25 @@ def read_head(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {"tied": tied, "head_scale": bool(keys.get("scale_decoder_outputs", tied))}
 
 
-def write_head(model: ModelConfig) -> dict[str, Any]:
-    """Both keys."""
-    return {"tie_word_embeddings": model.tied, "scale_decoder_outputs": model.head_scale}
-
-
-def read_depth(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks of both sides, as many where the decoder's are not named."""
-    encoder, decoder = keys["num_layers"], keys.get("num_decoder_layers")
-    return depths(encoder, encoder if decoder is None else decoder)
-
-
-def write_depth(model: ModelConfig) -> dict[str, Any]:
-    """Both keys."""
-    return {"num_layers": model.depth("encoder"), "num_decoder_layers": model.n_layers}
-
-
-def side(name: str, last: int) -> str:
-    """The lines of the encoder or decoder, whose feed-forward network is sub-layer `last`."""
-    block, theirs = f"{name}.blocks.#", f"{name}.block.#.layer"
-    parts = [("attention", 0, "SelfAttention"), ("cross", 1, "EncDecAttention")][:last]
-    lines = [
-        f"{name}.bias  {name}.block.0.layer.0.SelfAttention.relative_attention_bias",
-        f"{name}.norm  {name}.final_layer_norm",
-        f"{block}.feedforward_norm  {theirs}.{last}.layer_norm",
-        f"{block}.feedforward.up_proj  {theirs}.{last}.DenseReluDense.wi  gated=false",
-        f"{block}.feedforward.gate_proj  {theirs}.{last}.DenseReluDense.wi_0",
-        f"{block}.feedforward.up_proj  {theirs}.{last}.DenseReluDense.wi_1  gated=true",
-        f"{block}.feedforward.down_proj  {theirs}.{last}.DenseReluDense.wo",
-    ]
-    for ours, number, module in parts:
-        lines.append(f"{block}.{ours}_norm  {theirs}.{number}.layer_norm")
-        lines += [
-            f"{block}.{ours}.{one}_proj  {theirs}.{number}.{module}.{one[0]}"
-            for one in ("q", "k", "v", "out")
-        ]
-    return "\n".join(lines)
-
-
+HEAD = Computed(
+    read_head,
+    lambda model: {"tie_word_embeddings": model.tied, "scale_decoder_outputs": model.head_scale},
+)
+BLOCK = """
+    encoder.bias  encoder.block.0.layer.0.SelfAttention.relative_attention_bias
+    encoder.blocks.#.attention_norm         encoder.block.#.layer.0.layer_norm
+    encoder.blocks.#.attention.q_proj       encoder.block.#.layer.0.SelfAttention.q
+    encoder.blocks.#.attention.k_proj       encoder.block.#.layer.0.SelfAttention.k
+    encoder.blocks.#.attention.v_proj       encoder.block.#.layer.0.SelfAttention.v
+    encoder.blocks.#.attention.out_proj     encoder.block.#.layer.0.SelfAttention.o
+    encoder.blocks.#.feedforward_norm       encoder.block.#.layer.1.layer_norm
+    encoder.blocks.#.feedforward.up_proj    encoder.block.#.layer.1.DenseReluDense.wi    gated=false
+    encoder.blocks.#.feedforward.gate_proj  encoder.block.#.layer.1.DenseReluDense.wi_0
+    encoder.blocks.#.feedforward.up_proj    encoder.block.#.layer.1.DenseReluDense.wi_1  gated=true
+    encoder.blocks.#.feedforward.down_proj  encoder.block.#.layer.1.DenseReluDense.wo
+    encoder.norm                            encoder.final_layer_norm
+"""
+DECODER = BLOCK.replace("encoder", "decoder").replace("layer.1", "layer.2")
 T5 = Family(
     model_type="t5",
     prefix="",
@@ -82,39 +63,43 @@ T5 = Family(
         "bias": False,
         "init": "t5",
     },
-    fields={
-        "vocab_size": "vocab_size",
-        "max_length": "n_positions",
-        "d_model": "d_model",
-        "d_head": "d_kv",
-        "d_ff": "d_ff",
-        "n_heads": "num_heads",
-        "n_buckets": "relative_attention_num_buckets",
-        "max_distance": "relative_attention_max_distance",
-        "epsilon": "layer_norm_epsilon",
-        "dropout": "dropout_rate",
-    },
+    fields="""
+    vocab_size    vocab_size
+    max_length    n_positions
+    d_model       d_model
+    d_head        d_kv
+    d_ff          d_ff
+    n_heads       num_heads
+    n_buckets     relative_attention_num_buckets
+    max_distance  relative_attention_max_distance
+    epsilon       layer_norm_epsilon
+    dropout       dropout_rate
+    """,
     aliases={"T5WithLMHeadModel": "T5ForConditionalGeneration"},
     computed=(
-        Computed(read_depth, write_depth),
+        depths("num_layers", "num_decoder_layers"),
         Computed(read_feedforward, write_feedforward),
-        Computed(read_head, write_head),
+        HEAD,
     ),
     defaults={
+        "num_decoder_layers": None,
         "n_positions": 512,
         "relative_attention_max_distance": 128,
         "layer_norm_epsilon": 1e-6,
     },
-    tensors=f"embed.element  shared\n{side('encoder', 1)}\n{side('decoder', 2)}",
+    tensors=f"""{BLOCK} {DECODER}
+    decoder.blocks.#.cross_norm      decoder.block.#.layer.1.layer_norm
+    decoder.blocks.#.cross.q_proj    decoder.block.#.layer.1.EncDecAttention.q
+    decoder.blocks.#.cross.k_proj    decoder.block.#.layer.1.EncDecAttention.k
+    decoder.blocks.#.cross.v_proj    decoder.block.#.layer.1.EncDecAttention.v
+    decoder.blocks.#.cross.out_proj  decoder.block.#.layer.1.EncDecAttention.o
+    embed.element                    shared
+    """,
     heads={
         "T5ForConditionalGeneration": Head(
             "text-to-text", "pairs", {"head": "lm"}, "head  lm_head"
         ),
     },
-    tied={
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-        "lm_head.weight": "shared.weight",
-    },
+    tied=BART.tied,
     unused=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )

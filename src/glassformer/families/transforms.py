@@ -84,10 +84,6 @@ def _transpose(x: Tensor, *of: Any) -> Tensor:
     return x.T if x.dim() == 2 else x  # a bias stays
 
 
-def _flatten_kernel(x: Tensor, shape: Shape, model: ModelConfig) -> Tensor:
-    return x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x
-
-
 def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
     if x.dim() == 1:
         return x
@@ -97,21 +93,15 @@ def _kernel(x: Tensor, model: ModelConfig) -> Tensor:
 
 PLAIN = {
     "transposed": Step(_transpose, _transpose),
-    "kernel": Step(_flatten_kernel, _kernel),
+    "kernel": Step(
+        lambda x, shape, model: x.permute(0, 2, 3, 1).reshape(shape) if x.dim() == 4 else x, _kernel
+    ),
     "row": Step(lambda x, shape, model: x.reshape(shape), lambda x, model: x[None]),
 }
-
-
-def _from(first: int) -> Step:
-    """Rows from a number; those before it are 0 on the way back."""
-    return Step(
-        lambda x, shape, model: x[first:],
-        lambda x, model: torch.cat([x.new_zeros(first, *x.shape[1:]), x]),
-    )
-
-
-def _plus(value: int) -> Step:
-    return Step(lambda x, shape, model: x + value, lambda x, model: x - value)
-
-
-NUMBERED: dict[str, Callable[[int], Step]] = {"from": _from, "plus": _plus}
+NUMBERED: dict[str, Callable[[int], Step]] = {
+    "from": lambda n: Step(
+        lambda x, shape, model: x[n:],
+        lambda x, model: torch.cat([x.new_zeros(n, *x.shape[1:]), x]),
+    ),
+    "plus": lambda n: Step(lambda x, shape, model: x + n, lambda x, model: x - n),
+}

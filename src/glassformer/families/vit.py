@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from glassformer.families.family import Computed, Family, Head, Named
+from glassformer.families.family import Computed, Family, Head
 from glassformer.models.config import ModelConfig
 
 
@@ -46,17 +46,17 @@ VIT = Family(
         "pool": "first",
         "init": "bert",
     },
-    fields={
-        "d_model": "hidden_size",
-        "n_layers": "num_hidden_layers",
-        "n_heads": "num_attention_heads",
-        "d_ff": "intermediate_size",
-        "activation": Named("hidden_act"),
-        "epsilon": "layer_norm_eps",
-        "dropout": "hidden_dropout_prob",
-        "attention_dropout": "attention_probs_dropout_prob",
-        "attention_bias": "qkv_bias",
-    },
+    fields="""
+    d_model            hidden_size
+    n_layers           num_hidden_layers
+    n_heads            num_attention_heads
+    d_ff               intermediate_size
+    activation         hidden_act
+    epsilon            layer_norm_eps
+    dropout            hidden_dropout_prob
+    attention_dropout  attention_probs_dropout_prob
+    attention_bias     qkv_bias
+    """,
     computed=(Computed(read_patches, write_patches),),
     defaults={"hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": True},
     only={"pooler_act": ("tanh",)},
