@@ -19,9 +19,10 @@ import numpy as np
 import soundfile
 
 from glassformer.core.errors import DataError
-from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import read_idx, read_npy
 from glassformer.data.pictures import decode
+from glassformer.data.sources import source_at
 from glassformer.media.audio_file import read_audio
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.contents import content
 from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
+from glassformer.data.sources import source_at
 from small_runs import data_config
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.formats.labelled_files import labelled_files
-from glassformer.data.sources import left_out, listed, resolve
+from glassformer.data.sources import left_out, list_folder, resolve
 from small_runs import data_config
 
 
@@ -22,7 +22,7 @@ def make(root: Path, *names: str) -> None:
 
 
 def names(root: Path) -> list[str]:
-    return [os.path.relpath(file, root) for file in listed(root).files]
+    return [os.path.relpath(file, root) for file in list_folder(root).files]
 
 
 def test_files_in_order_without_hidden_ones(tmp_path):
@@ -75,7 +75,7 @@ def test_a_folder_without_permission_is_told(tmp_path):  # pragma: no cover - fo
     make(tmp_path, "a.txt", "shut/b.txt")
     (tmp_path / "shut").chmod(0)
     try:
-        assert listed(tmp_path).unreadable == [str(tmp_path / "shut")]
+        assert list_folder(tmp_path).unreadable == [str(tmp_path / "shut")]
     finally:
         (tmp_path / "shut").chmod(0o700)
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted
-    from glassformer.data.tables import InputTable
+    from glassformer.data.tables import InputTable, Row
     from glassformer.run import Run
 
     Predict = Callable[[Sequence[Any]], Predicted]
@@ -115,7 +115,7 @@ def predict_file(
     `read` makes the input of a row's values; all rows are read once before the first prediction, so
     that a bad one is reported at once. A file that is continued has the first rows already.
     """
-    from glassformer.data.table_output import Output, PredictedRow, new_column
+    from glassformer.data.table_output import Output, new_column
 
     first, own, total = predict([]), dict.fromkeys(table.columns()), 0
     whole = files.out.suffix != ".parquet"
@@ -124,12 +124,12 @@ def predict_file(
         own |= dict.fromkeys(row.content)
         total += 1
     new = tuple(new_column(name, own) for name in first.columns)
-    output = Output(files.out, table, tuple(own), new)
+    output = Output(files.out, table, own, new)
     output.check(files.resume)
     before = output.whole_rows(total) if files.resume else 0
     pace = Pace("rows", total - before)
 
-    def predict_rows() -> "Iterator[PredictedRow]":
+    def predict_rows() -> "Iterator[Row]":
         rest = islice(table.rows(whole), before, None)
         while chunk := list(islice(rest, TOGETHER)):
             found = predict([read(row.values, row.where) for row in chunk])
@@ -137,7 +137,8 @@ def predict_file(
             for row, values, line in zip(
                 chunk, columns, found.lines or [""] * len(chunk), strict=True
             ):
-                yield PredictedRow(row, dict(zip(new, values, strict=True)), line)
+                content = row.content | dict(zip(new, values, strict=True))
+                yield replace(row, content=content, line=line)
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)

@@ -197,6 +197,11 @@ class DataConfig(Record):
         """Shares of the training records held out for validation and test."""
         return self.validation.fraction or 0.0, self.test.fraction or 0.0
 
+    @property
+    def with_files(self) -> list[SplitName]:
+        """train, and the splits with files of their own."""
+        return [name for name, of in self.splits.items() if name == "train" or of.path is not None]
+
     def with_splits(self, **changes: dict[str, Any]) -> Self:
         """These settings with fields of splits replaced: with_splits(test={"path": "x.txt"})."""
         return self.model_copy(

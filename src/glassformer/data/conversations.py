@@ -17,8 +17,8 @@ from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, records
-from glassformer.data.sources import Source, resolve
-from glassformer.data.splits import in_splits
+from glassformer.data.sources import Source
+from glassformer.data.splits import in_splits, rows_of
 from glassformer.data.usual_columns import columns_of
 
 ASSISTANT = "assistant"
@@ -30,7 +30,6 @@ PAIRS = (("instruction", "output"), ("prompt", "completion"))
 """Columns of a question and its answer."""
 BESIDE = ("input", "system")
 """Columns that may stand beside them: what the instruction is about, and the system message."""
-Rows = Iterator[tuple["Messages", str]]
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ def conversations(config: DataConfig) -> Iterator[Conversation]:
     DataError: a row of another shape, a role that is not known, a message without text, or no
     message of the assistant.
     """
-    read = lambda name: _rows(config, config.splits[name].path)
-    for split, row in in_splits(config, read, "conversations", "give messages, one list a row"):
+    read, remedy = rows_of(config, _rows), "give messages, one list a row"
+    for split, row in in_splits(config, read, "conversations", remedy):
         yield Conversation(split, *row)
 
 
@@ -79,20 +78,13 @@ def messages_of(given: Any, where: str) -> Messages:
     return found
 
 
-def _rows(config: DataConfig, path: Any) -> Rows:
-    for source in resolve(path, config.root):
-        wanted = dict.fromkeys(_columns(source, config), "messages_field")
-        for row, where in records(source, config, wanted):
-            yield _read(row, where, config), where
-
-
-def _columns(source: Source, config: DataConfig) -> tuple[str, ...]:
-    """The columns of a table that make its conversations."""
-    columns, field = columns_of(source, config), config.messages_field
-    for pair in PAIRS:
-        if field not in columns and {*pair} <= columns.keys():
-            return (*pair, *(name for name in BESIDE if name in columns))
-    return (field,)
+def _rows(source: Source, config: DataConfig) -> Iterator[tuple[Messages, str]]:
+    columns, names = columns_of(source, config), [config.messages_field]
+    pair = next((pair for pair in PAIRS if {*pair} <= columns.keys()), None)
+    if pair is not None and names[0] not in columns:
+        names = [*pair, *(name for name in BESIDE if name in columns)]
+    for row, where in records(source, config, dict.fromkeys(names, "messages_field")):
+        yield _read(row, where, config), where
 
 
 def _read(row: Any, where: str, config: DataConfig) -> Messages:

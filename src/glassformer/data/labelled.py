@@ -9,10 +9,11 @@ Errors name the file and line.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from glassformer.core.errors import DataError
-from glassformer.data.config import DataConfig, SplitConfig, SplitName
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
 from glassformer.data.formats.records import RECORDS, check_used, classes_at, named_class, values
@@ -52,10 +53,15 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     files, another format.
     """
     if _are_files(config):
-        yield from _files(config)
+        check_used(config, COLUMNS, used=False, path=config.train.path)
+        for file in labelled_files(config, TEXTS, "text file"):
+            text = "".join(texts(file.source, config)).strip()
+            _check_filled(text, "text", file.where)
+            yield Labelled(file.split, text, None, file.labels, file.where)
         return
-    read = lambda name: _rows(config, config.splits[name])
-    rows = in_splits(config, read, "labelled texts", "give texts with a class each")
+    rows = in_splits(
+        config, partial(_rows, config), "labelled texts", "give texts with a class each"
+    )
     for split, (text, pair, labels, where) in rows:
         _check_filled(text, "text", where)
         _check_filled(pair, "second text", where)
@@ -71,29 +77,22 @@ def _are_files(config: DataConfig) -> bool:
     return len(sources) > 1 and all(source.format(config) == "text" for source in sources)
 
 
-def _files(config: DataConfig) -> Iterator[Labelled]:
-    check_used(config, COLUMNS, used=False, path=config.train.path)
-    for file in labelled_files(config, TEXTS, "text file"):
-        text = "".join(texts(file.source, config)).strip()
-        _check_filled(text, "text", file.where)
-        yield Labelled(file.split, text, None, file.labels, file.where)
-
-
 def _check_filled(text: str | None, side: str, where: str) -> None:
     if text is not None and not text.strip():
         raise DataError(f"{where} has an empty {side} beside its class; fill it or remove the line")
 
 
-def _rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
-    sources = resolve(split.path, config.root)
-    fields = split.labels is None and any(one.format(config) in RECORDS for one in sources)
-    check_used(config, COLUMNS, fields, split.path)
-    check_used(config, ["label_pattern"], used=False, path=split.path)
-    if split.labels is None:
+def _rows(config: DataConfig, split: SplitName) -> Iterator[Row]:
+    of = config.splits[split]
+    sources = resolve(of.path, config.root)
+    fields = of.labels is None and any(one.format(config) in RECORDS for one in sources)
+    check_used(config, COLUMNS, fields, of.path)
+    check_used(config, ["label_pattern"], used=False, path=of.path)
+    if of.labels is None:
         for source in sources:
             yield from _rows_of(source, config)
         return
-    labels = resolve(split.labels, config.root)
+    labels = resolve(of.labels, config.root)
     if len(sources) != 1 or len(labels) != 1:
         raise DataError(
             f"there are {len(sources)} files of texts and {len(labels)} of their classes; give one "
@@ -106,27 +105,19 @@ def _rows(config: DataConfig, split: SplitConfig) -> Iterator[Row]:
 
 def _rows_of(source: Source, config: DataConfig) -> Iterator[Row]:
     kind = source.format(config)
-    if kind == "label_first":
-        return _lines(source, config)
     if kind in RECORDS:
-        return _fields(source, config)
-    raise DataError(
-        f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, "
-        f"tsv, jsonl, parquet or label_first, data.train.labels to a file with a class a line, or "
-        f"give a folder of texts for each class"
-    )
-
-
-def _fields(source: Source, config: DataConfig) -> Iterator[Row]:
-    for row, where in values(source, config, COLUMNS[:3], "a text and a label"):
-        if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
+        for row, where in values(source, config, COLUMNS[:3], "a text and a label"):
             text, label, pair = row
-            yield text, pair, classes_at(label, config, where), where
-
-
-def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
-    for line, where in lines(source, config):
-        first = _FIRST.match(line)
-        if first is not None:
-            named = [classes_at(w.removeprefix(MARK), config, where) for w in first[1].split()]
-            yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
+            if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
+                yield text, pair, classes_at(label, config, where), where
+    elif kind == "label_first":
+        for line, where in lines(source, config):
+            if first := _FIRST.match(line):
+                named = [classes_at(w.removeprefix(MARK), config, where) for w in first[1].split()]
+                yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
+    else:
+        raise DataError(
+            f"{source.path} is read as {kind}, where texts have no classes; set data.format to "
+            "csv, tsv, jsonl, parquet or label_first, data.train.labels to a file with a class a "
+            "line, or give a folder of texts for each class"
+        )

@@ -7,11 +7,12 @@ Errors name the file and the line.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.config import DataConfig, SplitConfig, SplitName
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example
 from glassformer.data.formats.lines import lines_beside
 from glassformer.data.formats.records import RECORDS, check_used, values
@@ -22,7 +23,7 @@ from glassformer.data.store import Ragged, Store, Writer, check_split, place_of,
 
 COLUMNS = ("source_field", "target_field", "group_field")
 """Settings that name columns."""
-Rows = Iterator[tuple[str, str, str | None, str]]
+Row = tuple[str, str, str | None, str]
 """Source, target, group, origin."""
 
 
@@ -51,7 +52,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
                 f"both."
             )
     remedy = "give files with a source and a target on every line"
-    rows = in_splits(config, lambda name: _rows(config, config.splits[name]), "pairs", remedy)
+    rows = in_splits(config, partial(_rows, config), "pairs", remedy)
     for split, (source, target, group, where) in rows:
         if not (source.strip() and target.strip()):
             empty, full = ("target", "source") if source.strip() else ("source", "target")
@@ -78,32 +79,34 @@ def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
     }
 
 
-def _rows(config: DataConfig, split: SplitConfig) -> Rows:
-    return (row for row in _all_rows(config, split) if row[0].strip() or row[1].strip())
-
-
-def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
-    sources = resolve(split.path, config.root)
-    check_used(config, COLUMNS, split.targets is None, split.path)
-    if split.targets is not None:
-        targets = resolve(split.targets, config.root)
+def _rows(config: DataConfig, split: SplitName) -> Iterator[Row]:
+    of = config.splits[split]
+    sources = resolve(of.path, config.root)
+    check_used(config, COLUMNS, of.targets is None, of.path)
+    read = (row for source in sources for row in _rows_of(source, config))
+    if of.targets is not None:
+        targets = resolve(of.targets, config.root)
         if len(sources) != len(targets):
             raise DataError(
                 f"there are {len(sources)} files of sources and {len(targets)} of targets; give "
                 f"one for each"
             )
-        for left, right in zip(sources, targets, strict=True):
-            for source, target, where in lines_beside(left, right, config):
-                yield source, target, None, where
-        return
-    for source in sources:
-        if source.format(config) not in RECORDS:
-            raise DataError(
-                f"{source.path} is a text file with one side only; set `targets` beside its path "
-                f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"
-            )
-        for row, where in values(source, config, COLUMNS, "a source and a target"):
-            yield row[0], row[1], None if row[2] is None else str(row[2]), where
+        read = (
+            (one, other, None, where)
+            for sides in zip(sources, targets, strict=True)
+            for one, other, where in lines_beside(*sides, config)
+        )
+    return (row for row in read if row[0].strip() or row[1].strip())
+
+
+def _rows_of(source: Source, config: DataConfig) -> Iterator[Row]:
+    if source.format(config) not in RECORDS:
+        raise DataError(
+            f"{source.path} is a text file with one side only; set `targets` beside its path "
+            f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"
+        )
+    for (one, other, group), where in values(source, config, COLUMNS, "a source and a target"):
+        yield one, other, None if group is None else str(group), where
 
 
 KIND, SIDES, TEXTS = "pairs", ("source", "target"), "texts"

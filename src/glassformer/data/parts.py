@@ -18,7 +18,6 @@ from typing import Any
 from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside, has_member, members
-from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.delimited import is_default
 from glassformer.data.formats.lines import checked_text, found
 from glassformer.data.formats.records import (
@@ -30,7 +29,7 @@ from glassformer.data.formats.records import (
     records,
     written,
 )
-from glassformer.data.sources import Source, beside, near, resolve, slashed
+from glassformer.data.sources import Source, beside, near, resolve, slashed, source_at
 from glassformer.data.splits import in_splits
 
 KINDS = ("text", "image", "audio")

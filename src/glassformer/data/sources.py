@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import takewhile
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from glassformer.core import progress
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.core.files import replacing
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, Paths
 from glassformer.data.formats.archives import matches, members
 
 STDIN = "-"
@@ -81,6 +82,11 @@ class Source:
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
+def listing(named: Paths) -> list[str]:
+    """The names in a setting."""
+    return [named] if isinstance(named, str) else named or []
+
+
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn a failed system call on `path` into a DataError."""
@@ -94,9 +100,7 @@ def reading(path: str) -> Iterator[None]:
         ) from problem
 
 
-def resolve(
-    named: str | list[str] | None, root: str | None = None, texts: bool = True
-) -> list[Source]:
+def resolve(named: Paths, root: str | None = None, texts: bool = True) -> list[Source]:
     """The distinct sources of a path, glob, folder or list of these, in order.
 
     Files of a glob or folder are sorted by path; a zip archive is a folder. Of a folder `texts`
@@ -107,16 +111,16 @@ def resolve(
         raise ConfigError(
             "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
-    names = [named] if isinstance(named, str) else named
-    return list(dict.fromkeys(source for name in names for source in _resolve(name, root, texts)))
+    found = (source for name in listing(named) for source in _resolve(name, root, texts))
+    return list(dict.fromkeys(found))
 
 
 def is_gone(config: DataConfig) -> bool:
     """Whether a source that the settings name is not there (any more)."""
-    named = (getattr(of, side) for of in config.splits.values() for side in ("path", "targets"))
     try:
-        for names in filter(None, named):
-            resolve(names, config.root)
+        for of in config.splits.values():
+            for name in (*listing(of.path), *listing(of.targets)):
+                resolve(name, config.root)
     except DataError:
         return True
     return False
@@ -132,11 +136,11 @@ def capture_stdin(
     the copy cannot be written.
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
-    changed: dict[str, dict[str, list[str]]] = {}
-    for split, of in config.splits.items():
-        names = [of.path] if isinstance(of.path, str) else of.path or []
-        if STDIN in names:
-            changed[split] = {"path": [str(copy) if name == STDIN else name for name in names]}
+    changed = {
+        split: {"path": [str(copy) if name == STDIN else name for name in listing(of.path)]}
+        for split, of in config.splits.items()
+        if STDIN in listing(of.path)
+    }
     if changed and not (reuse and copy.exists()):
         _copy_stdin(copy)
     return config.with_splits(**changed)
@@ -166,15 +170,11 @@ def _resolve(name: str, root: str | None, texts: bool) -> Iterator[Source]:
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
-        archive = next(
-            (p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None
-        )
+        archive = archive_of((path, *path.parents))
         if archive is not None:
-            yield from _in_archive(
-                slashed(archive), "/".join(path.parts[len(archive.parts) :]), texts
-            )
+            yield from _in_archive(archive, slashed(path)[len(archive) + 1 :], texts)
         elif path.is_dir():
-            found = map(Source, listed(path).files)
+            found = map(Source, list_folder(path).files)
             yield from _texts(found, f"the folder {path}", f"{slashed(path)}/*") if texts else found
         elif path.is_file():
             yield Source(slashed(path))
@@ -189,8 +189,7 @@ def _resolve(name: str, root: str | None, texts: bool) -> Iterator[Source]:
             raise DataError(f"there is no file or folder {path}; {rest}")
 
 
-@dataclass(frozen=True)
-class Listing:
+class Folder(NamedTuple):
     """What is below a folder, by paths in order."""
 
     files: list[str]
@@ -198,7 +197,7 @@ class Listing:
     """Folders and links that may not be read."""
 
 
-def listed(folder: Path) -> Listing:
+def list_folder(folder: Path) -> Folder:
     """The files below a folder; names that begin with a dot are left out.
 
     Links are followed, but each folder is entered once: by the first of its names, real ones before
@@ -206,35 +205,36 @@ def listed(folder: Path) -> Listing:
     """
     files, unreadable = list[str](), list[str]()
     entered = {os.path.realpath(place) for place in folder.resolve().parents}
-    waiting, links = [str(folder)], list[str]()
-    while waiting or links:
-        top = waiting.pop() if waiting else heapq.heappop(links)
-        for place, folders, names in os.walk(top, onerror=lambda e: unreadable.append(e.filename)):
-            if (real := os.path.realpath(place)) in entered:
-                folders.clear()
-                continue
-            entered.add(real)
-            shown = [os.path.join(place, name) for name in (*folders, *names) if name[0] != "."]
-            for path in shown:
-                if os.path.islink(path) and os.path.isdir(path):
-                    heapq.heappush(links, path)
-            files += filter(os.path.isfile, shown)
-            folders[:] = [name for name in folders if name[0] != "."]
-    return Listing(sorted(map(slashed, files)), sorted(map(slashed, unreadable)))
+    waiting = [(0, str(folder))]
+    while waiting:
+        links, place = heapq.heappop(waiting)
+        if (real := os.path.realpath(place)) in entered:
+            continue
+        entered.add(real)
+        try:
+            paths = [one.path for one in os.scandir(place) if one.name[0] != "."]
+        except OSError:
+            unreadable.append(slashed(place))
+            continue
+        for path in paths:
+            if os.path.isdir(path):
+                heapq.heappush(waiting, (links + os.path.islink(path), path))
+            elif os.path.isfile(path):
+                files.append(slashed(path))
+    return Folder(sorted(files), sorted(unreadable))
 
 
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     """A sentence for each folder that the settings name, if it has files of other suffixes than
     these, or folders that may not be read."""
-    named = (of.path for of in config.splits.values() if of.path)
-    names = [name for of in named for name in ([of] if isinstance(of, str) else of)]
+    names = (name for of in config.splits.values() for name in listing(of.path))
     found: list[str] = []
     for folder in dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name):
-        listing = listed(folder) if folder.is_dir() else Listing([], [])
-        others = [file for file in listing.files if Source(file).suffix not in suffixes]
+        below = list_folder(folder) if folder.is_dir() else Folder([], [])
+        others = [file for file in below.files if Source(file).suffix not in suffixes]
         for paths, noun, rest in (
             (others, "file", "that cannot be read here"),
-            (listing.unreadable, "folder", "that may not be read"),
+            (below.unreadable, "folder", "that may not be read"),
         ):
             if paths:
                 n = counted(len(paths), noun)
@@ -250,27 +250,26 @@ def placed(name: str, root: str | None) -> Path:
 def _in_archive(archive: str, inside: str, texts: bool) -> Iterator[Source]:
     """The members of an archive that a path, glob or folder means; `inside` is empty for all."""
     names = members(archive)
-    if inside in names:
-        yield Source(f"{archive}/{inside}", archive)
-        return
-    folder = f"{inside}/" if inside else ""
     shown = [
         name
         for name in names
         if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
     ]
-    below = [Source(f"{archive}/{name}", archive) for name in shown if name.startswith(folder)]
-    if below or not inside:
+    folder = f"{inside}/" if inside else ""
+    below = [name for name in shown if name.startswith(folder)]
+    found = [inside] if inside in names else below
+    if not found and inside:
+        found = [name for name in shown if matches(name, inside)]
+        if not found:
+            begins = f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+            raise DataError(
+                f"nothing in {archive} is named or matches {inside}; {near(inside, names, begins)}"
+            )
+    sources = (Source(f"{archive}/{name}", archive) for name in found)
+    if texts and found == below:
         place = f"{archive}/{inside}".rstrip("/")
-        yield from _texts(below, place, f"{archive}/{folder}*") if texts else below
-        return
-    found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
-    if not found:
-        begins = f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
-        raise DataError(
-            f"nothing in {archive} is named or matches {inside}; {near(inside, names, begins)}"
-        )
-    yield from found
+        sources = _texts(sources, place, f"{archive}/{folder}*")
+    yield from sources
 
 
 def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source]:
@@ -286,12 +285,11 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
 
 
 def _matching(pattern: Path, texts: bool) -> Iterator[Source]:
-    hidden = any(part.startswith(".") for part in pattern.parts)
-    if "**" in pattern.parts and not hidden:  # links in a loop are entered once
-        n = next(at for at, part in enumerate(pattern.parts) if glob.has_magic(part))
-        base, rest = Path(*pattern.parts[:n]), "/".join(pattern.parts[n:])
-        below = listed(base).files if base.is_dir() else []
-        found = [path for path in below if matches(Path(path).relative_to(base).as_posix(), rest)]
+    parts, whole = pattern.parts, slashed(pattern)
+    hidden = any(part.startswith(".") for part in parts)
+    if "**" in parts and not hidden:  # links in a loop are entered once
+        base = Path(*takewhile(lambda part: not glob.has_magic(part), parts))
+        found = [path for path in list_folder(base).files if matches(path, whole)]
     else:
         places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
         found = list({os.path.realpath(path): slashed(path) for path in places}.values())
@@ -306,6 +304,17 @@ def _matching(pattern: Path, texts: bool) -> Iterator[Source]:
 def beside(path: Path) -> list[str]:
     """Names in the folder of a path."""
     return os.listdir(path.parent) if path.parent.is_dir() else []
+
+
+def archive_of(places: Iterable[Path]) -> str | None:
+    """The first of these places that is a zip archive."""
+    return next((slashed(p) for p in places if p.suffix.lower() == ".zip" and p.is_file()), None)
+
+
+def source_at(path: str) -> Source:
+    """The source at a path that may continue inside a zip archive: `photos.zip/train/cat/1.jpg`."""
+    place = Path(path).absolute()
+    return Source(slashed(place), archive_of(place.parents))
 
 
 CHECK = "check the path, which is relative to data.root"

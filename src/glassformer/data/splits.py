@@ -10,7 +10,7 @@ from glassformer.core.errors import DataError
 from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.documents import Document, read
-from glassformer.data.sources import resolve
+from glassformer.data.sources import Source, resolve
 
 Row = TypeVar("Row")
 
@@ -46,9 +46,9 @@ def parts(config: DataConfig) -> Iterator[Part]:
         yield from divided(read(sources, config), begins)
     else:
         yield from of_split("train", read(sources, config))
-    for name in NAMES[1:]:
-        if (path := config.splits[name].path) is not None:
-            yield from of_split(name, read(resolve(path, config.root), config))
+    for name in config.with_files[1:]:
+        own = resolve(config.splits[name].path, config.root)
+        yield from of_split(name, read(own, config))
 
 
 def whole(found: Iterable[Part]) -> Iterator[Part]:
@@ -109,28 +109,33 @@ def in_splits(
     sorted. DataError: a split without rows; `noun` names these.
     """
 
-    read = lambda name: _require_rows(rows(name), config.splits[name].path, noun, remedy)
+    def read(split: SplitName) -> Iterator[Row]:
+        row = None
+        for row in rows(split):
+            yield row
+        if row is None and noun is not None:
+            raise DataError(f"there are no {noun} in {config.splits[split].path}; {remedy}")
+
     validation, test = config.held_out
+    named = config.with_files
     if validation or test:
         n = sum(1 for _ in read("train"))
         last = permute(np.arange(n), n, epoch_key(0, 0)) if n else np.zeros(0, int)
         for place, row in zip(last, read("train"), strict=True):
-            held = place < round(n * (validation + test))
-            split: SplitName = (
-                "train" if not held else "validation" if place < round(n * validation) else "test"
-            )
+            held: SplitName = "validation" if place < round(n * validation) else "test"
+            yield held if place < round(n * (validation + test)) else "train", row
+        del named[0]
+    for split in named:
+        for row in read(split):
             yield split, row
-    for split in NAMES[1:] if validation or test else NAMES:
-        if split == "train" or config.splits[split].path is not None:
-            for row in read(split):
-                yield split, row
 
 
-def _require_rows(
-    rows: Iterator[Row], path: object, noun: str | None, remedy: str
-) -> Iterator[Row]:
-    row = None
-    for row in rows:
-        yield row
-    if row is None and noun is not None:
-        raise DataError(f"there are no {noun} in {path}; {remedy}")
+def rows_of(
+    config: DataConfig, read: Callable[[Source, DataConfig], Iterator[Row]]
+) -> Callable[[SplitName], Iterator[Row]]:
+    """Return the function that reads the rows of a split, by what reads those of a file."""
+    return lambda split: (
+        row
+        for source in resolve(config.splits[split].path, config.root)
+        for row in read(source, config)
+    )

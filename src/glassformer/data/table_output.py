@@ -7,7 +7,7 @@ they have. Column files, Parquet and arrays are complete or absent.
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -43,20 +43,6 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class PredictedRow:
-    """A row, the values of its new columns, and the line that a text file has."""
-
-    row: Row
-    values: dict[str, Any]
-    line: str
-
-    def content(self, columns: Sequence[str]) -> list[Any]:
-        """The values of these columns, None for a missing one."""
-        own = self.row.content | self.values
-        return [own.get(name) for name in columns]
-
-
-@dataclass(frozen=True)
 class Output:
     """A file of the rows of `table` with predictions.
 
@@ -65,7 +51,7 @@ class Output:
 
     path: Path
     table: InputTable
-    own: tuple[str, ...]
+    own: Iterable[str]
     new: tuple[str, ...]
 
     @property
@@ -77,6 +63,11 @@ class Output:
     def columns(self) -> list[str]:
         """The names of all columns: a prediction replaces one of the same name."""
         return list(dict.fromkeys((*self.own, *self.new)))
+
+    @property
+    def headed(self) -> bool:
+        """Whether its first line has the names of columns."""
+        return self.form in DIALECTS and self.table.headed
 
     def check(self, resume: bool) -> None:
         """Raise ConfigError if the file cannot hold the rows, or cannot be continued."""
@@ -109,80 +100,73 @@ class Output:
                 place += len(line)
                 if line.endswith(b"\n") and quotes % 2 == 0:  # no open cell
                     lines, end = lines + 1, place
+        named = lines and (self.headed or self.form == "jsonl")
         source = Source(str(self.path.absolute()))
-        there = columns_of(source, self.table.config) if lines and self.form != "text" else {}
-        headed = self.form in DIALECTS and self.table.headed
-        named = headed or self.form == "jsonl"
-        if lines - headed > total or (lines and named and not {*self.new} <= there.keys()):
+        there = columns_of(source, self.table.config) if named else self.new
+        if lines - self.headed > total or not {*self.new} <= {*there}:
             raise ConfigError(
                 f"--out {self.path} was begun with other columns or rows; leave out --resume and "
                 "add --force to begin again."
             )
         with writing(self.path):
             os.truncate(self.path, end)
-        return max(0, lines - headed)
+        return max(0, lines - self.headed)
 
-    def write(self, rows: Iterator[PredictedRow], done: int = 0) -> None:
+    def write(self, rows: Iterator[Row], done: int = 0) -> None:
         """Write the rows, in a growing form after those that are `done`."""
         if self.form in GROWING:
-            mode = "a" if done else "w"
-            with writing(self.path), _text_file(self.path, mode) as file:
-                self._append(file, rows, done == 0)
+            with writing(self.path), _text_file(self.path, "a" if done else "w") as file:
+                self._append(file, rows, begins=done == 0)
             return
         with replacing(self.path) as temporary:
             if self.form == "npy":
-                vectors = [vector for one in rows for vector in one.values.values()]
+                vectors = [row.content[name] for row in rows for name in self.new]
                 with temporary.open("wb") as file:
                     np.save(file, np.array(vectors, np.float32))
             elif self.form == "parquet":
                 self._write_parquet(temporary, [*rows])
             else:
                 with _text_file(temporary, "w") as file:
-                    file.writelines(map(self._sentence, rows))
+                    for row in rows:
+                        place = self.table.columns_of(row)[1]
+                        file.write(with_tags(row.sentence, place, row.content[self.new[0]]))
 
-    def _append(self, file: IO[str], rows: Iterator[PredictedRow], begins: bool) -> None:
-        if self.form == "text":
-            file.writelines(f"{one.line}\n" for one in rows)
-            return
-        if self.form == "jsonl":
-            for one in rows:
-                file.write(json_text(one.row.content | one.values, one.row.where) + "\n")
-            return
-        columns = self.columns
-        out = csv.writer(file, lineterminator="\n", **DIALECTS[self.form])
-        if begins and self.table.headed:
-            out.writerow(columns)
-        for one in rows:
-            where = one.row.where
+    def _append(self, file: IO[str], rows: Iterator[Row], begins: bool) -> None:
+        out = csv.writer(file, lineterminator="\n", **DIALECTS.get(self.form, {}))
+        if begins and self.headed:
+            out.writerow(self.columns)
+        for row in rows:
+            if self.form == "text":
+                file.write(f"{row.line}\n")
+                continue
+            if self.form == "jsonl":
+                file.write(json_text(row.content, row.where) + "\n")
+                continue
+            cells = [cell(row.content.get(name), row.where) for name in self.columns]
             try:
-                out.writerow([cell(value, where) for value in one.content(columns)])
+                out.writerow(cells)
             except csv.Error:
                 raise DataError(
-                    f"{where} has a tab or a line break in a cell, which TSV cannot hold; write "
-                    ".csv"
+                    f"{row.where} has a tab or a line break in a cell, which TSV cannot hold; "
+                    "write .csv"
                 ) from None
 
-    def _sentence(self, one: PredictedRow) -> str:
-        """A sentence with other tags."""
-        first = next((line for line in one.row.sentence if line.cells), one.row.sentence[0])
-        return with_tags(one.row.sentence, self.table.tag_column(first)[1], one.values[self.new[0]])
-
-    def _write_parquet(self, path: Path, rows: Sequence[PredictedRow]) -> None:
+    def _write_parquet(self, path: Path, rows: Sequence[Row]) -> None:
         """Write Parquet; the columns of a Parquet table keep their types."""
         from pyarrow import parquet
 
         tables, source = arrow(), self.table.source.path
+        old = self.table.kind == "parquet"
+        names = self.new if old else self.columns
         try:
-            if self.table.kind == "parquet":
+            made = tables.table({n: [row.content.get(n) for row in rows] for n in names})
+            if old:
                 with decoding(source):
-                    made = parquet.read_table(source)
-                for name in self.new:
-                    made = made.drop_columns([name] if name in made.column_names else [])
-                    made = made.append_column(name, tables.array([r.values[name] for r in rows]))
-            else:
-                names = self.columns
-                cells = [one.content(names) for one in rows]
-                made = tables.table({n: [row[i] for row in cells] for i, n in enumerate(names)})
+                    whole = parquet.read_table(source)
+                for name in names:
+                    whole = whole.drop_columns([name] if name in whole.column_names else [])
+                    whole = whole.append_column(name, made[name])
+                made = whole
             parquet.write_table(made, path)
         except (tables.ArrowInvalid, tables.ArrowTypeError, tables.ArrowNotImplementedError) as e:
             raise DataError(
@@ -196,7 +180,7 @@ def _text_file(path: Path, mode: str) -> IO[str]:
     return path.open(mode, encoding="utf-8", errors="backslashreplace", newline="")
 
 
-def new_column(name: str, own: Mapping[str, Any]) -> str:
+def new_column(name: str, own: Collection[str]) -> str:
     """The name of a column of predictions: another one where the table has it."""
     return f"{PREFIX}{name}" if name in own else name
 

@@ -7,7 +7,7 @@ CoNLL-U, CoNLL  sentences with their comments and every column
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.core.errors import DataError, suggest
@@ -19,7 +19,7 @@ from glassformer.data.formats.column_lines import (
     columns_of,
     words_in,
 )
-from glassformer.data.formats.delimited import is_number
+from glassformer.data.formats.delimited import DELIMITED, is_number
 from glassformer.data.formats.lines import found, lines
 from glassformer.data.formats.records import RECORDS, records
 from glassformer.data.sources import Source
@@ -39,6 +39,13 @@ class Row:
     content: dict[str, Any]
     sentence: ColumnSentence = ()
     """Its lines in a column file."""
+    line: str = ""
+    """What a text file has of it."""
+
+    @property
+    def first(self) -> ColumnLine:
+        """The first line of a word, or of the sentence."""
+        return next((line for line in self.sentence if line.cells), self.sentence[0])
 
 
 @dataclass(frozen=True)
@@ -75,20 +82,20 @@ class InputTable:
                 yield Row([line], where, {"text": line})
         elif self.kind in COLUMN_FILES and self.fields == (WORDS,):
             for sentence in column_sentences(self.source, self.config):
-                first = next((line for line in sentence if line.cells), sentence[0])
-                words = words_in(sentence, self.tag_column(first)[0])
-                yield Row([words], first.where, {WORDS: words}, sentence)
+                row = Row([], "", {}, sentence)
+                words = words_in(sentence, self.columns_of(row)[0])
+                yield replace(row, values=[words], where=row.first.where, content={WORDS: words})
         else:
             wanted = dict.fromkeys(self.fields, "text_field")
-            read = records(self.source, self.config, wanted, whole=whole)
-            for content, where in read:
+            for content, where in records(self.source, self.config, wanted, whole=whole):
                 values = [found(content, field, where, "text_field") for field in self.fields]
                 yield Row(values, where, content)
 
-    def tag_column(self, first: ColumnLine) -> tuple[int, int]:
-        """The columns of words and tags, by the first line of a word; of words only, the tags are
-        one more."""
-        return columns_of(first, self.source, self.config) if len(first.cells) > 1 else (0, 1)
+    def columns_of(self, row: Row) -> tuple[int, int]:
+        """The columns of words and tags in a column file; of words only, the tags are one more."""
+        if len(row.first.cells) < 2:
+            return 0, 1
+        return columns_of(row.first, self.source, self.config)
 
 
 def input_table(
@@ -99,22 +106,28 @@ def input_table(
 
     DataError: there are none of these, or columns that fit in two ways.
     """
-    kind, name = source.format(config), source.path
-    if kind not in RECORDS:
-        return InputTable(
-            source, config, (WORDS if kind in COLUMN_FILES and WORD in settings else "text",)
-        )
-    own = fields or tuple(getattr(config, name) or name for name in settings)
-    if kind in ("csv", "tsv") and all(map(is_number, own)):
-        return InputTable(source, config, own)
+    kind = source.format(config)
+    if kind in RECORDS:
+        named = fields or tuple(getattr(config, name) or name for name in settings)
+        if not (kind in DELIMITED and all(map(is_number, named))):
+            named = _there(source, config, named, () if fields else settings)
+        return InputTable(source, config, named)
+    words = kind in COLUMN_FILES and WORD in settings
+    return InputTable(source, config, (WORDS if words else "text",))
+
+
+def _there(
+    source: Source, config: DataConfig, named: tuple[str, ...], settings: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The columns by these names, or else the usual ones of `settings`."""
     columns = table_columns(source, config)
-    missing = next((f for f in own if not {f, f.partition(".")[0]} & columns.keys()), None)
-    if missing is not None and (columns or kind != "jsonl"):  # which may have no rows
-        usual = () if fields else input_fields(columns, settings, name).values()
-        if not usual:
-            raise DataError(
-                f"{name} has no column {missing!r}; {suggest(missing, columns)} (name the column "
-                "of the inputs by --field)"
-            )
-        own = tuple(usual)
-    return InputTable(source, config, own)
+    missing = next((f for f in named if not {f, f.partition(".")[0]} & columns.keys()), None)
+    if missing is None or (not columns and source.format(config) == "jsonl"):  # it has no rows
+        return named
+    usual = settings and tuple(input_fields(columns, settings, source.path).values())
+    if not usual:
+        raise DataError(
+            f"{source.path} has no column {missing!r}; {suggest(missing, columns)} (name the "
+            "column of the inputs by --field)"
+        )
+    return usual

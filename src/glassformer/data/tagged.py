@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glassformer.data.config import DataConfig, SplitName
-from glassformer.data.formats.tagged_words import Sentence, sentences
-from glassformer.data.sources import resolve
-from glassformer.data.splits import in_splits
+from glassformer.data.formats.tagged_words import sentences
+from glassformer.data.splits import in_splits, rows_of
 
 
 @dataclass(frozen=True)
@@ -22,13 +21,6 @@ class Tagged:
 def tagged(config: DataConfig) -> Iterator[Tagged]:
     """Every sentence of every split, without empty ones; DataError: none, or as of `sentences`."""
     remedy = "give words with a tag for each"
-    rows = in_splits(
-        config, lambda name: _rows(config, config.splits[name].path), "sentences", remedy
-    )
+    rows = in_splits(config, rows_of(config, sentences), "sentences", remedy)
     for split, (words, tags, where) in rows:
         yield Tagged(split, words, tuple(map(config.class_name, tags)), where)
-
-
-def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Sentence]:
-    for source in resolve(path, config.root):
-        yield from sentences(source, config)

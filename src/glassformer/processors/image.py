@@ -14,7 +14,7 @@ from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
 from glassformer.data.arrays import hinting
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.contents import content
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.pictures import (
     SIXTEEN_BITS,
@@ -25,6 +25,7 @@ from glassformer.data.pictures import (
     pictures,
     value_range,
 )
+from glassformer.data.sources import source_at
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.processors.config import ProcessorConfig

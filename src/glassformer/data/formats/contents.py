@@ -5,25 +5,17 @@ import gzip
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import cast
 
 from glassformer.core.errors import DataError
 from glassformer.data.formats.archives import BROKEN, LARGEST_RATIO, LARGEST_UNASKED, member
 from glassformer.data.formats.parquet import cell_bytes
-from glassformer.data.sources import Source, reading, slashed
+from glassformer.data.sources import Source, reading
 
 LARGEST = 1 << 30
 """Largest size of one image or audio file."""
 PIECE = 1 << 24
 """Bytes that are read at once: a read allocates as many as it may return."""
-
-
-def source_at(path: str) -> Source:
-    """The source at a path that may continue inside a zip archive: `photos.zip/train/cat/1.jpg`."""
-    place = Path(path).absolute()
-    archive = next((p for p in place.parents if p.suffix.lower() == ".zip" and p.is_file()), None)
-    return Source(slashed(place), None if archive is None else slashed(archive))
 
 
 @contextmanager

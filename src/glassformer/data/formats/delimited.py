@@ -11,6 +11,8 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import lines
 from glassformer.data.sources import Source
 
+DELIMITED = ("csv", "tsv")
+"""Formats of rows of cells."""
 LONGEST_CELL = (1 << 31) - 1
 """Longest cell that the csv module allows on every platform."""
 

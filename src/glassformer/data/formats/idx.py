@@ -8,8 +8,8 @@ import numpy as np
 
 from glassformer.core.errors import DataError, counted
 from glassformer.data.formats.archives import members
-from glassformer.data.formats.contents import content, opened, source_at
-from glassformer.data.sources import Source, reading
+from glassformer.data.formats.contents import content, opened
+from glassformer.data.sources import Source, reading, source_at
 
 IDX_KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """NumPy's types for the third byte of an IDX file."""

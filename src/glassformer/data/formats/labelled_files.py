@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside
-from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, classes_at, named_class, values
-from glassformer.data.sources import Source, placed, resolve, slashed
+from glassformer.data.sources import Source, placed, resolve, slashed, source_at
 from glassformer.data.splits import in_splits
 
 SPLITS: dict[str, SplitName] = {

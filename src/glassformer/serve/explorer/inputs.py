@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.contents import content
+from glassformer.data.sources import source_at
 from glassformer.pages.images import address
 from glassformer.processors.media import EXAMPLE
 from glassformer.run import Run
