@@ -40,6 +40,12 @@ class ElsewhereError(GlassformerError):
         self.exit_code = exit_code
 
 
+def brief(value: object, most: int = 60) -> str:
+    """A value in a sentence, cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
 def counted(n: int, noun: str) -> str:
     """A number and its noun: `1 token`, `2,000 tokens`."""
     return f"{n:,} {noun if n == 1 else plural(noun)}"

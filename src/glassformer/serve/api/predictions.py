@@ -5,8 +5,7 @@ together, step by step: a step of a search, or a few sequences. Texts are tokeni
 """
 
 import asyncio
-import binascii
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
+from glassformer.run import Run
 from glassformer.serve.api import replies, requests
 from glassformer.serve.api.admission import Admitted
 from glassformer.serve.api.engine_thread import Work
@@ -22,6 +22,7 @@ from glassformer.serve.api.envelope import Facts
 from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.service import Service
+from glassformer.serve.inputs import decode_all
 from glassformer.tasks.predict.embed import embed_steps
 from glassformer.tasks.predict.gradually import Steps
 from glassformer.tasks.predict.tag import examples, tag_steps
@@ -130,7 +131,7 @@ def tag(served: Served, asked: requests.TagRequest) -> Batch:
             for (words, _), tags in zip(given, found, strict=True)
         ]
 
-    inputs = [(processor.words(one), examples(processor, one)) for one in _inputs(served, asked)]
+    inputs = [(processor.words(one), examples(processor, one)) for one in _inputs(run, asked)]
     return Batch(served, ("tag", top), work, inputs)
 
 
@@ -142,7 +143,7 @@ def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
         rows = yield from run.task.classify_steps(run.model, given)
         return [_classes(served, row) for row in rows]
 
-    inputs = [run.task.examples(one) for one in _inputs(served, asked)]
+    inputs = [run.task.examples(one) for one in _inputs(run, asked)]
     return Batch(served, ("classify",), work, inputs)
 
 
@@ -166,52 +167,13 @@ def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
         found = yield from run.task.answer_steps(run.model, given, how)
         return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
-    inputs = [[one] if isinstance(one, str) else list(one) for one in _inputs(served, asked)]
+    inputs = [[one] if isinstance(one, str) else list(one) for one in _inputs(run, asked)]
     return Batch(served, ("generate", how.model_dump_json()), work, inputs)
 
 
-def _inputs(served: Served, asked: Any) -> list[Any]:
-    """The inputs of a request as a run reads them: one text or file, or a list of inputs.
-
-    Files come by their content, never by a path: a text for a model of images would be one, and is
-    refused. ApiError: a file that is none; DataError: it cannot be decoded.
-    """
-    several = asked.input if isinstance(asked.input, list) else [asked.input]
-    return [_input(served, one) for one in several]
-
-
-def _input(served: Served, given: Any) -> Any:
-    medium, several = served.run.processor.medium, isinstance(given, list)
-    parts = [_part(served, one) for one in (given if several else [given])]
-    if medium and (several or isinstance(parts[0], str)):
-        form = f'{{"{medium}": "data:...;base64,..."}}'
-        raise ApiError(400, f"input: the model {served.id!r} reads {form}.", "input")
-    if medium:
-        return parts[0][medium]
-    return tuple(parts) if several or not isinstance(parts[0], str) else parts[0]
-
-
-def _part(served: Served, given: Any) -> Any:
-    """A text, or a file as the run takes it."""
-    if isinstance(given, str):
-        return given
-    if given.text is not None:
-        return given.text
-    media = served.run.processor.media()
-    kind = "audio" if given.image is None else "image"
-    if kind not in media:
-        known = " and ".join(("text", *media))
-        raise ApiError(400, f"input: the model {served.id!r} reads {known}, not {kind}.", "input")
-    head, comma, body = getattr(given, kind).partition(",")
-    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
-        raise ApiError(
-            400, f'input: {kind} is given as "data:{kind}/...;base64,...", its content.', "input"
-        )
-    try:
-        raw = b64decode(body, validate=True)
-    except (binascii.Error, ValueError):
-        raise ApiError(400, f"input: the {kind} is not valid base64.", "input") from None
-    return {kind: media[kind].from_file(raw)}
+def _inputs(run: Run, asked: Any) -> list[Any]:
+    """The inputs of a request."""
+    return decode_all(run, asked.model_dump(include={"input"}, exclude_none=True)["input"])
 
 
 ROUTES = {

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.core.errors import ConfigError, GlassformerError, suggest
+from glassformer.core.errors import ConfigError, GlassformerError, brief, suggest
 from glassformer.core.files import finite
 from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
 from glassformer.serve.explorer.page import saved
-from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest, brief
+from glassformer.serve.explorer.schema import REQUESTS, STREAMS, LookRequest
 from glassformer.serve.explorer.wire import Reply
 
 OPS: dict[str, Callable[..., Any]] = {

@@ -20,9 +20,9 @@ from glassformer.layers.block import Block
 from glassformer.models.transformer import Transformer
 from glassformer.run import Run
 from glassformer.run.checkpoints import seal
-from glassformer.serve.explorer.inputs import RunInputs
 from glassformer.serve.explorer.schema import LookRequest
 from glassformer.serve.explorer.wire import text
+from glassformer.serve.inputs import RunInputs
 
 ROOM = 1 << 30
 """Bytes of looks that are kept."""

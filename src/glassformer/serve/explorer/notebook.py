@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, brief, suggest
 from glassformer.core.files import finite, replacing
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
@@ -33,7 +33,7 @@ from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed
 from glassformer.serve.explorer.picture import static_image
-from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest, brief
+from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest
 from glassformer.serve.explorer.selection import Selection, check, check_names, look_of
 
 Edits = Sequence[Edit | Mapping[str, Any]]

@@ -68,12 +68,6 @@ def arguments(op: str) -> dict[str, dict[str, Any]]:
     return {name: ARGUMENTS.get(f"{op}.{name}") or ARGUMENTS[name] for name in own}
 
 
-def brief(value: Any, most: int = 60) -> str:
-    """A value in a sentence, cut if it is long."""
-    shown = repr(value)
-    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
-
-
 def _type(spec: Mapping[str, Any]) -> Any:
     """The Python type of a JSON type."""
     kind = spec.get("type")

@@ -8,9 +8,9 @@ Fields, defaults and pages are those of the schema.
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.core.errors import ConfigError, suggest
+from glassformer.core.errors import ConfigError, brief, suggest
 from glassformer.inspect.look import Look
-from glassformer.serve.explorer.schema import CONTROLS, DEFAULTS, PAGES, brief
+from glassformer.serve.explorer.schema import CONTROLS, DEFAULTS, PAGES
 
 Selection = dict[str, Any]
 

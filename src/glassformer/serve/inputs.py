@@ -1,4 +1,4 @@
-"""Inputs of a run: values of requests to what `Run.look` takes, and back; examples.
+"""Inputs of a run: values of requests to what `Run` takes, and back; examples.
 
     "the cat sat"                                       a text
     ["a dog runs", "ein Hund läuft"]                    a source and its target; or a pair of texts
@@ -8,8 +8,8 @@
     [{"text": "a dog"}, "runs"]                         parts, not a source and its target
     [[{"image": ADDRESS}, "what is it?"], "a dog"]      parts, and the answer so far
 
-ADDRESS is the content of a file, `data:image/png;base64,...`, or `example:3` of the run. It is
-never the path of a file: a page that is opened from a link must not read the disk.
+ADDRESS is the content of a file, `data:image/png;base64,...`, or `example:3` of the run in the
+explorer. It is never the path of a file: a request must not read the disk.
 """
 
 from base64 import b64decode
@@ -21,47 +21,56 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.errors import ConfigError, GlassformerError
+from glassformer.core.errors import ConfigError, GlassformerError, brief
 from glassformer.data.formats.contents import content
 from glassformer.data.sources import source_at
 from glassformer.pages.images import address
 from glassformer.processors.media import EXAMPLE
 from glassformer.run import Run
-from glassformer.serve.explorer.schema import brief
+from glassformer.serve.api.problems import ApiError
 from glassformer.training.folder.history import read_metrics
 
 MOST_EXAMPLES = 6
 
 
+def decode_all(run: Run, given: Any) -> list[Any]:
+    """Decode the input of a request to the API, or each of a list; ApiError 400: see `decode`."""
+    inputs = RunInputs(run, examples_known=False)
+    try:
+        return [inputs.decode(one) for one in (given if isinstance(given, list) else [given])]
+    except ConfigError as error:
+        raise ApiError(400, f"input: {error}", "input") from None
+
+
 @dataclass
 class RunInputs:
-    """The inputs that a run reads."""
+    """The inputs that a run reads; `examples_known`: its own examples are some."""
 
     run: Run
+    examples_known: bool = True
 
     @cached_property
     def kept(self) -> dict[str, list[Any]]:
         """Example images and audio of the run folder by medium: `example:0`, `example:1`, ..."""
-        media = self.run.processor.media()
+        media = self.run.processor.media() if self.examples_known else {}
         return {kind: reader.kept_inputs(self.run.folder) for kind, reader in media.items()}
 
     def decode(self, value: Any) -> Any:
-        """A value of a request as `Run.look` takes it.
+        """Return a value of a request as `Run.look` takes it.
 
         ConfigError: no input, or one that the model does not read; DataError: a damaged file.
         """
         medium = self.run.processor.medium
         if medium and not (isinstance(value, dict) and value.keys() == {medium}):
             raise ConfigError(
-                f'This model reads one {medium}, and {brief(value)} is none; give {{"{medium}": '
-                f"ADDRESS}}."
+                f"This model reads one {medium}, and {brief(value)} is none; give {_form(medium)}."
             )
         match value:
             case str():
                 return value
             case dict():
                 part = self._part(value)
-                return part if isinstance(part, str) else next(iter(part.values()))
+                return part[medium] if medium else part if isinstance(part, str) else [part]
             case [] | None:
                 raise ConfigError("The input is empty; give at least a word, or a file.")
             case [first, second] if _is_side(first) and _is_side(second):
@@ -87,11 +96,11 @@ class RunInputs:
                     if kind in media:
                         read = self._example if where.startswith(EXAMPLE) else self._file
                         return {kind: read(kind, where)}
-        forms = "".join(f' or {{"{kind}": ADDRESS}}' for kind in media)
+        forms = "".join(f" or {_form(kind)}" for kind in media)
         raise ConfigError(f"{brief(value)} is no part that this model reads; give a text{forms}.")
 
     def _example(self, kind: str, where: str) -> Any:
-        own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept[kind])}
+        own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept.get(kind, ()))}
         if where not in own:
             there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
             raise ConfigError(f"There is no {brief(where)} of kind {kind} in this run; {there}.")
@@ -105,8 +114,7 @@ class RunInputs:
             raw = b""
         if not raw or not head.startswith("data:"):
             raise ConfigError(
-                f'{brief(where)} is no file; give it as "data:{kind}/...;base64,...", or as '
-                f'"{EXAMPLE}0".'
+                f'{brief(where)} is no file; give it as "data:{kind}/...;base64,...".'
             )
         return self.run.processor.media()[kind].from_file(raw)
 
@@ -168,6 +176,10 @@ class RunInputs:
             self.run.encode(self.decode(value))
             return True
         return False
+
+
+def _form(kind: str) -> str:
+    return f'{{"{kind}": "data:{kind}/...;base64,..."}}'
 
 
 def _is_side(value: Any) -> bool:
