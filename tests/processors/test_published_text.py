@@ -22,7 +22,7 @@ from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor
 from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.words import WordsProcessor
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score
