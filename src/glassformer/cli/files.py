@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ from glassformer.cli.outputs import check_output
 from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.data.tables import InputTable
+    from glassformer.data.tables import InputTable, Row
     from glassformer.tasks.options import Options
     from glassformer.tasks.predictors.predictor import Prediction, Predictor
     from glassformer.tasks.task import Task
@@ -109,7 +109,7 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
     All inputs are read once before the first prediction, so that a bad one is reported at once. A
     file that is continued has the first rows already.
     """
-    from glassformer.data.table_output import Output, PredictedRow, new_column
+    from glassformer.data.table_output import Output, new_column
 
     table, total = files.table(predictor.task, predictor.input_columns), 0
     own, whole = dict.fromkeys(table.columns()), files.out.suffix != ".parquet"
@@ -118,18 +118,18 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
         own |= dict.fromkeys(row.content)
         total += 1
     new = {name: new_column(name, own) for name in predictor.columns(options)}
-    output = Output(files.out, table, tuple(own), tuple(new.values()))
+    output = Output(files.out, table, own, tuple(new.values()))
     output.check(files.resume)
     before = output.whole_rows(total) if files.resume else 0
     pace = Pace("rows", total - before)
 
-    def predict_rows() -> "Iterator[PredictedRow]":
+    def predict_rows() -> "Iterator[Row]":
         rest = islice(table.rows(whole), before, None)
         while chunk := list(islice(rest, TOGETHER)):
             given = [(predictor.from_values(row.values, row.where), row.where) for row in chunk]
             for row, found in zip(chunk, predictions(predictor, options, given), strict=True):
                 columns = {new[name]: value for name, value in found.columns().items()}
-                yield PredictedRow(row, columns, found.line())
+                yield replace(row, content=row.content | columns, line=found.line())
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
