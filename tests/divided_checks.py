@@ -8,9 +8,9 @@ A check compares a model divided among the processes with the same model alone, 
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -30,6 +30,7 @@ from glassformer.models import Transformer
 from glassformer.models.weights import load_tensors, save_tensors
 from glassformer.recipe.train import DistributedConfig, OptimizerConfig, TrainConfig
 from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.models import fill, fill_optimizer
 from glassformer.training.loop.optimizer import Optimizer, clip_gradients
 from glassformer.training.loop.step import TrainingStep
 from glassformer.training.parallel import sharding
@@ -149,14 +150,12 @@ class Parts:
             data(case, end - size, end, masked) for end, size in zip(ends, sizes, strict=True)
         ]
         self._own = -(-len(sizes) // count)
-        self.recipe = SimpleNamespace(train=SimpleNamespace(micro_batches=self._own * count))
 
-    def share(self, step: int, rank: int, count: int) -> Share:
+    def share(self, rank: int, count: int) -> Share:
         first = min(rank * self._own, len(self._parts))
-        return Share(self._parts[first : first + self._own], first)
-
-    def batches(self, step: int) -> list[Batch]:
-        return self._parts
+        own = self._parts[first : first + self._own]
+        idle = self._own - len(own) if count > 1 else 0
+        return Share(own + (own or self._parts)[:1] * idle, first, idle)
 
 
 class Unlearning(Optimizer):
@@ -176,10 +175,18 @@ def division_by(shard: int, tensor: int) -> Division:
     return division_of(everyone(), TrainConfig(distributed=of), CPU)
 
 
+def on_device(case: str, device: torch.device) -> Transformer:
+    return model_of(case, device.type)
+
+
+def built(case: str, division: Division) -> Transformer:
+    """Return this process's part of a model."""
+    return division.build(lambda device: model_of(case), None, CPU)
+
+
 def divided(alone: Transformer, case: str, division: Division) -> Transformer:
     """The same model, divided."""
-    model = model_of(case)
-    division.place(model, None, CPU)
+    model = built(case, division)
     for (name, parameter), one in zip(model.named_parameters(), alone.parameters(), strict=True):
         put(parameter, one.detach())
         assert torch.equal(whole(parameter), one), name
@@ -196,10 +203,11 @@ def step_of(
 ) -> None:
     """A training step, as the loop takes it; `split`: of SPLITS."""
     masked = 0.9 if "masked" in split else 0.0
-    task: Any = Parts(case, SPLITS[split], masked, division.readers.count)
+    own = division.readers
+    share = Parts(case, SPLITS[split], masked, own.count).share(own.rank, own.count)
     called = division.for_steps(model)
     compute = TrainingStep(called, optimizer, max_grad_norm=max_grad_norm, division=division)
-    compute(division.share(task, 0), 0, 1.0)
+    compute(share, 0, 1.0)
 
 
 def error(alone: Transformer, model: Transformer) -> tuple[float, str]:
@@ -272,8 +280,8 @@ def losses(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
             for shard, tensor in meshes:
                 if case == "adapters" and tensor > 1:
                     continue
-                division, model = division_by(shard, tensor), model_of(case)
-                division.place(model, None, CPU)
+                division = division_by(shard, tensor)
+                model = built(case, division)
                 for name, parameter in model.named_parameters():
                     put(parameter, start[name])
                 there = trained(model, case, kind, 5, division).state()
@@ -306,8 +314,8 @@ def initial(cases: list[str], meshes: list[list[int]]) -> dict[str, Any]:
 
 def save(case: str, mesh: list[int], kind: str, run: str) -> dict[str, Any]:
     """Train three steps on a mesh, and save a checkpoint; all tensors whole are beside it."""
-    division, model = division_by(*mesh), model_of(case)
-    division.place(model, None, CPU)
+    division = division_by(*mesh)
+    model = built(case, division)
     optimizer = trained(model, case, kind, 3, division)
     weights, state = dict(model.named_parameters()), optimizer.state()
     together = everyone()
@@ -326,11 +334,11 @@ def load(case: str, mesh: list[int], kind: str, runs: list[str]) -> dict[str, An
     division, found = division_by(*mesh), {}
     for run in runs:
         tensors = load_tensors(Path(run) / "whole.safetensors")
-        model = model_of(case, division.device(TrainConfig(), CPU).type)
-        division.place(model, None, CPU)
+        model = division.build(partial(on_device, case), None, CPU)
         optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
         Checkpoints(Path(run)).check(3)
-        Checkpoints(Path(run)).load(3, model, optimizer)
+        fill(Checkpoints(Path(run)), 3, model)
+        fill_optimizer(Checkpoints(Path(run)), 3, optimizer.blank)
         everything = dict(model.named_parameters()) | optimizer.state()
         back = {name: whole(one) for name, one in everything.items()}
         same = back.keys() == tensors.keys()
@@ -396,8 +404,8 @@ def counted(cases: list[str], meshes: list[list[int]], kind: str) -> dict[str, A
     found = {}
     for case in cases:
         for shard, tensor in meshes:
-            division, model = division_by(shard, tensor), model_of(case)
-            division.place(model, None, CPU)
+            division = division_by(shard, tensor)
+            model = built(case, division)
             batch = plain(case)
             optimizer = Optimizer(model, OptimizerConfig(kind=kind), division.copies)  # pyright: ignore
             with Sent() as sent:
@@ -441,8 +449,8 @@ def disturbed(cases: list[str], meshes: list[list[int]]) -> dict[str, tuple[bool
     found = {}
     for case in cases:
         for shard, tensor in meshes:
-            division, model = division_by(shard, tensor), model_of(case)
-            division.place(model, None, CPU)
+            division = division_by(shard, tensor)
+            model = built(case, division)
             batch = data(case, 0, ROWS)
             backward(model, [batch] * 2, division)
             parameters = [*model.parameters()]

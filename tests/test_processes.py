@@ -27,16 +27,19 @@ from torchrun import train_together
 
 @given(st.integers(1, 40), st.integers(1, 16), st.integers(1, 6))
 def test_the_shares_of_all_processes_are_the_batch(rows, parts, count):
-    whole, first = micro_batches(np.arange(rows), parts)
-    assert first == 0
+    whole, first, idle = micro_batches(np.arange(rows), parts)
+    assert first == idle == 0
     assert np.array_equal(np.concatenate(whole), np.arange(rows))
     assert all(len(piece) for piece in whole)
     shares = [micro_batches(np.arange(rows), parts, rank, count) for rank in range(count)]
     numbered = {
-        begin + i: piece.tolist() for pieces, begin in shares for i, piece in enumerate(pieces)
+        one.first + i: piece.tolist()
+        for one in shares
+        for i, piece in enumerate(one.rows[: len(one.rows) - one.idle])
     }
     assert [numbered[i] for i in sorted(numbered)] == [piece.tolist() for piece in whole]
-    assert sum(len(pieces) for pieces, _ in shares) == len(whole)
+    assert sum(len(one.rows) - one.idle for one in shares) == len(whole)
+    assert all(len(one.rows) >= parts // count for one in shares if count > 1)
 
 
 def tree(parts):

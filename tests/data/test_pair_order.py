@@ -146,8 +146,8 @@ def test_the_shift_by_an_example():
 @given(st.integers(1, 40), st.integers(1, 9))
 def test_the_parts_of_a_batch_make_it_up(n, of):
     rows = np.arange(n)
-    parts, first = micro_batches(rows, of)
-    assert first == 0
+    parts, first, idle = micro_batches(rows, of)
+    assert first == idle == 0
     assert np.concatenate(parts).tolist() == rows.tolist()
     assert len(parts) == (of if n >= of else 1 << n.bit_length() - 1)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1

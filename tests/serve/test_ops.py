@@ -557,10 +557,11 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
     from glassformer.training.folder.checkpoints import Checkpoints
+    from glassformer.training.folder.models import fill
 
     explorer = Explorer(load(run_folder("lm")))
     model = load(run_folder("lm"))
-    Checkpoints(run_folder("lm")).load(1, model.model)
+    fill(Checkpoints(run_folder("lm")), 1, model.model)
     reply = ask(explorer, "raw", look={"input": "the cat", "checkpoint": 1}, point="head.logits")
     np.testing.assert_array_equal(reply.arrays["values"], model.look("the cat").logits)
     with pytest.raises(ConfigError, match=r"There is no checkpoint of step 7 in .*; it has 1, 2"):

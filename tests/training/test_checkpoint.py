@@ -12,7 +12,8 @@ from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.folder import checkpoints as module
-from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.models import fill, trained
 from glassformer.training.folder.part_files import Part
 from small_runs import go, hashes, losses, recipe
 
@@ -40,7 +41,7 @@ def test_what_was_saved_comes_back(tmp_path):
     assert checkpoints.steps() == [3, 7]
     assert checkpoints.newest() == (State(7, "d"), {})
     made = model()
-    checkpoints.load(3, made)
+    fill(checkpoints, 3, made)
     assert (made.embed.element.weight == 3).all()
     tensors = load_tensors(checkpoints.path(3) / "optimizer.safetensors")
     assert tensors["a:b"].tolist() == [3, 3]

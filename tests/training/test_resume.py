@@ -648,16 +648,17 @@ def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
     loaded, other = list[list[int]](), object.__new__(Trainer)
     other.machine = SimpleNamespace(device="cpu")
 
-    def load_mean(steps, mean):
+    def fill_mean(checkpoints, steps, mean):
         loaded.append(steps)
         raise KeyboardInterrupt
 
-    other.checkpoints = SimpleNamespace(load_mean=load_mean)
+    other.checkpoints = None
     other.history = SimpleNamespace(lines=[])
     other.state = SimpleNamespace(step=6, base=None)
     other.config = SimpleNamespace(save=SimpleNamespace(average_checkpoints=2))
     other.task, other.run = SimpleNamespace(recipe=None), None
     monkeypatch.setattr(trainer, "model_to_fill", lambda *given: None)
+    monkeypatch.setattr(trainer, "fill_mean", fill_mean)
     other.processes = Told([])
     other.average()
     assert loaded == []

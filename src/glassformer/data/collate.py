@@ -109,30 +109,38 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
 
 
 class Share(NamedTuple):
-    """The micro-batches of a step that one process computes, and the number of their first.
-
-    `idle`: what it computes for nothing, because those that compute a divided model together must
-    compute as many.
-    """
+    """The micro-batches of a step that one process computes, the number of their first, and how
+    many of the last are `idle`: computed for nothing, because processes that compute a model
+    together must compute as many."""
 
     batches: list[Batch]
     first: int = 0
-    idle: Sequence[Batch] = ()
+    idle: int = 0
 
 
-def micro_batches(
-    rows: np.ndarray, parts: int, rank: int = 0, count: int = 1
-) -> tuple[list[np.ndarray], int]:
-    """The contiguous slices of a batch's rows that process `rank` of `count` has, and the number of
-    their first.
+class Pieces(NamedTuple):
+    """Rows of each micro-batch of a `Share`."""
+
+    rows: list[np.ndarray]
+    first: int
+    idle: int
+
+
+def micro_batches(rows: np.ndarray, parts: int, rank: int = 0, count: int = 1) -> Pieces:
+    """Return the contiguous slices of a batch's rows that process `rank` of `count` has, as many as
+    each of the others: where rows are too few, idle copies of its first follow, or of the first
+    of all.
 
     There are `parts` in all, or, of fewer rows, the largest power of two that leaves none empty.
     """
+    each = parts // count if count > 1 else 0
     if len(rows) < parts:
         parts = 1 << max(1, len(rows)).bit_length() - 1
     borders = [part * len(rows) // parts for part in range(parts + 1)]
     begin, end = rank * parts // count, (rank + 1) * parts // count
-    return [rows[a:b] for a, b in pairwise(borders[begin : end + 1])], begin
+    own = [rows[a:b] for a, b in pairwise(borders[begin : end + 1])]
+    idle = max(0, each - len(own))
+    return Pieces(own + (own[:1] or [rows[: borders[1]]]) * idle, begin, idle)
 
 
 def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:

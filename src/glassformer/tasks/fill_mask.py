@@ -55,8 +55,9 @@ class FillMask(RunningText):
         train = self.recipe.train
         rows = windows(self.split("train"), self.order.rows(step), self.length)
         whole, numbers = self.masking(rows, train.seed, step), np.arange(len(rows.elements))
-        pieces, first = micro_batches(numbers, train.micro_batches, rank, count)
-        return Share([masked_rows(whole, piece) for piece in pieces], first)
+        pieces = micro_batches(numbers, train.micro_batches, rank, count)
+        batches = [masked_rows(whole, piece) for piece in pieces.rows]
+        return Share(batches, pieces.first, pieces.idle)
 
     def measured(self) -> list[str]:
         """See `Task`."""

@@ -72,12 +72,12 @@ class RecordTask(Task):
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Task`."""
         rows, parts = self.order.rows(step), self.recipe.train.micro_batches
-        pieces, first = micro_batches(np.arange(len(rows)), parts, rank, count)
-        own = [[rows[i] for i in piece] for piece in pieces]
+        pieces = micro_batches(np.arange(len(rows)), parts, rank, count)
+        own = [[rows[i] for i in piece] for piece in pieces.rows]
         numbers = [i for piece in own for row in piece for i in row]
         examples = iter(self.with_targets(numbers, step) if numbers else ())
         filled = [[[next(examples) for _ in row] for row in piece] for piece in own]
-        return Share([self.collate(piece) for piece in filled], first)
+        return Share([self.collate(piece) for piece in filled], pieces.first, pieces.idle)
 
     @property
     def length(self) -> int:

@@ -92,8 +92,9 @@ class RunningText(Task):
     def share(self, step: int, rank: int = 0, count: int = 1) -> Share:
         """See `Task`."""
         rows, parts = self.order.rows(step), self.recipe.train.micro_batches
-        pieces, first = micro_batches(rows, parts, rank, count)
-        return Share([windows(self.split("train"), own, self.length) for own in pieces], first)
+        pieces = micro_batches(rows, parts, rank, count)
+        batches = [windows(self.split("train"), own, self.length) for own in pieces.rows]
+        return Share(batches, pieces.first, pieces.idle)
 
     @cached_property
     def order(self) -> WindowOrder:

@@ -13,7 +13,8 @@ from glassformer.core.distributed.processes import Processes
 from glassformer.core.errors import GlassformerError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import load_tensors
-from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.models import trained
 from glassformer.training.folder.part_files import Part, part_files
 
 CONFIG = {"vocab_size": 5, "d_model": 4, "n_layers": 1, "n_heads": 1}

@@ -10,7 +10,8 @@ import torch
 from glassformer.core.errors import CheckpointError
 from glassformer.recipe.train import OptimizerConfig, SaveConfig
 from glassformer.training.folder import saving
-from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.models import fill, fill_optimizer, trained
 from glassformer.training.folder.part_files import Part
 from glassformer.training.folder.saving import Saving
 from glassformer.training.loop.optimizer import Optimizer
@@ -70,7 +71,8 @@ def snapshots(one: Saving, event: threading.Event, n: int) -> int:
         one.wait(state)
         found = model(0)
         restored = Optimizer(found, OptimizerConfig())
-        one.checkpoints.load(step, found, restored)
+        fill(one.checkpoints, step, found)
+        fill_optimizer(one.checkpoints, step, restored.blank)
         same += (
             one.checkpoints.state(step) == state
             and all(torch.equal(p, wanted[name]) for name, p in found.named_parameters())

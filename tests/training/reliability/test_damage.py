@@ -12,6 +12,7 @@ import torch
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.training.folder.checkpoints import Checkpoints, State
+from glassformer.training.folder.models import fill_mean
 
 from .small import model, saved
 
@@ -144,7 +145,7 @@ def test_the_name_of_a_step_is_never_another_one(run):
         with pytest.raises(CheckpointError, match="step-00000007"):
             checkpoints.weights(7)
     with pytest.raises(CheckpointError, match="step-00000007"):
-        checkpoints.load_mean([3, 7], model())
+        fill_mean(checkpoints, [3, 7], model())
     checkpoints.first(resume=True, data="d", say=lambda text: None)
     with pytest.raises(ConfigError, match=r"There is no checkpoint of step 7 in .*; it has 3"):
         checkpoints.weights(7)

@@ -19,10 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from torch import Tensor, no_grad
-
 from glassformer.core.distributed.processes import ALONE, Processes
-from glassformer.core.distributed.shards import local
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import (
     make_folder,
@@ -45,11 +42,9 @@ from glassformer.core.manifest import (
     entries,
     temporary_of,
 )
-from glassformer.models.transformer import Transformer
 from glassformer.recipe.train import SaveConfig
-from glassformer.training.folder.part_files import Part, load_parts, names_in, part_files
+from glassformer.training.folder.part_files import Part, part_files
 from glassformer.training.folder.retention import kept
-from glassformer.training.loop.optimizer import Optimizer
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 BEST, QUARANTINE = "best.json", ".quarantine"
@@ -259,43 +254,6 @@ class Checkpoints:
         if state.step != step:
             raise CheckpointError(f"{path} is of step {state.step}; the folder was renamed.")
         return state
-
-    def load(self, step: int, model: Transformer, optimizer: Optimizer | None = None) -> None:
-        """Fill this process's part of what is trained of a model, and of its optimizer, from a
-        step's checkpoint; CheckpointError: it is of others."""
-        folder = self.path(step)
-        _fill(model, part_files(folder, WEIGHTS))
-        if optimizer is not None:
-            files = part_files(folder, OPTIMIZER)
-            load_parts(optimizer.blank(names_in(files)), files)
-
-    def load_mean(self, steps: list[int], model: Transformer) -> None:
-        """Fill what is trained of the model with the mean of several steps, added up in float64;
-        CheckpointError: one of them is damaged."""
-        totals: dict[str, Tensor] = {}
-        for step in steps:
-            _fill(model, self.weights(step))
-            for name, parameter in trained(model).items():
-                value = parameter.detach().cpu().double()
-                totals[name] = totals[name].add_(value) if name in totals else value.clone()
-        with no_grad():
-            for name, parameter in trained(model).items():
-                parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))
-
-
-def trained(model: Transformer) -> dict[str, Tensor]:
-    """What a checkpoint holds of a model."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def _fill(model: Transformer, files: list[Path]) -> None:
-    load_parts(trained(model), files)
-    for name, parameter in trained(model).items():
-        if not local(parameter).isfinite().all():
-            raise CheckpointError(
-                f"{files[0].parent}: {name} holds values that are not finite; restore it from a "
-                "backup."
-            )
 
 
 def _written(path: Path, parts: dict[str, Part], state: State | None) -> dict[str, list[Entry]]:

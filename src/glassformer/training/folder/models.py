@@ -1,4 +1,4 @@
-"""The model that a run begins with, and the model of each of its checkpoints.
+"""The models of a run's checkpoints.
 
 train.finetune.method   a checkpoint holds             beside it, in RUN/base.safetensors
 full                    every weight                   -
@@ -6,49 +6,69 @@ frozen                  the head (and train_also)      the model before the firs
 lora                    adapters, head (train_also)    the same, without adapters
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.distributed.shards import local
+from glassformer.core.errors import CheckpointError
 from glassformer.core.manifest import digest
 from glassformer.finetune.adapters import adapt, fold
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_trunk, load_weights, save_weights
+from glassformer.models.weights import load_weights
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.task import Task
-from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.checkpoints import OPTIMIZER, WEIGHTS, Checkpoints
 from glassformer.training.folder.model_files import BASE
+from glassformer.training.folder.part_files import load_parts, names_in, part_files
 
 
-def first_model(
-    task: Task, run: Path | None, device: torch.device
-) -> tuple[Transformer, str | None]:
-    """The model before the first step, ready to be trained, and the SHA-256 of RUN/base.safetensors
-    (None: every weight is trained, and there is none; or no run is given to write it in). On "meta"
-    it has no weights.
+def trained(model: Transformer) -> dict[str, Tensor]:
+    """Return what a checkpoint holds of a model."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
-    CheckpointError: a trunk that does not fit; ConfigError: see `adapt`, or new tokens that would
-    not be trained.
-    """
-    train, own = task.recipe.train, task.recipe.processor.tokenizer.new_tokens
-    seed = None if device.type == "meta" else train.seed
-    model, base = Transformer(task.recipe.model, seed, device), None
-    if train.init_from is not None:
-        new = [task.processor.tokenizer.specials[symbol] for symbol in own]
-        weights = Path(train.init_from) / "model.safetensors"
-        load_trunk(model, weights, train.finetune.keep_head, min(new, default=None))
-    if train.finetune.partial and run is not None:
-        save_weights(model, run / BASE)
-        base = digest(run / BASE)
-    adapt(model, train.finetune, train.seed)
-    if own and not model.embed.element.get_parameter("weight").requires_grad:
-        raise ConfigError(
-            f"processor.tokenizer.new_tokens {', '.join(own)} would stay at the mean of the other "
-            "tokens, because the embedding is not trained; add train.finetune.train_also=[embed]."
-        )
-    return model, base
+
+def fill(checkpoints: Checkpoints, step: int, model: Transformer) -> None:
+    """Fill this process's part of what is trained of a model from the checkpoint of a step;
+    CheckpointError: it is of another one."""
+    _fill(model, part_files(checkpoints.path(step), WEIGHTS))
+
+
+def fill_optimizer(
+    checkpoints: Checkpoints,
+    step: int,
+    blank: Callable[[Iterable[str]], Mapping[str, Tensor]],
+) -> None:
+    """Fill the state of an optimizer, which `blank` begins for its keys (see `Optimizer.blank`),
+    from the checkpoint of a step; CheckpointError: it is of another one."""
+    files = part_files(checkpoints.path(step), OPTIMIZER)
+    load_parts(blank(names_in(files)), files)
+
+
+def fill_mean(checkpoints: Checkpoints, steps: list[int], model: Transformer) -> None:
+    """Fill what is trained of a model with the mean of several steps, added up in float64;
+    CheckpointError: one of them is damaged."""
+    totals: dict[str, Tensor] = {}
+    for step in steps:
+        _fill(model, checkpoints.weights(step))
+        for name, parameter in trained(model).items():
+            value = parameter.detach().cpu().double()
+            totals[name] = totals[name].add_(value) if name in totals else value.clone()
+    with torch.no_grad():
+        for name, parameter in trained(model).items():
+            parameter.copy_((totals[name] / len(steps)).to(parameter.dtype))
+
+
+def _fill(model: Transformer, files: list[Path]) -> None:
+    load_parts(trained(model), files)
+    for name, parameter in trained(model).items():
+        if not local(parameter).isfinite().all():
+            raise CheckpointError(
+                f"{files[0].parent}: {name} holds values that are not finite; restore it from a "
+                "backup."
+            )
 
 
 def model_to_fill(
@@ -81,10 +101,10 @@ def model_at(
     checkpoints.weights(step)
     if recipe is None or not recipe.train.finetune.partial:
         model = Transformer(config, seed=None, device=device)
-        checkpoints.load(step, model)
+        fill(checkpoints, step, model)
     else:
         model = model_to_fill(recipe, run, checkpoints.state(step).base, device)
-        checkpoints.load(step, model)
+        fill(checkpoints, step, model)
         fold(model)
         model.requires_grad_(True)
     return model.eval()

@@ -26,7 +26,7 @@ from glassformer.training.folder.checkpoints import WEIGHTS, Checkpoints, State
 from glassformer.training.folder.history import History, of_model
 from glassformer.training.folder.model_card import Origin
 from glassformer.training.folder.model_files import export, is_exported
-from glassformer.training.folder.models import model_to_fill
+from glassformer.training.folder.models import fill, model_to_fill
 from glassformer.training.folder.part_files import Part
 
 REFUSALS = 3
@@ -177,7 +177,7 @@ class Saving:
             return
         self.checkpoints.checked(step, WEIGHTS)
         best = model_to_fill(self.task.recipe, self.run, state.base)
-        self.checkpoints.load(step, best)
+        fill(self.checkpoints, step, best)
         if self.task.recipe.train.finetune.partial or not is_exported(self.run, best):
             self._write_model(best, step, origin)
 

@@ -8,6 +8,7 @@ So only one process fits a tokenizer, encodes data and writes into the run folde
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,14 +18,17 @@ from glassformer.core.cpu import keep_freed_memory
 from glassformer.core.devices import Machine, choose_machine, platform
 from glassformer.core.distributed.processes import Processes
 from glassformer.core.errors import ConfigError
+from glassformer.core.manifest import digest
+from glassformer.finetune.adapters import adapt
 from glassformer.layers.lora import plain_parameters
 from glassformer.models.transformer import Transformer
+from glassformer.models.weights import WEIGHTS, load_trunk, save_weights
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Task
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.model_files import save_inputs
-from glassformer.training.folder.models import first_model, model_to_fill
+from glassformer.training.folder.model_files import BASE, save_inputs
+from glassformer.training.folder.models import fill, fill_optimizer, model_to_fill
 from glassformer.training.folder.run_folder import check_folder, prepare
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.parallel.division import Division, division_of
@@ -67,20 +71,45 @@ def set_up(
     state = State(**processes.from_first(lambda: asdict(state)))
     train = task.recipe.train
     division = division_of(processes, train, machine.device)
-    device = division.device(train, machine.device)
     if state.step:
-        model = model_to_fill(task.recipe, run, state.base, device)
-    else:
-        model, base = first_model(task, run if processes.first else None, device)
-        state = replace(state, base=processes.gathered(base)[0])
-    division.place(model, None if state.step else train.seed, machine.device)
-    optimizer = Optimizer(model, train.optimizer, division.copies)
-    if state.step:
-        checkpoints.load(state.step, model, optimizer)
+        make = partial(model_to_fill, task.recipe, run, state.base)
+        model = division.build(make, None, machine.device)
+        optimizer = Optimizer(model, train.optimizer, division.copies)
+        fill(checkpoints, state.step, model)
+        fill_optimizer(checkpoints, state.step, optimizer.blank)
         say(f"resuming at step {state.step}")
-    elif train.init_from is not None:
-        say(_describe_start(train, model))
+    else:
+        base = run / BASE if processes.first and train.finetune.partial else None
+        model = division.build(partial(first_model, task, base), train.seed, machine.device)
+        optimizer = Optimizer(model, train.optimizer, division.copies)
+        state = replace(state, base=processes.from_first(lambda: base and digest(base)))
+        if train.init_from is not None:
+            say(_describe_start(train, model))
     return SetUp(task, machine, state, division, model, optimizer)
+
+
+def first_model(task: Task, base: Path | None, device: torch.device) -> Transformer:
+    """Return the model before the first step, ready to be trained; on "meta" it has no weights.
+    `base`: the file for those that are not trained.
+
+    CheckpointError: a trunk that does not fit; ConfigError: see `adapt`, or new tokens that would
+    not be trained.
+    """
+    train, own = task.recipe.train, task.recipe.processor.tokenizer.new_tokens
+    model = Transformer(task.recipe.model, None if device.type == "meta" else train.seed, device)
+    if train.init_from is not None:
+        new = [task.processor.tokenizer.specials[symbol] for symbol in own]
+        weights = Path(train.init_from) / WEIGHTS
+        load_trunk(model, weights, train.finetune.keep_head, min(new, default=None))
+    if base is not None:
+        save_weights(model, base)
+    adapt(model, train.finetune, train.seed)
+    if own and not model.embed.element.get_parameter("weight").requires_grad:
+        raise ConfigError(
+            f"processor.tokenizer.new_tokens {', '.join(own)} would stay at the mean of the other "
+            "tokens, because the embedding is not trained; add train.finetune.train_also=[embed]."
+        )
+    return model
 
 
 def _open(

@@ -90,9 +90,10 @@ class TrainingStep:
         """Train on this process's share of a step's batch, at `factor` times the peak rates.
 
         A loss or gradient that is not finite raises NotFiniteError and changes nothing. All
-        processes come to the same result; their `idle` parts are computed for nothing.
+        processes come to the same result; their idle parts are computed for nothing, or not at all.
         """
         batches, first, idle = share
+        batches, spare = batches[: len(batches) - idle], batches[len(batches) - idle :]
         parameters, division = self.optimizer.parameters, self.division
         n_targets, n_elements, n_parts = _counted(batches, step, division)
 
@@ -103,7 +104,7 @@ class TrainingStep:
         if self.threads is not None or division.apart:
             own = _apart(parameters, self.threads, mean_loss, parts)
         else:
-            own = _in_turn(division, mean_loss, parts, idle)
+            own = _in_turn(division, mean_loss, parts, spare)
         division.add_up(parameters)
         losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
         norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
@@ -163,12 +164,12 @@ def _in_turn(
     division: Division,
     mean_loss: Callable[[Part], Tensor],
     parts: Sequence[Part],
-    idle: Sequence[Batch],
+    spare: Sequence[Batch],
 ) -> list[float]:
     """Add the gradients of each part to the parameters' own; the losses of `parts`. Those that are
-    `idle` add nothing."""
+    `spare` add nothing."""
     losses = []
-    computed = [*((part, 1) for part in parts), *(((0, batch), 0) for batch in idle)]
+    computed = [*((part, 1) for part in parts), *(((0, batch), 0) for batch in spare)]
     for at, (part, weight) in enumerate(computed, 1):
         with division.backward(last=at == len(computed)):
             part_loss = mean_loss(part)

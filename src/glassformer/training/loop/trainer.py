@@ -31,11 +31,11 @@ from glassformer.core.signals import Stop, interruptions
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
-from glassformer.training.folder.checkpoints import Checkpoints, State, trained
+from glassformer.training.folder.checkpoints import Checkpoints, State
 from glassformer.training.folder.history import History, Listener, evaluations, of_model
 from glassformer.training.folder.model_card import Origin
 from glassformer.training.folder.model_files import check_there, export
-from glassformer.training.folder.models import model_to_fill
+from glassformer.training.folder.models import fill_mean, model_to_fill, trained
 from glassformer.training.folder.saving import Saving
 from glassformer.training.loop.batches import batches_ahead
 from glassformer.training.loop.schedule import rate_at
@@ -105,7 +105,8 @@ class Trainer:
         if self.state.step:
             restored = lambda: asdict(self.saving.restore(self.state, self.origin))
             self.state = State(**self.processes.from_first(restored))
-        config, share = self.config, partial(self.division.share, self.task)
+        config, own = self.config, self.division.readers
+        share = partial(self.task.share, rank=own.rank, count=own.count)
         ahead = batches_ahead(share, self.state.step, config.steps, config.workers)
         with (
             interruptions(stop),
@@ -270,7 +271,7 @@ class Trainer:
         if not steps:
             return
         mean = model_to_fill(self.task.recipe, self.run, self.state.base, self.machine.device)
-        self.processes.each(lambda: self.checkpoints.load_mean(steps, mean))
+        self.processes.each(lambda: fill_mean(self.checkpoints, steps, mean))
         scores = self.task.scores(mean, self.machine.precision, self.processes)
         better = scores is None or self._is_better(scores)
         if better:

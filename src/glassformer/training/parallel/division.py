@@ -15,11 +15,9 @@ from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
 from glassformer.core.distributed.shards import whole
-from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
 from glassformer.models.transformer import Output, Transformer
 from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.task import Task
 from glassformer.training.folder.part_files import Part, part_of
 from glassformer.training.parallel.gradient_sums import (
     forget_unread,
@@ -45,31 +43,20 @@ class Division:
         self.copies = ALONE if in_order else readers
         self._replica: nn.parallel.DistributedDataParallel | None = None
 
-    def device(self, train: TrainConfig, device: torch.device) -> torch.device:
-        """Where a model is made before `place`."""
-        return device
-
-    def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
-        """Give this process its part of a model; of one on "meta", with the initial weights of a
-        seed."""
+    def build(
+        self, make: Callable[[torch.device], Transformer], seed: int | None, device: torch.device
+    ) -> Transformer:
+        """Return this process's part of the model that `make` makes on a device; one on "meta" gets
+        the initial weights of a seed."""
+        model = make(device)
         if self.readers.count > 1 and not self.apart:
             read_every_part(model)
             self._replica = replicate(model, self.readers)
+        return model
 
     def for_steps(self, model: Transformer) -> Callable[[Batch], Output]:
-        """The placed model, whose backward passes add gradients up over the processes."""
+        """The model that was built, whose backward passes add gradients up over the processes."""
         return self._replica or model
-
-    def share(self, task: Task, step: int) -> Share:
-        """Return the micro-batches of a step that this process computes: the same number in every
-        process where backward passes add gradients up."""
-        own = task.share(step, self.readers.rank, self.readers.count)
-        if self.apart or self.readers.count == 1:
-            return own
-        missing = task.recipe.train.micro_batches // self.readers.count - len(own.batches)
-        if not missing:
-            return own
-        return own._replace(idle=(own.batches or task.batches(step))[:1] * missing)
 
     def backward(self, last: bool) -> AbstractContextManager[None]:
         """Compute a micro-batch in the body; gradients are added up with the `last` one."""
@@ -96,26 +83,26 @@ class Division:
 class Divided(Division):
     """Each process has a part of the model."""
 
-    def __init__(self, processes: Processes, mesh: Any):
+    def __init__(self, processes: Processes, mesh: Any, given: bool = False):
+        """`given`: weights come from another model."""
         from glassformer.training.parallel import sharding
 
-        self._mesh, self._sharding = mesh, sharding
+        self._mesh, self._sharding, self._given = mesh, sharding, given
         super().__init__(Processes(*sharding.readers(mesh), sharding.group_of_readers(mesh)))
         self._model: Transformer | None = None
         self.copies = ALONE  # the optimizer sees how its matrices are divided
 
-    def device(self, train: TrainConfig, device: torch.device) -> torch.device:
-        """See `Division`: nowhere, if all of its weights are drawn or read by name."""
-        given = train.init_from is not None or train.finetune.partial
-        return device if given else torch.device("meta")
-
-    def place(self, model: Transformer, seed: int | None, device: torch.device) -> None:
-        """See `Division`."""
+    def build(
+        self, make: Callable[[torch.device], Transformer], seed: int | None, device: torch.device
+    ) -> Transformer:
+        """See `Division`: on "meta", if all of its weights are drawn or read by name."""
+        model = make(device if self._given else torch.device("meta"))
         late = next(model.parameters()).is_meta
         self._sharding.divide(model, self._mesh)
         if late:
             self._sharding.materialize(model, seed, device)
         self._model = model
+        return model
 
     def add_up(self, parameters: Sequence[Tensor]) -> None:
         """See `Division`: FSDP2 has added them."""
@@ -151,4 +138,4 @@ def division_of(processes: Processes, train: TrainConfig, device: torch.device) 
     from glassformer.training.parallel.sharding import build_mesh
 
     mesh = build_mesh(device.type, processes.count, of.shard, of.tensor)
-    return Divided(processes, mesh)
+    return Divided(processes, mesh, train.init_from is not None or train.finetune.partial)
