@@ -101,24 +101,12 @@ def make_plan(recipe: Recipe) -> Plan:
     if recipe.data.train.path is None:
         return _without_data(with_init_from(recipe))
     with temporary_task(recipe) as task:
-        per_step = task.sequences * task.length
-        step = f"{per_step:,} {plural(task.processor.unit)}"
+        rows, unit = task.sequences, task.processor.unit
+        step = f"{rows * task.length:,} {plural(unit)}"
         if task.processor.elements != "tokens":
-            step = f"{task.sequences:,} {task.processor.noun}s, {step}"
-        costs = Costs(task.recipe, task.length, task.sequences, task.processor.unit, step)
-        return _plan(costs, task.batches, task.loss, task.elements)
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What a plan is counted from: the length of a sequence, sequences in a step, what an element
-    is called, a step in words."""
-
-    recipe: Recipe
-    length: int
-    sequences: int
-    element: str
-    step: str
+            step = f"{rows:,} {task.processor.noun}s, {step}"
+        of = task.recipe, task.length, rows, task.batches, task.loss
+        return _plan(*of, unit, step, task.elements)
 
 
 def _without_data(recipe: Recipe) -> Plan:
@@ -133,53 +121,60 @@ def _without_data(recipe: Recipe) -> Plan:
     def batches(step: int) -> list[Batch]:
         return [_random_batch(recipe, n, length, step)] * recipe.train.micro_batches
 
-    costs = Costs(recipe, length, rows, "token", f"{rows * length:,} tokens")
-    return _plan(costs, batches, cross_entropy, None)
+    step = f"{rows * length:,} tokens"
+    return _plan(recipe, length, rows, batches, cross_entropy, "token", step, None)
+
+
+def _plan(
+    recipe: Recipe,
+    length: int,
+    sequences: int,
+    batches: Batches,
+    loss: Loss,
+    element: str,
+    step: str,
+    elements: int | None,
+) -> Plan:
+    """Return the plan of these sequences in a step; `element` and `step` name both, `elements` are
+    those of the training data."""
+    config, train, save = recipe.model, recipe.train, recipe.train.save
+    per_step = sequences * length
+    keep_freed_memory()
+    machine = choose_machine(train.device, train.precision)
+    seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
+    listed, operations = matrices(config), flops(recipe, length)
+    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
+    rows = train.forward_passes * max(1, sequences // train.micro_batches)
+    trained = _count_trained(recipe) if train.finetune.partial else None
+    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
+    checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
+    older = len(kept(range(save.every, train.steps + 1, save.every), save))
+    return Plan(
+        matrices=listed,
+        parameters=sum(m.numbers for m in listed),
+        forward_flops=forward_flops(config, length, recipe.predicted_fraction),
+        training_flops=operations,
+        memory=memory,
+        disk=(max(save.keep_last, older) + 1) * checkpoint
+        + memory["weights"] * (1 + train.finetune.partial),
+        tokens_per_step=per_step,
+        step=step,
+        element=element,
+        seconds_per_step=seconds,
+        seconds=seconds * train.steps,
+        share_of_peak=operations * per_step / seconds / machine.peak,
+        machine=machine.reason,
+        epochs=None if elements is None else train.steps * per_step / max(1, elements),
+    )
 
 
 def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
-    """The recipe with a vocabulary, the length of its sequences, and their number in a step."""
+    """Return the recipe with a vocabulary, the length of its sequences, and their number in a
+    step."""
     length, tokens = recipe.train.length or recipe.model.max_length, recipe.train.batch_tokens
     if recipe.model.predicts_words and not recipe.model.vocab_size:
         recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
     return recipe, length, recipe.train.batch_size if tokens is None else max(1, tokens // length)
-
-
-def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> Plan:
-    recipe, length = costs.recipe, costs.length
-    config, train = recipe.model, recipe.train
-    per_step = costs.sequences * length
-    keep_freed_memory()
-    machine = choose_machine(train.device, train.precision)
-    seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
-    listed, share_of = matrices(config), recipe.predicted_fraction
-    operations = flops(recipe, length)
-    share = operations * per_step / seconds / machine.peak
-    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
-    rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
-    trained = _count_trained(recipe) if train.finetune.partial else None
-    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
-    saved = memory["weights"] if trained is None else 4 * trained
-    whole = memory["weights"] * (1 if trained is None else 2)
-    save = train.save
-    older = len(kept(range(save.every, train.steps + 1, save.every), save))
-    disk = (max(save.keep_last, older) + 1) * (saved + memory["optimizer"]) + whole
-    return Plan(
-        listed,
-        sum(m.numbers for m in listed),
-        forward_flops(config, length, share_of),
-        operations,
-        memory,
-        disk,
-        per_step,
-        costs.step,
-        costs.element,
-        seconds,
-        seconds * train.steps,
-        share,
-        machine.reason,
-        None if elements is None else train.steps * per_step / max(1, elements),
-    )
 
 
 def step_seconds(
