@@ -14,16 +14,8 @@ from typing import Any
 from glassformer.core.devices import find_device
 from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start, processes_here
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import (
-    BEFORE,
-    LOCK,
-    SYSTEM,
-    finished_name,
-    locked,
-    scratch_folder,
-    sweep,
-    unchanged_if_refused,
-)
+from glassformer.core.files import SYSTEM, finished_name, scratch_folder, sweep
+from glassformer.core.locks import BEFORE, LOCK, lock, unchanged_if_refused
 from glassformer.data.sources import capture_stdin, is_gone
 from glassformer.processors.processor import Processor
 from glassformer.recipe.init_from import with_init_from
@@ -134,7 +126,7 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
 def hold(run: Path) -> Iterator[None]:
     """Hold a folder for one trainer, without what a killed one left unfinished."""
     # the loading processes of one that was killed hold it for some seconds
-    with locked(run, patience=30 if is_repeated_start() else 0):
+    with lock(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)
         yield
 
