@@ -9,8 +9,9 @@ import torch
 import glassformer as gf
 from glassformer.data import parts
 from glassformer.models import weights
-from glassformer.serve.explorer.application import LIMITS, Guard
+from glassformer.serve.api.access import Rules
 from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.routes import EXPLORING
 from properties import file_names as names
 from properties.drain import drain
 from properties.number_limits import number_limits, recipe_fields
@@ -110,7 +111,7 @@ def test_without_the_token_no_route_is_open(explorer):
 
 
 def test_an_open_route_is_found(explorer, monkeypatch):
-    monkeypatch.setattr(Guard, "check_page", lambda self, request: None)
+    monkeypatch.setattr(Rules, "check", lambda self, request: b"")
     assert len(open_routes(explorer)[1]) > 100
 
 
@@ -140,4 +141,4 @@ def test_weights_saved_over_their_source_stay(tmp_path):
 def test_sigterm_lets_streams_finish(runs):
     _, took, problems = drain(runs["text"], 5)
     assert problems == []
-    assert took < LIMITS.drain + 1
+    assert took < EXPLORING.drain + 1

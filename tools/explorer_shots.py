@@ -13,7 +13,7 @@ from pathlib import Path
 
 from glassformer.run import load
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer.routes import Server
 
 INPUT = (
     "&input=Return+a+list+of+the+keys+in+the+dictionary."
@@ -31,7 +31,7 @@ MOST = 150_000
 def main(run: Path, folder: Path, shots: dict[str, str]) -> None:
     """Write one picture for each of `shots`, by their names; SystemExit: one is too large."""
     with Server(Explorer(load(run)), port=0) as server, server.beside():
-        take(server.guard.address, folder, shots)
+        take(server.address, folder, shots)
 
 
 def take(address: str, folder: Path, shots: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer.routes import Server
 
 
 @contextmanager
@@ -24,8 +24,8 @@ def posted(
     method: str = "POST",
 ) -> tuple[int, float, bytes]:
     """Status, seconds and content of an answer; `headers` None: those of the explorer's page."""
-    port, begin = server.guard.port, time.perf_counter()
-    own = (("Host", f"127.0.0.1:{port}"), ("Cookie", f"{server.guard.cookie}={server.guard.token}"))
+    port, begin = server.port, time.perf_counter()
+    own = (("Host", f"127.0.0.1:{port}"), ("Cookie", f"{server.cookie}={server.token}"))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)

@@ -103,7 +103,7 @@ def lm(explorer_of):
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     """A page of our own: what is tested is how files are given out, not what they are."""
-    from glassformer.serve.explorer import application
+    from glassformer.serve.explorer import routes
 
     place = tmp_path_factory.mktemp("pages")
     folder = place / "static"
@@ -112,5 +112,5 @@ def static(tmp_path_factory):
     (folder / "pages" / "a.js").write_text("export const a = 1;\n")
     (place / "outside.js").write_text("no")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(application, "STATIC", folder)
+        patched.setattr(routes, "STATIC", folder)
         yield folder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer.routes import Server
 from processes import started
 
 

@@ -17,11 +17,9 @@ import pytest
 
 import glassformer as gf
 from glassformer.serve.explorer import looks as looks_module
-from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.application import LIMITS
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.looks import ClientDisconnected, bytes_of
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer.routes import EXPLORING, Server
 from processes import started
 from serve.test_server import Client, refusal, served
 
@@ -131,12 +129,12 @@ def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
         server.answer()
         client.result(20)
         assert ended.wait(20), "nothing is computed for those who are not answered"
-        assert time.monotonic() - begin < LIMITS.drain, "it would wait so long for the answer"
+        assert time.monotonic() - begin < EXPLORING.drain, "it would wait so long for the answer"
 
 
 @pytest.mark.usefixtures("own_loop")
-def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static, monkeypatch):
-    monkeypatch.setattr(server_module, "LIMITS", replace(LIMITS, drain=0.05))
+def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static):
+    limits = replace(EXPLORING, drain=0.05)
 
     def half(server) -> bytes:
         client = Client(server)
@@ -151,7 +149,8 @@ def test_the_end_of_the_drain_ends_whose_body_does_not_come(explorer_of, static,
             os.kill(os.getpid(), signal.SIGTERM)
             return connection.recv(100)
 
-    with Server(explorer_of("lm"), port=0) as server, ThreadPoolExecutor(1) as pool:
+    lm = explorer_of("lm")
+    with Server(lm, port=0, limits=limits) as server, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(half, server)
         server.answer()
         assert answer.result(20).startswith(b"HTTP/1.1 503")

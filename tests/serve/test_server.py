@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.application import LIMITS
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer import routes
+from glassformer.serve.explorer.routes import EXPLORING, Server
 from properties.asking import served
 from serve.asking import reply_of
 
@@ -29,8 +28,8 @@ class Client:
 
     def __init__(self, server):
         self.server = server
-        self.port = server.guard.port
-        self.cookie = f"{server.guard.cookie}={server.guard.token}"
+        self.port = server.port
+        self.cookie = f"{server.cookie}={server.token}"
 
     def __call__(self, method, path, body=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -82,8 +81,8 @@ def secure(answer):
 
 
 def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, client):
-    assert server.guard.address == f"http://127.0.0.1:{client.port}/?token={server.guard.token}"
-    answer, _ = client("GET", server.guard.address.partition(str(client.port))[2], Cookie=None)
+    assert server.address == f"http://127.0.0.1:{client.port}/?token={server.token}"
+    answer, _ = client("GET", server.address.partition(str(client.port))[2], Cookie=None)
     assert (answer.status, answer.headers["Location"]) == (303, "/")
     cookie = answer.headers["Set-Cookie"]
     assert "HttpOnly" in cookie
@@ -112,6 +111,55 @@ def test_without_the_token_nothing_is_told(client):
     answer, body = client("GET", "/?token=wrong")
     assert "not the one" in refusal(answer, body, 403)
     assert "Set-Cookie" not in answer.headers
+
+
+def test_the_api_of_the_run_answers_beside_the_pages(server, client, lm):
+    """By the same key, as a header of programs or as the cookie of the pages."""
+    bearer = {"Cookie": None, "Authorization": f"Bearer {server.token}"}
+    assert client("POST", "/api", {"op": "model"}, **bearer)[0].status == 200
+    asked = {"prompt": "the cat", "max_tokens": 3, "temperature": 0}
+    for own in ({}, bearer):
+        (listed,) = json.loads(client("GET", "/v1/models", **own)[1])["data"]
+        answer, body = client("POST", "/v1/completions", asked | {"model": listed["id"]}, **own)
+        assert answer.headers["Content-Security-Policy"] is None
+        wanted = lm.run.generate("the cat", max_new_tokens=3, temperature=0)
+        assert json.loads(body)["choices"][0]["text"] == wanted
+    for wrong in (
+        {"Cookie": None},
+        {"Origin": "http://evil.example"},
+        {"Authorization": "Bearer x"},
+        {"Cookie": None, "Authorization": f"Bearer {server.token}x"},
+    ):
+        for path in ("/v1/completions", "/v1/nothing", "/metrics", "/docs", "/api"):
+            answer, body = client("POST", path, asked, **wrong)
+            assert answer.status == (401 if "Authorization" in wrong else 403)
+            assert set(json.loads(body)) == ({"error", "kind"} if path == "/api" else {"error"})
+    assert client("GET", "/livez", Cookie=None)[0].status == 200
+    assert client("GET", "/docs", Cookie=None)[0].status == 403
+
+
+def test_a_stream_that_waits_changes_no_text(client, lm):
+    """Its edits are of its own context, though one thread computes both."""
+    edits = [{"edit": "Zero", "point": "*.resid_post"}]
+    request = {"op": "generate", "look": {"input": "the cat", "edits": edits}, "new_tokens": 4}
+    asked = {"model": lm.run.folder.name, "prompt": "the cat", "max_tokens": 3, "temperature": 0}
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    headers = {"Cookie": client.cookie, "Content-Type": "application/json"}
+    connection.request("POST", "/stream", json.dumps(request), headers)
+    answer = connection.getresponse()
+    assert json.loads(answer.readline())["step"] == 0
+    _, body = client("POST", "/v1/completions", asked)
+    wanted = lm.run.generate("the cat", max_new_tokens=3, temperature=0)
+    assert json.loads(body)["choices"][0]["text"] == wanted
+    assert json.loads(answer.read().splitlines()[-1]) == {"done": True}
+    connection.close()
+
+
+def test_every_run_is_listed(explorer, static):
+    """One that no route answers, too."""
+    with served(explorer) as server:
+        (listed,) = json.loads(Client(server)("GET", "/v1/models")[1])["data"]
+    assert listed["task"] == explorer.run.task.recipe.task
 
 
 def test_a_foreign_host_is_refused(client):
@@ -217,9 +265,9 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
 def test_a_body_has_a_length_and_a_limit(client):
     assert "Content-Length" in refusal(*client("POST", "/api", None), 411)
     assert "larger than" in refusal(
-        *client("POST", "/api", None, Content_Length=str(LIMITS.body + 1)), 413
+        *client("POST", "/api", None, Content_Length=str(EXPLORING.body + 1)), 413
     )
-    unsent = {"Content_Length": str(LIMITS.body)}  # who may not ask is not waited for
+    unsent = {"Content_Length": str(EXPLORING.body)}  # who may not ask is not waited for
     assert "no token yet" in refusal(*client("POST", "/api", None, Cookie=None, **unsent), 403)
     assert client("POST", "/api", None, Host="a", **unsent)[0].status == 400
     large = b" " * (8 << 20)  # more than a connection holds back
@@ -252,19 +300,19 @@ UNEXPECTED = "An unexpected error occurred (KeyError: 'x'); please report it wit
     [(STOP, str(STOP), "ConfigError"), (KeyError("x"), UNEXPECTED, "Bug")],
 )
 def test_an_error_in_the_middle_of_a_stream_is_its_last_line(
-    client, server, monkeypatch, error, sentence, kind
+    client, lm, monkeypatch, error, sentence, kind
 ):
     def broken(request, gone):
         yield {"step": 0}
         raise error
 
-    monkeypatch.setattr(server.routes.explorer, "stream", broken)
+    monkeypatch.setattr(lm, "stream", broken)
     _, body = client("POST", "/stream", {"op": "generate"})
     lines = [json.loads(line) for line in body.splitlines()]
     assert lines == [{"step": 0}, {"error": sentence, "kind": kind}]
 
 
-def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
+def test_whoever_hangs_up_ends_the_stream(client, lm, monkeypatch):
     ended = threading.Event()
 
     def endless(request, gone):
@@ -276,7 +324,7 @@ def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
         finally:
             ended.set()
 
-    monkeypatch.setattr(server.routes.explorer, "stream", endless)
+    monkeypatch.setattr(lm, "stream", endless)
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         body = b'{"op": "generate"}'
         head = (
@@ -310,19 +358,19 @@ def test_several_requests_on_one_connection(client):
 
 def test_a_taken_port_is_passed_over_unless_it_was_asked_for(explorer_of, monkeypatch):
     with served(explorer_of("lm")) as one:
-        taken = one.guard.port
+        taken = one.port
         with pytest.raises(ConfigError, match=rf"port {taken} .*choose another --port"):
             Server(explorer_of("lm"), port=taken)
-        monkeypatch.setattr(server_module, "PORT", taken)
+        monkeypatch.setattr(routes, "PORT", taken)
         with Server(explorer_of("lm")) as other:
-            assert other.guard.port > taken
+            assert other.port > taken
     with pytest.raises(ConfigError, match=r"cannot listen at 203\.0\.113\.1"):
         Server(explorer_of("lm"), host="203.0.113.1", port=0)
 
 
 def test_two_explorers_do_not_take_each_others_cookies(explorer_of, static):
     with served(explorer_of("lm")) as one, served(explorer_of("lm")) as other:
-        assert one.guard.cookie != other.guard.cookie
+        assert one.cookie != other.cookie
         answer, _ = Client(other)("POST", "/api", {"op": "model"}, Cookie=Client(one).cookie)
         assert answer.status == 403
 
@@ -496,7 +544,7 @@ def test_no_thread_outlives_the_server(static, lm):
     before = set(threading.enumerate())
     with served(lm) as server:
         connections = [
-            http.client.HTTPConnection("127.0.0.1", server.guard.port, timeout=20) for _ in range(3)
+            http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in range(3)
         ]
         for connection in connections:
             connection.request("GET", "/pages/a.js")

@@ -22,7 +22,7 @@ from PIL import Image
 
 from glassformer.run import load
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.server import Server
+from glassformer.serve.explorer.routes import Server
 
 SAVED = re.compile(r"globalThis\.glassformerSaved=(.*?)</script>", re.DOTALL)
 SIZE = {"width": 1280, "height": 860}
@@ -107,7 +107,7 @@ def main(runs: Path, folder: Path, names: Sequence[str]) -> None:
             with chdir(runs), Server(Explorer(load(run)), port=0) as server, server.beside():
                 page = browser.new_page(viewport=SIZE, color_scheme="light", accept_downloads=True)
                 page.set_default_timeout(120_000)
-                held, picture = taken(page, server.guard.address, MODELS[name])
+                held, picture = taken(page, server.address, MODELS[name])
                 page.close()
                 store(folder, name, held, scored(run), picture)
         browser.close()

@@ -22,17 +22,16 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from glassformer.core.files import scratch_folder
     from glassformer.run import load
     from glassformer.serve.api.access import is_local
+    from glassformer.serve.api.engine_thread import EngineThread
     from glassformer.serve.explorer.handler import Explorer
-    from glassformer.serve.explorer.server import Server
+    from glassformer.serve.explorer.routes import Server
 
-    worker = ThreadPoolExecutor(1, "explorer")  # opens the run, too
-    opened = worker.submit(load, run, device).result()
-    with Server(Explorer(opened), host, port, worker) as server, ExitStack() as kept:
+    engine = EngineThread()
+    opened = engine.call(load, run, device)
+    with Server(Explorer(opened), host, port, engine) as server, ExitStack() as kept:
         parameters = counted(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if not is_local(host):
@@ -40,11 +39,11 @@ def inspect(
                 f"others in the network reach {host} too; whoever has the address can look at "
                 "this model\n"
             )
-        print(server.guard.address, flush=True)
+        print(server.address, flush=True)
         if not no_browser:
             with suppress(OSError):  # then the printed address is enough
                 place = kept.enter_context(scratch_folder())
-                _open_in_browser(place / "explorer.html", server.guard.address)
+                _open_in_browser(place / "explorer.html", server.address)
         server.answer()
         sys.stderr.write("the explorer has ended\n")
 

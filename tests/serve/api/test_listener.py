@@ -21,7 +21,7 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 def answering(app, **limits):
     limits = Limits(**limits)
     with listening("127.0.0.1", 0) as listener:
-        calls = Admission(limits, "requests")
+        calls = Admission(limits)
         with Server(app, listener, limits, calls, Log(None)).beside():
             yield listener.getsockname()[1]
 

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.serve.explorer.application import HEADERS
 from glassformer.serve.explorer.page import CONTENTS, contents
+from glassformer.serve.explorer.routes import HEADERS, Server
 from glassformer.serve.explorer.schema import PAGES, STATIC
-from glassformer.serve.explorer.server import Server
 from serve.browser.seeing import settled
 
 FINDER = Path(__file__).parents[3] / "tools" / "browser.sh"
@@ -242,7 +241,7 @@ def visiting_model(visiting_at, explored):
 
     @contextlib.contextmanager
     def visiting_of(family: str, at: str = "page=model", **options: Any) -> Iterator[Visit]:
-        address = explored(family).guard.address
+        address = explored(family).address
         with visiting_at(address.partition("?")[0], **options) as visit:
             visit.page.goto(f"{address}#{at}")
             visit.page.wait_for_selector("h1")

@@ -110,7 +110,7 @@ def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
 
 
 def test_a_link_without_the_token_says_what_to_do(explored, visiting_at):
-    site = explored("lm").guard.address.partition("?")[0]
+    site = explored("lm").address.partition("?")[0]
     with visiting_at(site) as visit:
         visit.turn_to("head&layer=1")
         said = visit.page.locator("main .problem").text_content()

@@ -148,9 +148,9 @@ def test_the_image_of_a_source_has_the_scores_of_the_source(visiting_at, tmp_pat
     explorer = untrained(tmp_path, architecture="encoder_decoder")
     with (
         served(explorer) as server,
-        visiting_at(server.guard.address.partition("?")[0]) as visit,
+        visiting_at(server.address.partition("?")[0]) as visit,
     ):
-        visit.page.goto(server.guard.address)  # the cookie
+        visit.page.goto(server.address)  # the cookie
         page = visit.turn_to("explain")
         names = page.locator(".explain-sheets .patches").evaluate_all(
             "all => all.map((one) => one.ariaLabel)"

@@ -1,18 +1,21 @@
 """Access to the server.
 
-Host      of a server without keys: only this machine's names (Starlette's TrustedHostMiddleware)
+Host      of a server without keys, or with a cookie: only this machine's names (Starlette's
+          TrustedHostMiddleware)
 Origin    pages of named sites (Starlette's CORSMiddleware)
-key       Authorization: Bearer KEY, compared by its SHA-256 in constant time
+key       Authorization: Bearer KEY, or a cookie that its own pages send; compared by its SHA-256 in
+          constant time
 """
 
 import hmac
 import ipaddress
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from starlette.requests import Request
 
 from glassformer.core.errors import ConfigError
 from glassformer.serve.api.problems import ApiError
@@ -34,6 +37,8 @@ class Rules:
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     """Names of this server beside its own, such as a proxy's."""
+    cookie: str = ""
+    """Name of the cookie in which pages of this server send a key."""
 
     @property
     def local(self) -> bool:
@@ -44,25 +49,51 @@ class Rules:
     def names(self) -> list[str]:
         """Names that requests may give the server: a page whose name was made to point to this
         machine has another (DNS rebinding), and no key."""
-        if self.keys or not self.local:
+        if not self.local or (self.keys and not self.cookie):
             return ["*"]
         return [*LOCAL, "[::1]", self.host, *self.hosts]
 
-    def check_key(self, path: str, authorization: Sequence[str]) -> bytes:
-        """Return the key's hash; b"": none is needed. ApiError 401: no known key."""
-        if not self.keys or path in OPEN:
+    def check(self, request: Request) -> bytes:
+        """Return the hash of a request's key; b"": none is needed. ApiError 401, 403: it has no
+        known key, or a page of another site sent the cookie."""
+        if not self.keys:
             return b""
-        scheme, _, key = (authorization[0] if len(authorization) == 1 else "").partition(" ")
-        given = sha256(key.strip().encode("utf-8", "replace")).digest()
+        given = request.headers.getlist("authorization")
+        if self.cookie and not given:
+            return self._check_cookie(request)
+        scheme, _, key = (given[0] if len(given) == 1 else "").partition(" ")
+        if scheme.lower() == "bearer" and (found := self.find(key.strip())):
+            return found
+        raise ApiError(
+            401,
+            "The request has no known API key; send Authorization: Bearer KEY.",
+            code="invalid_api_key",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _check_cookie(self, request: Request) -> bytes:
+        headers = request.headers
+        own = headers.get("origin") in (None, f"http://{headers.get('host')}")
+        if not own or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise ApiError(403, "A page of another site must not ask here; use the explorer's own.")
+        if found := self.find(request.cookies.get(self.cookie, "")):
+            return found
+        raise ApiError(
+            403,
+            "This browser has no token yet; open the address that `glassformer inspect` printed, "
+            "then this link again.",
+        )
+
+    def find(self, key: str) -> bytes:
+        """Return the hash of a known key; b"": it is none."""
+        given = hash_of(key)
         found = [hmac.compare_digest(given, own) for own in self.keys]  # all, in constant time
-        if scheme.lower() != "bearer" or not any(found):
-            raise ApiError(
-                401,
-                "The request has no known API key; send Authorization: Bearer KEY.",
-                code="invalid_api_key",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        return given
+        return given if any(found) else b""
+
+
+def hash_of(key: str) -> bytes:
+    """Return the hash by which a key is known."""
+    return sha256(key.encode("utf-8", "replace")).digest()
 
 
 def is_local(host: str) -> bool:
@@ -87,14 +118,14 @@ def keys_of(file: Path | None, variable: str | None) -> tuple[bytes, ...]:
     keys = [key for line in lines if (key := line.strip()) and not key.startswith("#")]
     if file is not None and not keys:
         raise ConfigError(f"{file} has no key; write one a line.")
-    return tuple(map(_hash, keys))
+    return tuple(map(_read_hash, keys))
 
 
-def _hash(key: str) -> bytes:
+def _read_hash(key: str) -> bytes:
     if key.startswith(HASHED):
         if not re.fullmatch("[0-9a-fA-F]{64}", key[len(HASHED) :]):
             raise ConfigError(f"An API key begins with {HASHED!r}; give 64 hex digits after it.")
         return bytes.fromhex(key[len(HASHED) :])
     if len(key) < SHORTEST_KEY:
         raise ConfigError(f"An API key has {len(key)} characters; give at least {SHORTEST_KEY}.")
-    return sha256(key.encode()).digest()
+    return hash_of(key)

@@ -31,6 +31,8 @@ class Limits:
     """Advice for a larger one."""
     queue: int = 256
     """Sequences and micro-batches that are accepted and not finished."""
+    unit: str = "texts"
+    """How sentences call them."""
     characters: int = 1 << 18
     """Characters of all texts of a request for a model that reads long texts in windows."""
     deadline: float = 300.0
@@ -87,8 +89,8 @@ class Admitted(ExitStack):
 class Admission:
     """All requests in hand; at most `limits.queue` of a unit."""
 
-    def __init__(self, limits: Limits, unit: str):
-        self.limits, self.unit = limits, unit
+    def __init__(self, limits: Limits):
+        self.limits, self.unit = limits, limits.unit
         self.draining = self.expired = False
         self.weight = 0
         """Weight of all that is not finished."""

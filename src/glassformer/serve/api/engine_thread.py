@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -148,10 +149,14 @@ class EngineThread:
         self._commands.put(partial(self._jobs.append, job))
         return job.future
 
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[list[Any]]":
+        """The result of `work`, computed without tapes that others have open."""
+        return self.batch(object(), lambda _: [Context().run(work, *arguments)], [None])
+
     def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         """The result of `work` in the thread, before the server answers: another thread that
         computes would keep helpers of OpenMP, and small operations would take twice the time."""
-        return self.batch(object(), lambda _: [work(*arguments)], [None]).result()[0]
+        return self.submit(work, *arguments).result()[0]
 
     def close(self, seconds: float = 2.0) -> None:
         """End after the present step."""

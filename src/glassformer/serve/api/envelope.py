@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,23 +21,42 @@ from typing import Any, TextIO
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.serve.api.access import Rules
+from glassformer.serve.api.access import OPEN, Rules
 from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.problems import problem
+from glassformer.serve.api.problems import ClientGone, problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-"""Headers of every reply."""
 OTHER = "other"
 """A label for what is in no table: labels are of closed sets."""
 GONE = 499
 """The status in the log where the client left."""
 REJECTED = {429: "full", 503: "draining"}
 """Statuses of a request that the server has no room for, and the labels of their counts."""
+
+
+class Door:
+    """Paths with the same headers of replies and form of errors."""
+
+    headers: Mapping[str, str] = {
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+
+    def is_open(self, scope: Scope) -> bool:
+        """Whether a request needs no key."""
+        return scope["path"] in OPEN
+
+    def fail(self, error: BaseException) -> Response:
+        """The reply of an error."""
+        return problem(error).response()
+
+
+API = Door()
 
 
 @dataclass
@@ -84,9 +103,11 @@ class Envelope:
         calls: Admission,
         rules: Rules,
         predictions: Collection[str],
+        door_of: Callable[[str], Door],
     ):
         self.app, self.metrics, self.log, self.limits = app, metrics, log, calls.limits
         self.calls, self.rules, self.predictions = calls, rules, predictions
+        self.door_of = door_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -94,8 +115,7 @@ class Envelope:
             await self.app(scope, receive, send)
             return
         began, facts, left = time.monotonic(), Facts(), self.limits.body
-        headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
+        door, given = self.door_of(scope["path"]), Headers(scope=scope).get("x-request-id", "")
         own = given if REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         scope["facts"] = facts
 
@@ -110,21 +130,25 @@ class Envelope:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts.status = message["status"]
-                MutableHeaders(scope=message).update({**HEADERS, "x-request-id": own})
+                MutableHeaders(scope=message).update({**door.headers, "x-request-id": own})
             await send(message)
 
         try:
-            facts.key = self.rules.check_key(scope["path"], headers.getlist("authorization"))
+            if not door.is_open(scope):
+                facts.key = self.rules.check(Request(scope))
             if scope["method"] == "POST" and scope["path"] in self.predictions:
                 self.calls.check()
             await self.app(scope, receiving, sending)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - as libraries in other languages raise it
-            facts.error = error
-            if facts.status:
-                raise ConnectionAbortedError from None  # a cut reply is no whole one
-            await problem(error).response()(scope, receiving, sending)
+            if _has_left(error):
+                reply = Response(status_code=GONE)
+            else:
+                facts.error, reply = error, door.fail(error)
+                if facts.status:
+                    raise ConnectionAbortedError from None  # a cut reply is no whole one
+            await reply(scope, receiving, sending)
         finally:
             self._record(scope, facts, own, time.monotonic() - began)
 
@@ -159,3 +183,9 @@ class Envelope:
             generated_tokens=facts.generated_tokens,
             **more,
         )
+
+
+def _has_left(error: BaseException) -> bool:
+    """Whether a client has closed the connection, perhaps in the middle of its request."""
+    left = ClientGone | ClientDisconnect
+    return isinstance(error, left) or isinstance(error.__cause__, left)

@@ -4,29 +4,27 @@ A field that is left out has the value of the run's own `generate` section, but 
 /v1/completions (16) and `seed` (drawn anew).
 """
 
-import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
-from glassformer.runtime.config import GenerateConfig
+from glassformer.serve.api.fields import (
+    LARGEST,
+    MOST_TEXTS,
+    Base,
+    ModelRequest,
+    Numbers,
+    Prompt,
+    Stops,
+    Texts,
+    TokenId,
+)
 
-LARGEST = (1 << 63) - 1
-MOST_TEXTS, MOST_CHOICES, MOST_STOPS, LONGEST_STOP, MOST_TOP = 2048, 8, 16, 256, 20
-MOST_MESSAGES = 1024
-MOST_NAMES = 4096
-"""Names of an object, each of which may be an error."""
+MOST_CHOICES, MOST_TOP, MOST_MESSAGES = 8, 20, 1024
 NO_LIMIT = {"top_p": (1,), "top_k": (-1, 0), "min_p": (0,)}
 """Values of fields that limit nothing."""
 BANNED = -100
 """The only logit bias that is known: a token that is never chosen."""
-
-TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
-# of a hundred thousand wrong elements, one is told: a sentence for each takes a second
-Ids = Annotated[list[TokenId], Field(fail_fast=True, min_length=1)]
-Texts = Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
-IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
-Prompt = str | Texts | Ids | IdLists
 
 
 def several(given: Prompt) -> list[Any]:
@@ -34,91 +32,10 @@ def several(given: Prompt) -> list[Any]:
     return given if isinstance(given, list) and not isinstance(given[0], int) else [given]
 
 
-StopString = Annotated[str, Field(min_length=1, max_length=LONGEST_STOP)]
-Stops = StopString | Annotated[list[StopString], Field(fail_fast=True, max_length=MOST_STOPS)]
-
-
-class Only:
-    """The type of a field that is null or one of `neutral`, which request nothing."""
-
-    def __init__(self, remedy: str, *neutral: Any):
-        self.remedy, self.values = remedy, (*neutral, None)
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """The validator and the JSON schema for pydantic."""
-        schema = WithJsonSchema({"enum": [*self.values]})
-        return handler.generate_schema(Annotated[Any, PlainValidator(self.check), schema])
-
-    def check(self, value: Any) -> Any:
-        """The value; ValueError: it requests something."""
-        if any(one == value and type(value) is not bool for one in self.values):  # true is no 1
-            return value
-        given, *known = (json.dumps(one)[:40] for one in (value, *self.values))
-        raise ValueError(f"{given} is refused, only {' or '.join(known)} is known; {self.remedy}")
-
-
-Zero = Annotated[Any, Only("leave it out, or set repetition_penalty", 0)]
-_TOOLS = "no tools are called; leave it out and describe in a message what the answer is to hold"
-_TEXT = "only text is read and written; leave it out"
-NoTools = Annotated[Any, Only(_TOOLS, [])]
-NoText = Annotated[Any, Only(_TEXT)]
-ToolChoice = Annotated[Any, Only(_TOOLS, "none", "auto")]
-
-
-class Base(BaseModel):
-    """Strict about types and names; `null` is a field that is left out."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, value: Any) -> Any:
-        values = (value, *value.values()) if isinstance(value, dict) else ()
-        for n in (len(one) for one in values if isinstance(one, dict)):
-            if n > MOST_NAMES:
-                raise ValueError(f"an object has {n} names, more than {MOST_NAMES}")
-        return value
-
-
-class Ignored(Base):
-    """Fields of OpenAI's API that are read and change nothing."""
-
-    user: str | None = None
-    metadata: dict[str, str] | None = None
-    store: bool | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
-    prompt_cache_retention: str | None = None
-
-
-class ModelRequest(Ignored):
-    """A request that names a model."""
-
-    model: str = Field(max_length=256, description="A name of /v1/models.")
-
-    @property
-    def is_light(self) -> bool:
-        """Whether it is read in a few milliseconds if it is short."""
-        return False
-
-    def changes(self) -> dict[str, Any]:
-        """The fields of the run's `generate` section that this request sets."""
-        found = self.model_dump(include={*GenerateConfig.model_fields}, exclude_none=True)
-        n = getattr(self, "max_tokens", None)
-        return found if n is None else found | {"max_new_tokens": n}
-
-
 class StreamOptions(Base):
     """How a reply is streamed."""
 
     include_usage: bool | None = Field(None, description="One more event, with `usage`.")
-    include_obfuscation: bool | None = Field(None, description="Without effect.")
-
-
-Number = Annotated[int, Field(ge=0)]
-Numbers = Annotated[list[Number], Field(fail_fast=True, min_length=1, max_length=1024)]
 
 
 class Attention(Base):
@@ -172,9 +89,6 @@ class JsonObject(Base):
 class NamedSchema(Base):
     """A JSON schema; what the library does not know is refused."""
 
-    name: str | None = Field(None, description="Without effect.")
-    description: str | None = Field(None, description="Without effect.")
-    strict: bool | None = Field(None, description="Without effect: it always fits.")
     schema_: dict[str, Any] = Field(alias="schema")
 
 
@@ -201,8 +115,6 @@ class Sampling(ModelRequest):
     logit_bias: dict[str, float] | None = Field(
         None, description="Token ids with -100: they are never chosen. No other bias is known."
     )
-    presence_penalty: Zero = Field(None, description="Only 0.")
-    frequency_penalty: Zero = Field(None, description="Only 0.")
     inspect: Inspect | None = Field(None, description="What the model looked at.")
     response_format: TextFormat | JsonObject | JsonSchema | None = Field(
         None, description="The form of the text.", discriminator="type"
@@ -252,8 +164,6 @@ class CompletionRequest(Sampling):
     max_tokens: int | None = Field(None, ge=0, le=LARGEST, description="16 if it is left out.")
     logprobs: int | None = Field(None, ge=0, le=MOST_TOP, description="Likeliest tokens to show.")
     echo: bool | None = Field(None, description="The prompt before the text.")
-    best_of: Annotated[Any, Only("set n for several texts", 1)] = None
-    suffix: Annotated[Any, Only("text is only continued; put all of it into prompt", "")] = None
 
     @property
     def is_light(self) -> bool:
@@ -266,7 +176,6 @@ class Part(Base):
 
     type: Literal["text"]
     text: str
-    prompt_cache_breakpoint: dict[str, Any] | None = Field(None, description="Without effect.")
 
 
 PartsOfText = Annotated[list[Part], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)]
@@ -277,12 +186,6 @@ class Message(Base):
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | PartsOfText
-    name: str | None = Field(None, description="Without effect.")
-    refusal: Annotated[Any, Only("put it into content", "")] = None
-    annotations: NoTools = None
-    audio: NoText = None
-    function_call: NoTools = None
-    tool_calls: NoTools = None
 
     def plain(self) -> dict[str, str]:
         """The message as the run reads it."""
@@ -303,18 +206,6 @@ class ChatRequest(Sampling):
     max_completion_tokens: int | None = Field(None, ge=1, le=LARGEST)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_TOP)
-    tools: NoTools = None
-    tool_choice: ToolChoice = None
-    parallel_tool_calls: bool | None = Field(None, description="Without effect.")
-    functions: NoTools = None
-    function_call: ToolChoice = None
-    audio: NoText = None
-    modalities: Annotated[Any, Only(_TEXT, ["text"], [])] = None
-    moderation: Annotated[Any, Only("nothing is moderated; leave it out")] = None
-    prediction: Annotated[Any, Only("start the server with --draft, and leave it out")] = None
-    reasoning_effort: Annotated[Any, Only("no model here reasons; leave it out", "none")] = None
-    verbosity: Annotated[Any, Only("set max_tokens instead", "medium")] = None
-    web_search_options: Annotated[Any, Only("nothing is searched; leave it out")] = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ChatRequest":

@@ -22,20 +22,20 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from glassformer import __version__
-from glassformer.core.errors import GlassformerError
 from glassformer.serve.api import generation, predict, predictions, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.serve.api.envelope import GONE, Envelope, facts_of
+from glassformer.serve.api.envelope import API, Door, Envelope
 from glassformer.serve.api.listener import Server
 from glassformer.serve.api.models import Served, open_models
-from glassformer.serve.api.problems import ApiError, AsciiResponse, ClientGone, problem
+from glassformer.serve.api.problems import ApiError, AsciiResponse
 from glassformer.serve.api.requests import DetokenizeRequest, TokenizeRequest
 from glassformer.serve.api.service import Service, Serving, add_route
 
@@ -47,10 +47,11 @@ FAILURE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def application(service: Service) -> FastAPI:
-    """The ASGI application of a server."""
+def application(service: Service, pages: ASGIApp | None = None, door: Door = API) -> FastAPI:
+    """The ASGI application of a server; `pages`: answers all paths without a route,
+    by the rules of `door`."""
     rules, rows = service.rules, generation.ROUTES | predictions.ROUTES | predict.ROUTES
-    paths = {f"/v1/{route}" for route in rows}
+    paths, own = {f"/v1/{route}" for route in rows}, set[str]()
     app = FastAPIOffline(
         redoc_url=None,
         title="glassformer",
@@ -66,32 +67,37 @@ def application(service: Service) -> FastAPI:
                 allow_methods=["GET", "POST"],
                 allow_headers=["authorization", "content-type", "x-request-id"],
             ),
-            Middleware(Envelope, service.metrics, service.log, service.calls, rules, paths),
+            Middleware(
+                Envelope,
+                service.metrics,
+                service.log,
+                service.calls,
+                rules,
+                paths,
+                lambda path: API if _first(path) in own else door,
+            ),
             Middleware(TrustedHostMiddleware, allowed_hosts=rules.names),
         ],
-        exception_handlers={
-            ClientGone: _leave,
-            GlassformerError: _fail,
-            HTTPException: _fail,
-            RequestValidationError: _fail,
-        },
+        exception_handlers={HTTPException: _fail, RequestValidationError: _fail},
     )
+    routes = (*router.routes, *app.routes)
+    own.update(_first(one.path) for one in routes if isinstance(one, Route | Mount))
     app.state.service = service
     app.include_router(router)
     for route, row in rows.items():
         add_route(app, route, *row)
+    if pages is not None:
+        app.mount("/", pages)
     return app
 
 
+def _first(path: str) -> str:
+    """The part of a path up to its second slash."""
+    return "/".join(path.split("/", 2)[:2])
+
+
 async def _fail(request: Request, error: Exception) -> Response:
-    if isinstance(error.__cause__, ClientDisconnect):  # in the middle of its request
-        return await _leave(request, error)
-    facts_of(request).error = error
-    return problem(error).response()
-
-
-async def _leave(request: Request, error: Exception) -> Response:
-    return Response(status_code=GONE)
+    raise error  # answered by the envelope
 
 
 @router.get("/v1/models", response_model=replies.Models)

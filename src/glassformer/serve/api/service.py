@@ -51,7 +51,7 @@ class Service:
     log: Log = field(default_factory=Log)
 
     def __post_init__(self) -> None:
-        self.calls = Admission(self.limits, "texts")
+        self.calls = Admission(self.limits)
         self.metrics = Metrics(self.engine, self.calls)
         self._pool = ThreadPoolExecutor(2, "prepare")
 

@@ -112,7 +112,7 @@ def _parse(request: Any, ops: Collection[str]) -> tuple[str, dict[str, Any]]:
     )
 
 
-def problem(error: Exception) -> dict[str, str]:
+def problem(error: BaseException) -> dict[str, str]:
     """An error as an answer: `error` is a sentence, `kind` its class; "Bug": unexpected."""
     if isinstance(error, GlassformerError):
         return {"error": str(error), "kind": type(error).__name__}
