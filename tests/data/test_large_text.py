@@ -125,7 +125,7 @@ def test_errors_name_the_byte_of_the_file(tmp_path, small_parts, raw, sentence):
         list(read(resolve(config.train.path), config))
 
 
-def test_a_line_beyond_the_limit_is_one_sentence(tmp_path, monkeypatch):
+def test_a_line_beyond_the_limit_is_one_sentence(tmp_path, small_parts, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 50)
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n{"text": "' + "y" * 60 + '"}\n')
     config = data_config({"train.path": str(tmp_path / "a.jsonl")})

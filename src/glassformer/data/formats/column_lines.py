@@ -54,8 +54,8 @@ def column_lines(source: Source, config: DataConfig) -> Iterator[ColumnLine]:
     universal = source.format(config) == "conllu"
     n, first = (len(COLUMNS), "") if universal else _width(source, config)
     begins = True
-    for text, where in ended_lines(source, config):
-        line = text.rstrip("\r\n")
+    for own, end, where in ended_lines(source, config):
+        line, text = own.rstrip("\r"), own + end
         cells = cells_of(line)
         comment = begins and (len(cells) != n or _COMMENT.match(line))
         if _ends(line, cells):

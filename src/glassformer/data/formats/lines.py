@@ -4,7 +4,6 @@ Errors name the file and the line or byte.
 """
 
 import codecs
-import io
 import json
 from collections.abc import Iterator
 from itertools import chain, zip_longest
@@ -38,7 +37,10 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
                 text = decoder.decode(raw, final=not raw)
             except UnicodeError as problem:
                 raise _misfit(held + raw, encoding, name, begin, problem) from None
-            yield _checked(text, encoding, name, begin)
+            if "\0" in text:
+                before = text.partition("\0")[0].encode(encoding, errors="replace")
+                raise _binary(name, begin + len(before))
+            yield text.removeprefix("\ufeff") if begin == 0 else text
             if not raw:
                 return
             offset += len(raw)
@@ -59,22 +61,14 @@ def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeE
     )
 
 
-def _checked(text: str, encoding: str, name: str, offset: int) -> str:
-    """The text without a mark at the start of the file; DataError: it is binary."""
-    if "\0" in text:
-        before = text.partition("\0")[0].encode(encoding, errors="replace")
-        raise _binary(name, offset + len(before))
-    return text.removeprefix("\ufeff") if offset == 0 else text
-
-
 def _binary(name: str, at: int) -> DataError:
     return DataError(f"{name} looks binary (a NUL byte at offset {at}); give a text file")
 
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
-    for line, where in ended_lines(source, config):
-        yield line.rstrip("\r\n"), where
+    for line, _, where in ended_lines(source, config):
+        yield line.rstrip("\r"), where
 
 
 def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
@@ -90,30 +84,21 @@ def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tu
         yield one, other, where
 
 
-def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
-    """Each line with its end, and its origin; only \\n ends a line."""
-    name, encoding = source.path, config.encoding
-    if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
-        text = io.StringIO("".join(texts(source, config)), newline="\n")
-        for number, line in enumerate(text, 1):
-            yield line, f"{name}, line {number}"
-        return
-    with opened(source) as file:
-        offset = 0
-        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
-            where = f"{name}, line {number}"
-            if len(raw) > LONGEST_LINE:
-                raise DataError(
-                    f"{where} has more than {LONGEST_LINE:,} bytes, the most of one line; divide it"
-                )
-            try:
-                text = raw.decode(encoding)
-            except UnicodeError as problem:
-                raise _misfit(raw, encoding, name, offset, problem) from None
-            yield _checked(text, encoding, name, offset), where
-            if offset // PART < (offset + len(raw)) // PART:
-                headway.report_reading(name, offset + len(raw), source.size)
-            offset += len(raw)
+def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
+    """Each line, its end (\\n, or nothing), and its origin."""
+    name, number, rest = source.path, 0, ""
+    for text in texts(source, config):
+        *whole, rest = (rest + text).split("\n")
+        for line in whole:
+            number += 1
+            yield line, "\n", f"{name}, line {number}"
+        if len(rest) > LONGEST_LINE:
+            raise DataError(
+                f"{name}, line {number + 1} has more than {LONGEST_LINE:,} bytes, the most of one "
+                "line; divide it"
+            )
+    if rest:
+        yield rest, "", f"{name}, line {number + 1}"
 
 
 def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
