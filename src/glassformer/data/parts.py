@@ -148,8 +148,8 @@ def _rows(
         wanted |= {field: name} if (field := getattr(config, name)) else {}
     wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
     wanted |= {} if templates else {config.input_field: "input_field"}
-    for source in resolve(config.splits[split].path, config.root):
-        for row, where in records(source, config, wanted):
+    for source in resolve(config.splits[split].path, config):
+        for row, where in records(source, wanted):
             yield row, where, source
 
 

@@ -62,7 +62,7 @@ def store_tokens(
     documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
-    sources = {name: resolve(config.splits[name].path, config.root) for name in config.with_files}
+    sources = {name: resolve(config.splits[name].path, config) for name in config.with_files}
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     work = place.with_name(f".{place.name}.shards")

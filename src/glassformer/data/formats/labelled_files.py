@@ -117,7 +117,7 @@ def _files(
         )
     for row in _rows(config, named, suffixes):
         some = True
-        fields = _fields(row.source, config)
+        fields = _fields(row.source)
         classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
         own = _told_split(fields, config) if split == "train" else split
         yield kind(row.source, tuple(classes), own), row.around
@@ -133,10 +133,10 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
     names = [named] if isinstance(named, str) else named
     sources, files = dict[Source, None](), dict[Source, Folders]()
     for name in names:
-        found = dict.fromkeys(resolve(name, config.root, texts=False))
+        found = dict.fromkeys(resolve(name, config, texts=False))
         sources |= found
         held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
-        files = _below(held, slashed(placed(name, config.root))) | files
+        files = _below(held, slashed(placed(name, config))) | files
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
     if files and not metadata:
@@ -145,7 +145,7 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
     else:
         check_used(config, ["label_pattern"], used=False, path=named)
         for table in metadata or tables:
-            yield from _table_rows(table, config)
+            yield from _table_rows(table)
 
 
 def _below(files: list[Source], named: str) -> dict[Source, Folders]:
@@ -167,7 +167,7 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
     """The files with their classes: the first folders that differ, but for those of splits."""
     if "label" in _pattern_fields(config):
         for source in files:
-            label = _fields(source, config)["label"]
+            label = _fields(source)["label"]
             yield Row(source, (label,), source.path, _folder(source, 2) or "")
         return
     depth = around = _common_depth(files, 0)
@@ -212,13 +212,14 @@ def _folder(source: Source, up: int) -> str | None:
     return parts[-1 - up] or None if len(parts) > up else None
 
 
-def _fields(source: Source, config: DataConfig) -> dict[str, str]:
-    if config.label_pattern is None:
+def _fields(source: Source) -> dict[str, str]:
+    pattern = source.config.label_pattern
+    if pattern is None:
         return {}
-    fields = fields_of(config.label_pattern, source.path)
+    fields = fields_of(pattern, source.path)
     if fields is None:
         raise DataError(
-            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, or "
+            f"{source.path} does not fit {pattern!r}; change data.label_pattern, or "
             f"narrow the path to the files that do, such as audio/*_*.wav"
         )
     return fields
@@ -251,23 +252,24 @@ def _check(config: DataConfig) -> None:
             )
 
 
-def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
+def _table_rows(table: Source) -> Iterator[Row]:
     """The rows of a table; `data.format` may be that of the files instead."""
-    kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": kind})
+    given = table.config.format
+    kind = given if given in TABLES.values() else TABLES[table.suffix]
+    config = table.config.model_copy(update={"format": kind})
     settings = ("file_field", "label_field")
-    rows = values(table, config, settings, "a file and its class")
+    rows = values(replace(table, config=config), settings, "a file and its class")
     for (name, label), where in rows:
-        held = name if isinstance(name, Source) else _listed(table, name, config, where)
+        held = name if isinstance(name, Source) else _listed(table, name, where)
         yield Row(held, classes_at(label, config, where), where, _folder(held, 2) or "")
 
 
-def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
-    name = checked_text(name, config.file_field, where, "set data.file_field to the name of a file")
+def _listed(table: Source, name: Any, where: str) -> Source:
+    field = table.config.file_field
+    name = checked_text(name, field, where, "set data.file_field to the name of a file")
     if not name.strip() or "\0" in name:
         raise DataError(
-            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove the "
-            f"row"
+            f"{where} names no file in {field!r}, but {name!r}; fill it or remove the row"
         )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
     if table.archive is None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from glassformer.core import headway
 from glassformer.core.errors import DataError, suggest
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
 
@@ -20,12 +19,12 @@ LONGEST_LINE = 1 << 28
 """Bytes of one line, which is in memory as a whole."""
 
 
-def texts(source: Source, config: DataConfig) -> Iterator[str]:
+def texts(source: Source) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes.
 
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
-    name, encoding, offset = source.path, config.encoding, 0
+    name, encoding, offset = source.path, source.config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         size = source.size
@@ -65,15 +64,15 @@ def _binary(name: str, at: int) -> DataError:
     return DataError(f"{name} looks binary (a NUL byte at offset {at}); give a text file")
 
 
-def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
+def lines(source: Source) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
-    for line, _, where in ended_lines(source, config):
+    for line, _, where in ended_lines(source):
         yield line.rstrip("\r"), where
 
 
-def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
+def lines_beside(left: Source, right: Source) -> Iterator[tuple[str, str, str]]:
     """Line n of two files, and the origin of the first; DataError: one has more lines."""
-    both = zip_longest(lines(left, config), lines(right, config), fillvalue=(None, ""))
+    both = zip_longest(lines(left), lines(right), fillvalue=(None, ""))
     for number, ((one, where), (other, _)) in enumerate(both, 1):
         if one is None or other is None:
             longer, shorter = (right, left) if one is None else (left, right)
@@ -84,10 +83,10 @@ def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tu
         yield one, other, where
 
 
-def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
+def ended_lines(source: Source) -> Iterator[tuple[str, str, str]]:
     """Each line, its end (\\n, or nothing), and its origin."""
     name, number, rest = source.path, 0, ""
-    for text in texts(source, config):
+    for text in texts(source):
         *whole, rest = (rest + text).split("\n")
         for line in whole:
             number += 1
@@ -101,15 +100,15 @@ def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str, 
         yield rest, "", f"{name}, line {number + 1}"
 
 
-def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
+def objects(source: Source) -> Iterator[tuple[Any, str]]:
     """Yield the JSON value of each line that is not blank, or of each row of an array (also of
     {"data": [...]}), and its origin.
 
     DataError: invalid JSON.
     """
-    filled = ((line, where) for line, where in lines(source, config) if line.strip())
+    filled = ((line, where) for line, where in lines(source) if line.strip())
     first = next(filled, None)
-    rows = _array(first[0], source, config) if first else None
+    rows = _array(first[0], source) if first else None
     if rows is not None:
         yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
         return
@@ -123,7 +122,7 @@ def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
         yield value, where
 
 
-def _array(first: str, source: Source, config: DataConfig) -> list[Any] | None:
+def _array(first: str, source: Source) -> list[Any] | None:
     """Return the rows of a file that is one array, by its first line; None: its lines are rows.
 
     DataError: a .json file that is neither.
@@ -131,7 +130,7 @@ def _array(first: str, source: Source, config: DataConfig) -> list[Any] | None:
     line, whole = _parse(first), source.suffix == ".json"
     if not whole and (first.lstrip()[:1] not in "[{" or not (line is None or _rows_in(line))):
         return None
-    text = "".join(texts(source, config))
+    text = "".join(texts(source))
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as problem:
