@@ -16,7 +16,7 @@ from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
-from glassformer.data.formats.records import RECORDS, check_used, classes_at, named_class, values
+from glassformer.data.formats.records import RECORDS, check_used, classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 
@@ -65,8 +65,7 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     for split, (text, pair, labels, where) in rows:
         _check_filled(text, "text", where)
         _check_filled(pair, "second text", where)
-        classes = dict.fromkeys(named_class(one, config, where) for one in labels)
-        yield Labelled(split, text, pair, tuple(classes), where)
+        yield Labelled(split, text, pair, labels, where)
 
 
 def _are_files(config: DataConfig) -> bool:
@@ -113,8 +112,9 @@ def _rows_of(source: Source) -> Iterator[Row]:
     elif kind == "label_first":
         for line, where in lines(source):
             if first := _FIRST.match(line):
-                named = [classes_at(w.removeprefix(MARK), config, where) for w in first[1].split()]
-                yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
+                named = (classes_at(w.removeprefix(MARK), config, where) for w in first[1].split())
+                labels = dict.fromkeys(chain.from_iterable(named))
+                yield line[first.end() :].rstrip(), None, tuple(labels), where
     else:
         raise DataError(
             f"{source.path} is read as {kind}, where texts have no classes; set data.format to "

@@ -25,7 +25,6 @@ from glassformer.data.formats.records import (
     classes_at,
     field_of,
     filled,
-    named_class,
     records,
     written,
 )
@@ -232,8 +231,7 @@ def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     field = config.label_field
     if is_default(config, "label_field") and not (isinstance(row, dict) and field in row):
         return ()
-    labels = classes_at(field_of(row, field, where, "label_field"), config, where)
-    return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
+    return classes_at(field_of(row, field, where, "label_field"), config, where)
 
 
 def _tags(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:

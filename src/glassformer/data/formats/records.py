@@ -116,9 +116,10 @@ def written(value: Any, field: str, where: str) -> str:
 
 
 def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
-    """The classes in a value: one text or number, several with `label_separator`, or a list.
+    """The distinct classes in a value: one text or number, several with `label_separator`, or a
+    list.
 
-    DataError: another value, or an empty class.
+    DataError: another value, an empty class, or one as of `named_class`.
     """
     listed = value if isinstance(value, list) else [value]
     cells = ["" if one is None else written(one, config.label_field, where) for one in listed]
@@ -129,7 +130,7 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     )
     if any(label.casefold() in MISSING for label in labels):
         raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
-    return labels
+    return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:
