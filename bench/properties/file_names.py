@@ -145,7 +145,7 @@ def _rows(folder: Path, form: str) -> None:
 def _members(folder: Path, form: str) -> None:
     with zipfile.ZipFile(folder / "x.zip", "w") as archive:
         archive.writestr(zipfile.ZipInfo(f"{form}.txt"), b"text")
-    list(read(resolve(str(folder / "x.zip")), _data(folder / "x.zip")))
+    list(read(resolve(str(folder / "x.zip"), _data(folder / "x.zip"))))
 
 
 def _links(folder: Path, form: str) -> None:
@@ -153,7 +153,7 @@ def _links(folder: Path, form: str) -> None:
     link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(folder / "x.zip", "w") as archive:
         archive.writestr(link, form)
-    list(read(resolve(str(folder / "x.zip")), _data(folder / "x.zip")))
+    list(read(resolve(str(folder / "x.zip"), _data(folder / "x.zip"))))
 
 
 def _copied(run: Path, folder: Path) -> Path:

@@ -66,7 +66,7 @@ def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark,
         path = Path(folder) / "x.conllu"
         path.write_bytes(raw)
         config = data_config({"tag_field": names[column]})
-        found = list(column_sentences(Source(str(path)), config))
+        found = list(column_sentences(Source(str(path), config=config)))
         text = raw.removeprefix(b"\xef\xbb\xbf").decode()
         assert "".join(line.text for one in found for line in one) == text
         same = [[line.cells[column] for line in one if line.cells] for one in found]
@@ -85,7 +85,7 @@ def test_conllu_survives_and_changes_in_one_column(made, end, blank, last, mark,
             for lines in made
         ]
         assert [words_in(one, 1) for one in found if words_in(one, 1)] == words
-        read = [list(own) for own, _, _ in sentences(Source(str(path)), config)]
+        read = [list(own) for own, _, _ in sentences(Source(str(path), config=config))]
         assert read == words
 
 
@@ -100,8 +100,8 @@ TABLES = {
 def test_other_columns_survive(tmp_path, name):
     (tmp_path / name).write_bytes(TABLES[name])
     config = data_config({"encoding": "latin-1" if "latin" in name else "utf-8"})
-    source = Source(str(tmp_path / name))
-    table, made = InputTable(source, config, ("words",)), ""
+    source = Source(str(tmp_path / name), config=config)
+    table, made = InputTable(source, ("words",)), ""
     for row in table.rows():
         words = [line for line in row.sentence if line.cells]
         place = table.columns_of(row)[1]
@@ -115,5 +115,5 @@ def test_other_columns_survive(tmp_path, name):
 def test_a_compressed_file(tmp_path):
     text = "# c\n1\ta\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
     (tmp_path / "x.conllu.gz").write_bytes(gzip.compress(text.encode()))
-    found = list(column_sentences(Source(str(tmp_path / "x.conllu.gz")), data_config({})))
+    found = list(column_sentences(Source(str(tmp_path / "x.conllu.gz"))))
     assert "".join(line.text for one in found for line in one) == text

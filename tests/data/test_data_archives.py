@@ -54,7 +54,7 @@ def texts(folder, path, **fields):
     config = data_config({"train.path": path, "root": str(folder), **fields})
     return {
         document.source.removeprefix(f"{folder}/"): document.text
-        for document in read(resolve(config.train.path, config.root), config)
+        for document in read(resolve(config.train.path, config))
     }
 
 
@@ -114,11 +114,13 @@ def test_every_way_to_match():
 
 def test_a_source_is_a_plain_value_stamped_by_its_archive(tmp_path):
     packed(tmp_path / "texts.zip", FILES)
-    [one] = resolve("texts.zip/a/one.txt", str(tmp_path))
-    [two] = resolve("texts.zip/a/two.txt.gz", str(tmp_path))
+    [one] = resolve("texts.zip/a/one.txt", DataConfig(root=str(tmp_path)))
+    [two] = resolve("texts.zip/a/two.txt.gz", DataConfig(root=str(tmp_path)))
     assert one == Source(f"{tmp_path}/texts.zip/a/one.txt", f"{tmp_path}/texts.zip")
     assert (one.member, one.suffix, two.suffix) == ("a/one.txt", ".txt", ".txt")
-    assert resolve(["texts.zip/a/one.txt", "texts.zip/a/o*"], str(tmp_path)) == [one]
+    assert resolve(["texts.zip/a/one.txt", "texts.zip/a/o*"], DataConfig(root=str(tmp_path))) == [
+        one
+    ]
     size = (tmp_path / "texts.zip").stat().st_size
     before = one.stamp()
     assert (before["path"], before["size"]) == (one.path, size)
@@ -164,12 +166,12 @@ def test_what_is_not_in_an_archive(tmp_path):
 
 def test_a_member_that_is_gone_by_the_time_it_is_read(tmp_path):
     packed(tmp_path / "texts.zip", FILES)
-    sources = resolve("texts.zip/top.txt", str(tmp_path))
+    sources = resolve("texts.zip/top.txt", DataConfig(root=str(tmp_path)))
     packed(tmp_path / "texts.zip", {"other.txt": b""})
     with pytest.raises(
         DataError, match=r"there is no member top.txt in .*texts.zip; check the name"
     ):
-        list(read(sources, DataConfig()))
+        list(read(sources))
 
 
 def test_broken_archives(tmp_path):

@@ -19,7 +19,7 @@ from small_runs import data_config
 
 def texts(path, **settings):
     config = data_config({"train.path": path if isinstance(path, list) else str(path), **settings})
-    return [document.text for document in read(resolve(config.train.path, config.root), config)]
+    return [document.text for document in read(resolve(config.train.path, config))]
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_files_globs_lists_and_roots(folder, monkeypatch):
 
 def test_sources_are_named_as_a_user_would(folder):
     config = data_config({"train.path": str(folder / "deep")})
-    names = [document.source for document in read(resolve(config.train.path), config)]
+    names = [document.source for document in read(resolve(config.train.path, config))]
     assert names == [
         f"{folder}/deep/d.py.gz",
         f"{folder}/deep/er/c.jsonl, line 1",
@@ -236,19 +236,19 @@ def test_running_text_of_a_table_is_its_text_column(tmp_path, format, mark):
     path = tmp_path / f"t.{format}"
     path.write_text(f"id{mark}text\n1{mark}one two\n2{mark}three\n", encoding="utf-8")
     config = data_config({"train.path": str(path), "format": format})
-    assert [document.text for document in read(resolve(config.train.path), config)] == [
+    assert [document.text for document in read(resolve(config.train.path, config))] == [
         "one two",
         "three",
     ]
     auto = data_config({"train.path": str(path)})
-    assert len(list(read(resolve(auto.train.path), auto))) == 2
+    assert len(list(read(resolve(auto.train.path, auto)))) == 2
     path.write_text(f"id{mark}story\n1{mark}one two\n", encoding="utf-8")
     # a file that only happens to be a table is a text like any other, unless a setting names it
-    assert [document.text for document in read(resolve(auto.train.path), auto)] == [
+    assert [document.text for document in read(resolve(auto.train.path, auto))] == [
         path.read_text(encoding="utf-8")
     ]
     named = data_config({"train.path": str(path), "text_field": "story"})
-    assert [document.text for document in read(resolve(named.train.path), named)] == ["one two"]
+    assert [document.text for document in read(resolve(named.train.path, named))] == ["one two"]
 
 
 @pytest.mark.parametrize(
@@ -263,14 +263,14 @@ def test_running_text_of_a_table_is_its_text_column(tmp_path, format, mark):
 def test_rows_of_json_are_read_whatever_holds_them(tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     config = data_config({"train.path": str(tmp_path / name)})
-    assert [one.text for one in read(resolve(config.train.path), config)] == ["a b", "c"]
+    assert [one.text for one in read(resolve(config.train.path, config))] == ["a b", "c"]
 
 
 @pytest.mark.parametrize("content", ['{"a": [1, 2]}', "{\n  'no': json\n}", '[{"story": "x"}]'])
 def test_json_without_texts_is_text_like_any_other(tmp_path, content):
     (tmp_path / "t.json").write_text(content, encoding="utf-8")
     config = data_config({"train.path": str(tmp_path / "t.json")})
-    assert [one.text for one in read(resolve(config.train.path), config)] == [content]
+    assert [one.text for one in read(resolve(config.train.path, config))] == [content]
 
 
 @pytest.mark.parametrize("first", ["", "sep=;\n", '"sep=;"\n'])
@@ -279,7 +279,7 @@ def test_semicolons_divide_cells_as_excel_writes_them(tmp_path, first):
         f'{first}id;text\n1;"one; two"\n2;three, four\n', encoding="utf-8"
     )
     config = data_config({"train.path": str(tmp_path / "t.csv"), "text_field": "text"})
-    found = list(read(resolve(config.train.path), config))
+    found = list(read(resolve(config.train.path, config)))
     assert [one.text for one in found] == ["one; two", "three, four"]
     assert found[1].source.endswith(f"line {3 + bool(first)}")
 
@@ -310,7 +310,7 @@ def test_running_text_of_a_table_without_the_column_names_those_that_exist(tmp_p
     with pytest.raises(
         DataError, match=r"t\.csv has no column 'wrods' in its first row; did you mean 'words'\?"
     ):
-        list(read(resolve(config.train.path), config))
+        list(read(resolve(config.train.path, config)))
 
 
 def test_quotes_of_windows_name_their_encoding(tmp_path):

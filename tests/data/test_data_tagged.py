@@ -213,12 +213,12 @@ def test_the_words_alone_are_running_text(tmp_path):
     written(tmp_path, "a.conllu", TREE)
     written(tmp_path, "b.conll", "EU NNP\nrejects VBZ\n\nPeter NNP")
     config = data_config({"train.path": str(tmp_path)})
-    assert [found.text for found in documents(resolve(config.train.path), config)] == [
+    assert [found.text for found in documents(resolve(config.train.path, config))] == [
         " They do n't\n 20 000 #1\n", " EU rejects\n Peter\n"
     ]  # fmt: skip
     written(tmp_path, "c", "a/x b/y\n")
     assert [
-        d.text for d in documents(resolve(str(tmp_path / "c")), DataConfig(format="slash"))
+        d.text for d in documents(resolve(str(tmp_path / "c"), DataConfig(format="slash")))
     ] == [" a b\n"]
     assert words_text(()) == "\n"
 

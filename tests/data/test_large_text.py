@@ -122,15 +122,15 @@ def test_errors_name_the_byte_of_the_file(tmp_path, small_parts, raw, sentence):
     (tmp_path / "a.txt").write_bytes(raw)
     config = data_config({"train.path": str(tmp_path / "a.txt")})
     with pytest.raises(DataError, match=sentence):
-        list(read(resolve(config.train.path), config))
+        list(read(resolve(config.train.path, config)))
 
 
-def test_a_line_beyond_the_limit_is_one_sentence(tmp_path, monkeypatch):
+def test_a_line_beyond_the_limit_is_one_sentence(tmp_path, small_parts, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 50)
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n{"text": "' + "y" * 60 + '"}\n')
     config = data_config({"train.path": str(tmp_path / "a.jsonl")})
     with pytest.raises(DataError, match="line 2 has more than 50 bytes, the most of one line"):
-        list(read(resolve(config.train.path), config))
+        list(read(resolve(config.train.path, config)))
 
 
 def test_reading_is_told_to_whoever_listens(tmp_path, small_parts):
@@ -138,11 +138,11 @@ def test_reading_is_told_to_whoever_listens(tmp_path, small_parts):
     config = data_config({"train.path": str(tmp_path / "a.txt")})
     told: list[str] = []
     with progress.following(told.append):
-        list(read(resolve(config.train.path), config))
+        list(read(resolve(config.train.path, config)))
     assert told[0] == "reading a.txt: 0 MB (23%)"
     assert told[-1] == "reading a.txt: 0 MB (100%)"
     assert len(told) == 5
-    list(read(resolve(config.train.path), config))
+    list(read(resolve(config.train.path, config)))
     assert len(told) == 5, "nobody listens"
 
 

@@ -69,7 +69,7 @@ def test_the_text_is_large_clean_and_found_quickly():
 def test_files_hold_the_documents_in_their_order(tmp_path):
     builtin.write_documents(tmp_path)
     config = data_config({"train.path": str(tmp_path / "documents")})
-    found = [document.text for document in read(resolve(config.train.path), config)]
+    found = [document.text for document in read(resolve(config.train.path, config))]
     assert found == [text for _, text in builtin.python_documents()]
 
 

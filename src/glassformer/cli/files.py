@@ -86,7 +86,7 @@ class Files:
 
         learned = task.recipe.data
         config = learned.model_copy(update={"format": "auto", "root": None})
-        sources = resolve(str(self.inp))
+        sources = resolve(str(self.inp), config)
         if len(sources) != 1:
             raise ConfigError(f"--in {self.inp} is {len(sources)} files; give one.")
         if self.fields and len(self.fields) != len(settings):
@@ -95,12 +95,12 @@ class Files:
                 f"{len(settings)}; give as many."
             )
         given = learned.train.path or ""
-        before = Source(given if isinstance(given, str) else given[0]).format(learned)
-        kind = sources[0].format(config)
+        before = Source(given if isinstance(given, str) else given[0], config=learned).kind
+        kind = sources[0].kind
         if kind != before and not {kind, before} <= {*RECORDS}:  # whose columns have other names
             words = ("word_field", "tag_field")
             config = config.model_copy(update={name: default_of(name) for name in words})
-        return input_table(sources[0], config, tuple(settings), self.fields)
+        return input_table(replace(sources[0], config=config), tuple(settings), self.fields)
 
 
 def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) -> None:

@@ -78,12 +78,13 @@ def messages_of(given: Any, where: str) -> Messages:
     return found
 
 
-def _rows(source: Source, config: DataConfig) -> Iterator[tuple[Messages, str]]:
-    columns, names = columns_of(source, config), [config.messages_field]
+def _rows(source: Source) -> Iterator[tuple[Messages, str]]:
+    config, columns = source.config, columns_of(source)
+    names = [config.messages_field]
     pair = next((pair for pair in PAIRS if {*pair} <= columns.keys()), None)
     if pair is not None and names[0] not in columns:
         names = [*pair, *(name for name in BESIDE if name in columns)]
-    for row, where in records(source, config, dict.fromkeys(names, "messages_field")):
+    for row, where in records(source, dict.fromkeys(names, "messages_field")):
         yield _read(row, where, config), where
 
 

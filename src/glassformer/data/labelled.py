@@ -16,7 +16,7 @@ from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
-from glassformer.data.formats.records import RECORDS, check_used, classes_at, named_class, values
+from glassformer.data.formats.records import RECORDS, check_used, classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 
@@ -55,7 +55,7 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     if _are_files(config):
         check_used(config, COLUMNS, used=False, path=config.train.path)
         for file in labelled_files(config, TEXTS, "text file"):
-            text = "".join(texts(file.source, config)).strip()
+            text = "".join(texts(file.source)).strip()
             _check_filled(text, "text", file.where)
             yield Labelled(file.split, text, None, file.labels, file.where)
         return
@@ -65,16 +65,15 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     for split, (text, pair, labels, where) in rows:
         _check_filled(text, "text", where)
         _check_filled(pair, "second text", where)
-        classes = dict.fromkeys(named_class(one, config, where) for one in labels)
-        yield Labelled(split, text, pair, tuple(classes), where)
+        yield Labelled(split, text, pair, labels, where)
 
 
 def _are_files(config: DataConfig) -> bool:
     """Return whether each text is a file: there are only files of text, and several of them."""
     if config.train.path is None or config.train.labels is not None:
         return False
-    sources = resolve(config.train.path, config.root)
-    return len(sources) > 1 and all(source.format(config) == "text" for source in sources)
+    sources = resolve(config.train.path, config)
+    return len(sources) > 1 and all(source.kind == "text" for source in sources)
 
 
 def _check_filled(text: str | None, side: str, where: str) -> None:
@@ -84,37 +83,38 @@ def _check_filled(text: str | None, side: str, where: str) -> None:
 
 def _rows(config: DataConfig, split: SplitName) -> Iterator[Row]:
     of = config.splits[split]
-    sources = resolve(of.path, config.root)
-    fields = of.labels is None and any(one.format(config) in RECORDS for one in sources)
+    sources = resolve(of.path, config)
+    fields = of.labels is None and any(one.kind in RECORDS for one in sources)
     check_used(config, COLUMNS, fields, of.path)
     check_used(config, ["label_pattern"], used=False, path=of.path)
     if of.labels is None:
         for source in sources:
-            yield from _rows_of(source, config)
+            yield from _rows_of(source)
         return
-    labels = resolve(of.labels, config.root)
+    labels = resolve(of.labels, config)
     if len(sources) != 1 or len(labels) != 1:
         raise DataError(
             f"there are {len(sources)} files of texts and {len(labels)} of their classes; give one "
             "of each"
         )
-    for text, label, where in lines_beside(sources[0], labels[0], config):
+    for text, label, where in lines_beside(sources[0], labels[0]):
         if text.strip() or label.strip():
             yield text, None, classes_at(label, config, where), where
 
 
-def _rows_of(source: Source, config: DataConfig) -> Iterator[Row]:
-    kind = source.format(config)
+def _rows_of(source: Source) -> Iterator[Row]:
+    kind, config = source.kind, source.config
     if kind in RECORDS:
-        for row, where in values(source, config, COLUMNS[:3], "a text and a label"):
+        for row, where in values(source, COLUMNS[:3], "a text and a label"):
             text, label, pair = row
             if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
                 yield text, pair, classes_at(label, config, where), where
     elif kind == "label_first":
-        for line, where in lines(source, config):
+        for line, where in lines(source):
             if first := _FIRST.match(line):
-                named = [classes_at(w.removeprefix(MARK), config, where) for w in first[1].split()]
-                yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
+                named = (classes_at(w.removeprefix(MARK), config, where) for w in first[1].split())
+                labels = dict.fromkeys(chain.from_iterable(named))
+                yield line[first.end() :].rstrip(), None, tuple(labels), where
     else:
         raise DataError(
             f"{source.path} is read as {kind}, where texts have no classes; set data.format to "

@@ -72,7 +72,7 @@ def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
     """The sources of the pairs by field of the configuration."""
     return {
-        f"{name}.{side}": resolve(getattr(of, side), config.root)
+        f"{name}.{side}": resolve(getattr(of, side), config)
         for name, of in config.splits.items()
         for side in ("path", "targets")
         if getattr(of, side) is not None
@@ -81,11 +81,11 @@ def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
 
 def _rows(config: DataConfig, split: SplitName) -> Iterator[Row]:
     of = config.splits[split]
-    sources = resolve(of.path, config.root)
+    sources = resolve(of.path, config)
     check_used(config, COLUMNS, of.targets is None, of.path)
-    read = (row for source in sources for row in _rows_of(source, config))
+    read = (row for source in sources for row in _rows_of(source))
     if of.targets is not None:
-        targets = resolve(of.targets, config.root)
+        targets = resolve(of.targets, config)
         if len(sources) != len(targets):
             raise DataError(
                 f"there are {len(sources)} files of sources and {len(targets)} of targets; give "
@@ -94,18 +94,18 @@ def _rows(config: DataConfig, split: SplitName) -> Iterator[Row]:
         read = (
             (one, other, None, where)
             for sides in zip(sources, targets, strict=True)
-            for one, other, where in lines_beside(*sides, config)
+            for one, other, where in lines_beside(*sides)
         )
     return (row for row in read if row[0].strip() or row[1].strip())
 
 
-def _rows_of(source: Source, config: DataConfig) -> Iterator[Row]:
-    if source.format(config) not in RECORDS:
+def _rows_of(source: Source) -> Iterator[Row]:
+    if source.kind not in RECORDS:
         raise DataError(
             f"{source.path} is a text file with one side only; set `targets` beside its path "
             f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"
         )
-    for (one, other, group), where in values(source, config, COLUMNS, "a source and a target"):
+    for (one, other, group), where in values(source, COLUMNS, "a source and a target"):
         yield one, other, None if group is None else str(group), where
 
 

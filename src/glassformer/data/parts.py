@@ -25,7 +25,6 @@ from glassformer.data.formats.records import (
     classes_at,
     field_of,
     filled,
-    named_class,
     records,
     written,
 )
@@ -148,8 +147,8 @@ def _rows(
         wanted |= {field: name} if (field := getattr(config, name)) else {}
     wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
     wanted |= {} if templates else {config.input_field: "input_field"}
-    for source in resolve(config.splits[split].path, config.root):
-        for row, where in records(source, config, wanted):
+    for source in resolve(config.splits[split].path, config):
+        for row, where in records(source, wanted):
             yield row, where, source
 
 
@@ -232,8 +231,7 @@ def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     field = config.label_field
     if is_default(config, "label_field") and not (isinstance(row, dict) and field in row):
         return ()
-    labels = classes_at(field_of(row, field, where, "label_field"), config, where)
-    return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
+    return classes_at(field_of(row, field, where, "label_field"), config, where)
 
 
 def _tags(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[Source, str,
 
 
 def _single(named: str | list[str] | None, config: DataConfig, setting: str) -> str:
-    sources = resolve(named, config.root)
+    sources = resolve(named, config)
     if len(sources) != 1:
         raise ConfigError(
             f"data.{setting} stands for {len(sources)} files; give one array with all images."

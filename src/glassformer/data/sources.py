@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
@@ -41,6 +41,10 @@ def slashed(path: str | Path) -> str:
     return str(path).replace(os.sep, "/")
 
 
+PLAIN = DataConfig()
+"""The settings of a file of which nothing is set."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One file that is read: an absolute path by `slashed`, which may end inside an archive."""
@@ -50,6 +54,8 @@ class Source:
     """The zip file of which `path` is a member, or the Parquet table of which it is a cell."""
     row: tuple[int, int] | None = None
     """Of a cell, the numbers from 0 of its row group and of its row in there."""
+    config: DataConfig = field(default=PLAIN, compare=False, repr=False)
+    """How it is read."""
 
     @property
     def file(self) -> str:
@@ -71,9 +77,11 @@ class Source:
         """Bytes of the file on disk, of a compressed one as it is."""
         return os.stat(self.file).st_size
 
-    def format(self, config: DataConfig) -> str:
+    @property
+    def kind(self) -> str:
         """The format by the settings, or by the suffix."""
-        return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format
+        given = self.config.format
+        return FORMATS.get(self.suffix, "text") if given == "auto" else given
 
     def stamp(self) -> dict[str, str | int]:
         """Path, size and modification time of the file."""
@@ -100,7 +108,7 @@ def reading(path: str) -> Iterator[None]:
         ) from problem
 
 
-def resolve(named: Paths, root: str | None = None, texts: bool = True) -> list[Source]:
+def resolve(named: Paths, config: DataConfig = PLAIN, texts: bool = True) -> list[Source]:
     """The distinct sources of a path, glob, folder or list of these, in order.
 
     Files of a glob or folder are sorted by path; a zip archive is a folder. Of a folder `texts`
@@ -111,7 +119,7 @@ def resolve(named: Paths, root: str | None = None, texts: bool = True) -> list[S
         raise ConfigError(
             "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
-    found = (source for name in listing(named) for source in _resolve(name, root, texts))
+    found = (source for name in listing(named) for source in _resolve(name, config, texts))
     return list(dict.fromkeys(found))
 
 
@@ -120,7 +128,7 @@ def is_gone(config: DataConfig) -> bool:
     try:
         for of in config.splits.values():
             for name in (*listing(of.path), *listing(of.targets)):
-                resolve(name, config.root)
+                resolve(name, config)
     except DataError:
         return True
     return False
@@ -160,33 +168,35 @@ def _copy_stdin(copy: Path) -> None:
             )
 
 
-def _resolve(name: str, root: str | None, texts: bool) -> Iterator[Source]:
+def _resolve(name: str, config: DataConfig, texts: bool) -> Iterator[Source]:
     if name == STDIN:
         raise DataError(
             "standard input can be read only once and no copy was made; call "
             "capture_stdin(config, folder)"
         )
-    path = placed(name, root)
+    path = placed(name, config)
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
         archive = archive_of((path, *path.parents))
         if archive is not None:
-            yield from _in_archive(archive, slashed(path)[len(archive) + 1 :], texts)
+            found = _in_archive(archive, slashed(path)[len(archive) + 1 :], texts)
         elif path.is_dir():
             found = map(Source, list_folder(path).files)
-            yield from _texts(found, f"the folder {path}", f"{slashed(path)}/*") if texts else found
+            if texts:
+                found = _texts(found, f"the folder {path}", f"{slashed(path)}/*")
         elif path.is_file():
-            yield Source(slashed(path))
+            found = [Source(slashed(path))]
         elif path.exists():  # a pipe or device would be read up on the first of several passes
             raise DataError(
                 f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
             )
         elif glob.has_magic(name):
-            yield from _matching(path, texts)
+            found = _matching(path, texts)
         else:
             rest = near(path.name, beside(path))
             raise DataError(f"there is no file or folder {path}; {rest}")
+        yield from (replace(one, config=config) for one in found)
 
 
 class Folder(NamedTuple):
@@ -229,7 +239,7 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     these, or folders that may not be read."""
     names = (name for of in config.splits.values() for name in listing(of.path))
     found: list[str] = []
-    for folder in dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name):
+    for folder in dict.fromkeys(placed(name, config) for name in names if "\0" not in name):
         below = list_folder(folder) if folder.is_dir() else Folder([], [])
         others = [file for file in below.files if Source(file).suffix not in suffixes]
         for paths, noun, rest in (
@@ -242,9 +252,9 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
     return found
 
 
-def placed(name: str, root: str | None) -> Path:
+def placed(name: str, config: DataConfig) -> Path:
     """The absolute path of a name in the settings."""
-    return Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
+    return Path(config.root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
 
 
 def _in_archive(archive: str, inside: str, texts: bool) -> Iterator[Source]:

@@ -39,16 +39,16 @@ def parts(config: DataConfig) -> Iterator[Part]:
     With fractions the text is read twice, first to count its characters.
     """
     validation, test = config.held_out
-    sources = resolve(config.train.path, config.root)
+    sources = resolve(config.train.path, config)
     if validation or test:
-        n = sum(len(document.text) for document in read(sources, config))
+        n = sum(len(document.text) for document in read(sources))
         begins = (0, *borders(n, validation, test), n)
-        yield from divided(read(sources, config), begins)
+        yield from divided(read(sources), begins)
     else:
-        yield from of_split("train", read(sources, config))
+        yield from of_split("train", read(sources))
     for name in config.with_files[1:]:
-        own = resolve(config.splits[name].path, config.root)
-        yield from of_split(name, read(own, config))
+        own = resolve(config.splits[name].path, config)
+        yield from of_split(name, read(own))
 
 
 def whole(found: Iterable[Part]) -> Iterator[Part]:
@@ -131,11 +131,9 @@ def in_splits(
 
 
 def rows_of(
-    config: DataConfig, read: Callable[[Source, DataConfig], Iterator[Row]]
+    config: DataConfig, read: Callable[[Source], Iterator[Row]]
 ) -> Callable[[SplitName], Iterator[Row]]:
     """Return the function that reads the rows of a split, by what reads those of a file."""
     return lambda split: (
-        row
-        for source in resolve(config.splits[split].path, config.root)
-        for row in read(source, config)
+        row for source in resolve(config.splits[split].path, config) for row in read(source)
     )

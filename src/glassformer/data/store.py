@@ -26,13 +26,10 @@ import numpy as np
 from glassformer.core.errors import DataError
 from glassformer.core.files import read_json, replace_folder, write_json
 from glassformer.core.manifest import LARGEST, difference, write_manifest
-from glassformer.core.manifest import NAME as MANIFEST
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 
 FORMAT, VERSION, ABOUT = "glassformer store", 4, "store.json"
-FORMER = 3
-"""The version of stores whose manifest holds both, without hashes to compare."""
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)|(store|manifest)\.json")
 
 
@@ -63,12 +60,12 @@ class Column:
 
     def __init__(
         self,
-        out: BinaryIO,
         dtype: str | None,
-        shape: tuple[int, ...] | None = None,
+        shape: tuple[int, ...] | None,
+        out: BinaryIO,
         ends: BinaryIO | None = None,
     ):
-        self._out, self.dtype, self._shape, self._ends = out, dtype, shape, ends
+        self.dtype, self._shape, self._out, self._ends = dtype, shape, out, ends
         self.rows = self.size = 0
         """Rows, and numbers written; of JSON, bytes."""
 
@@ -117,23 +114,20 @@ class Writer:
     ) -> Column:
         """A column of a split, created at the first call; see `Column`."""
         if (split, name) not in self._columns:
-            out = self._file(f"{split}.{name}.{'jsonl' if dtype is None else 'values'}")
-            ragged = dtype is not None and shape is None
-            ends = self._file(f"{split}.{name}.ends") if ragged else None
-            self._columns[split, name] = Column(out, dtype, shape, ends)
+            kinds = (
+                ["jsonl"] if dtype is None else ["values", "ends"] if shape is None else ["values"]
+            )
+            paths = [self._folder / f"{split}.{name}.{kind}" for kind in kinds]
+            files = [self._files.enter_context(path.open("wb", 1 << 20)) for path in paths]
+            self._columns[split, name] = Column(dtype, shape, *files)
         return self._columns[split, name]
-
-    def _file(self, name: str) -> BinaryIO:
-        out = open(self._folder / name, "wb", buffering=1 << 20)  # noqa: SIM115  (by the stack)
-        return self._files.enter_context(out)
 
     def finish(self) -> dict[str, Any]:
         """Finish every column; the splits of the store."""
         splits: dict[str, Any] = {}
         for (split, name), column in self._columns.items():
-            entry = column.finish()
             of = splits.setdefault(split, {"counts": self.counts.get(split, {}), "columns": {}})
-            of["columns"][name] = entry
+            of["columns"][name] = column.finish()
         return splits
 
 
@@ -240,14 +234,12 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
     read.
     """
     try:
-        former = not (folder / ABOUT).exists()
-        about = read_json(folder / (MANIFEST if former else ABOUT), LARGEST)
-        if (about["format"], about["version"]) != (FORMAT, FORMER if former else VERSION):
-            return None
-        only = None if hashed else [ABOUT]
-        if not (former or difference(folder, [ABOUT], only) is None):
-            return None
-        return about if about["request"]["kind"] else None
+        about = read_json(folder / ABOUT, LARGEST)
+        same = (about["format"], about["version"]) == (FORMAT, VERSION)
+        compared = None if hashed else [ABOUT]
+        if same and about["request"]["kind"] and difference(folder, [ABOUT], compared) is None:
+            return about
+        return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

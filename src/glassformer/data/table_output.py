@@ -8,7 +8,7 @@ import csv
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -101,8 +101,8 @@ class Output:
                 if line.endswith(b"\n") and quotes % 2 == 0:  # no open cell
                     lines, end = lines + 1, place
         named = lines and (self.headed or self.form == "jsonl")
-        source = Source(str(self.path.absolute()))
-        there = columns_of(source, self.table.config) if named else self.new
+        own = replace(self.table.source, path=str(self.path.absolute()), archive=None)
+        there = columns_of(own) if named else self.new
         if lines - self.headed > total or not {*self.new} <= {*there}:
             raise ConfigError(
                 f"--out {self.path} was begun with other columns or rows; leave out --resume and "

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.core.errors import DataError, suggest
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.column_lines import (
     ColumnLine,
     ColumnSentence,
@@ -54,13 +53,12 @@ class InputTable:
     words of a sentence."""
 
     source: Source
-    config: DataConfig
     fields: tuple[str, ...]
 
     @property
     def kind(self) -> str:
         """Its format."""
-        return self.source.format(self.config)
+        return self.source.kind
 
     @property
     def headed(self) -> bool:
@@ -70,7 +68,7 @@ class InputTable:
     def columns(self) -> list[str]:
         """The names of the columns; of JSONL, those of the first row."""
         headed = self.kind in RECORDS and self.headed
-        return list(table_columns(self.source, self.config)) if headed else []
+        return list(table_columns(self.source)) if headed else []
 
     def rows(self, whole: bool = True) -> Iterator[Row]:
         """All rows in order; of Parquet only the columns of inputs, unless they are read `whole`.
@@ -78,16 +76,16 @@ class InputTable:
         DataError: a format without rows, or one that does not fit it.
         """
         if self.kind == "text":
-            for line, where in lines(self.source, self.config):
+            for line, where in lines(self.source):
                 yield Row([line], where, {"text": line})
         elif self.kind in COLUMN_FILES and self.fields == (WORDS,):
-            for sentence in column_sentences(self.source, self.config):
+            for sentence in column_sentences(self.source):
                 row = Row([], "", {}, sentence)
                 words = words_in(sentence, self.columns_of(row)[0])
                 yield replace(row, values=[words], where=row.first.where, content={WORDS: words})
         else:
             wanted = dict.fromkeys(self.fields, "text_field")
-            for content, where in records(self.source, self.config, wanted, whole=whole):
+            for content, where in records(self.source, wanted, whole=whole):
                 values = [found(content, field, where, "text_field") for field in self.fields]
                 yield Row(values, where, content)
 
@@ -95,34 +93,32 @@ class InputTable:
         """The columns of words and tags in a column file; of words only, the tags are one more."""
         if len(row.first.cells) < 2:
             return 0, 1
-        return columns_of(row.first, self.source, self.config)
+        return columns_of(row.first, self.source)
 
 
 def input_table(
-    source: Source, config: DataConfig, settings: tuple[str, ...], fields: tuple[str, ...] = ()
+    source: Source, settings: tuple[str, ...], fields: tuple[str, ...] = ()
 ) -> InputTable:
     """A file with its input columns: `fields`, those that `settings` of the data name, or the usual
     ones.
 
     DataError: there are none of these, or columns that fit in two ways.
     """
-    kind = source.format(config)
+    kind = source.kind
     if kind in RECORDS:
-        named = fields or tuple(getattr(config, name) or name for name in settings)
+        named = fields or tuple(getattr(source.config, name) or name for name in settings)
         if not (kind in DELIMITED and all(map(is_number, named))):
-            named = _there(source, config, named, () if fields else settings)
-        return InputTable(source, config, named)
+            named = _there(source, named, () if fields else settings)
+        return InputTable(source, named)
     words = kind in COLUMN_FILES and WORD in settings
-    return InputTable(source, config, (WORDS if words else "text",))
+    return InputTable(source, (WORDS if words else "text",))
 
 
-def _there(
-    source: Source, config: DataConfig, named: tuple[str, ...], settings: tuple[str, ...]
-) -> tuple[str, ...]:
+def _there(source: Source, named: tuple[str, ...], settings: tuple[str, ...]) -> tuple[str, ...]:
     """The columns by these names, or else the usual ones of `settings`."""
-    columns = table_columns(source, config)
+    columns = table_columns(source)
     missing = next((f for f in named if not {f, f.partition(".")[0]} & columns.keys()), None)
-    if missing is None or (not columns and source.format(config) == "jsonl"):  # it has no rows
+    if missing is None or (not columns and source.kind == "jsonl"):  # it has no rows
         return named
     usual = settings and tuple(input_fields(columns, settings, source.path).values())
     if not usual:

@@ -8,11 +8,10 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +19,9 @@ import numpy as np
 
 from glassformer.core.cuts import portions
 from glassformer.core.errors import DataError, counted
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig
 from glassformer.data.order import WindowOrder
-from glassformer.data.sources import Source, resolve
+from glassformer.data.sources import resolve
 from glassformer.data.splits import Part, parts, whole
 from glassformer.data.store import Column, Store, Writer, check_split, place_of, request_of
 
@@ -54,30 +53,20 @@ class TokenSplit:
 
 
 def store_tokens(
-    folder: str | os.PathLike[str],
-    tokenizer: Any,
-    config: DataConfig,
-    size: int = SIZE,
-    executor: Executor | None = None,
-    ahead: int = 1,
+    folder: str | os.PathLike[str], tokenizer: Any, config: DataConfig, size: int = SIZE
 ) -> Store:
     """Return the store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
     Files of more than `size` bytes are encoded in shards of about as many characters, which stay in
-    a folder beside the store until it is whole. Portions are encoded by a thread, or by an
-    `executor`, `ahead` of them at the same time. `counts` of each split: tokens, bytes, characters,
+    a folder beside the store until it is whole. `counts` of each split: tokens, bytes, characters,
     documents. DataError: unreadable text.
     """
     place = place_of(config, folder).absolute()
-    sources: dict[SplitName, list[Source]] = {
-        name: resolve(of.path, config.root)
-        for name, of in config.splits.items()
-        if of.path is not None or name == "train"
-    }
+    sources = {name: resolve(config.splits[name].path, config) for name in config.with_files}
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     work = place.with_name(f".{place.name}.shards")
-    encode = partial(_encode, tokenizer=tokenizer, executor=executor, ahead=ahead)
+    encode = partial(_encode, tokenizer=tokenizer)
 
     def write(writer: Writer) -> None:
         found = parts(config)
@@ -140,16 +129,11 @@ def _take(text: Iterator[Part], size: int) -> Iterator[Part]:
 
 
 def _encode(
-    writer: Writer,
-    text: Iterator[Part],
-    before: Mapping[str, dict[str, Any]],
-    tokenizer: Any,
-    executor: Executor | None,
-    ahead: int,
+    writer: Writer, text: Iterator[Part], before: Mapping[str, dict[str, Any]], tokenizer: Any
 ) -> None:
     """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
     whose last document continues in the first row."""
-    for part, ids in _encode_ahead(text, tokenizer, executor, ahead):
+    for part, ids in _encode_ahead(text, tokenizer):
         column = _column(writer, part.split, tokenizer)
         if part.split not in writer.counts:
             writer.counts[part.split] = zeros()
@@ -183,21 +167,20 @@ def _separator(tokenizer: Any) -> np.ndarray:
     return np.array([tokenizer.specials[role] for role in ("eos",) if role in tokenizer.specials])
 
 
-def _encode_ahead(
-    text: Iterator[Part], tokenizer: Any, executor: Executor | None, ahead: int
-) -> Iterator[tuple[Part, np.ndarray]]:
-    """Yield each part with its ids; some portions are encoded ahead."""
-    own = ThreadPoolExecutor(1, "encoding") if executor is None else nullcontext(executor)
-    waiting = deque[tuple[Sequence[Part], Future[list[np.ndarray]]]]()
-    with own as pool:
-        for portion in portions(text, lambda part: len(part.text), PORTION):
-            found = pool.submit(tokenizer.encode_all, [part.text for part in portion])
-            waiting.append((portion, found))
-            while len(waiting) > ahead:
-                before, ids = waiting.popleft()
-                yield from zip(before, ids.result(), strict=True)
-        for before, ids in waiting:
-            yield from zip(before, ids.result(), strict=True)
+def _encode_ahead(text: Iterator[Part], tokenizer: Any) -> Iterator[tuple[Part, np.ndarray]]:
+    """Yield each part with its ids; one portion is encoded ahead."""
+
+    def encode(portion: Sequence[Part]) -> Iterator[tuple[Part, np.ndarray]]:
+        ids = tokenizer.encode_all([part.text for part in portion])
+        return zip(portion, ids, strict=True)
+
+    with ThreadPoolExecutor(1, "encoding") as pool:
+        found = (
+            pool.submit(encode, one) for one in portions(text, lambda part: len(part.text), PORTION)
+        )
+        for own, _ in pairwise(chain(found, [None])):
+            assert own is not None
+            yield from own.result()
 
 
 def tokens_of(

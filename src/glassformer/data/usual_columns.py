@@ -8,6 +8,7 @@ token numbers, comments and annotators beside them in any order.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, product
 
 from glassformer.core.errors import DataError
@@ -81,19 +82,20 @@ def with_usual_columns(
     if config.train.path is None or not (tagged or len(free) == len(settings)):
         return config, None
     try:
-        first = resolve(config.train.path, config.root)[0]
+        first = resolve(config.train.path, config)[0]
     except DataError:  # who reads the data reports it; and a folder of images is no table
         return config, None
-    if tagged and first.format(config) == "conll":
-        fields, sentence = _tag_columns(first, config)
+    if tagged and first.kind == "conll":
+        fields, sentence = _tag_columns(first)
         return config.model_copy(update=fields), sentence
     if len(free) < len(settings):
         return config, None
-    own = config.model_copy(update={"format": "auto"}) if "file_field" in settings else config
-    columns = columns_of(first, own)
+    if "file_field" in settings:  # the format is that of the files
+        first = replace(first, config=config.model_copy(update={"format": "auto"}))
+    columns = columns_of(first)
     found = _fitting([*_known(columns)], columns, settings)
     default = any(one.items() <= _DEFAULT.items() for one in found)
-    fields = {} if default else _only(found, first.path) or _class_first(first, own, settings)
+    fields = {} if default else _only(found, first.path) or _class_first(first, settings)
     if not fields:
         return config, None
     listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
@@ -106,15 +108,15 @@ _DEFAULT = {
 """The default columns."""
 
 
-def _class_first(source: Source, config: DataConfig, settings: Sequence[str]) -> Fields:
+def _class_first(source: Source, settings: Sequence[str]) -> Fields:
     """Return the columns of a table with classes before texts, as AG News is published:
     few short values that repeat, before longer ones that hardly do; empty: another table."""
-    if not {"text_field", "label_field"} <= {*settings} or source.format(config) not in (
+    if not {"text_field", "label_field"} <= {*settings} or source.kind not in (
         "csv",
         "tsv",
     ):
         return {}
-    rows = [cells for cells, _ in islice(cells_of(source, config), SAMPLE)]
+    rows = [cells for cells, _ in islice(cells_of(source), SAMPLE)]
     if len(rows) < FEW_ROWS or min(map(len, rows)) < 2:
         return {}
     first, second = ([row[at].strip() for row in rows[1:]] for at in (0, 1))
@@ -143,14 +145,14 @@ def input_fields(columns: Columns, settings: Sequence[str], where: str) -> Field
     return _only([one for one in found if one.keys() == {*settings}], where)
 
 
-def columns_of(source: Source, config: DataConfig) -> dict[str, tuple[str, ...]]:
+def columns_of(source: Source) -> dict[str, tuple[str, ...]]:
     """The columns of a table, each with the fields of its objects; none of another file."""
-    match source.format(config):
+    match source.kind:
         case "csv" | "tsv":
-            first = next(iter(cells_of(source, config)), ([], 0))[0]
+            first = next(iter(cells_of(source)), ([], 0))[0]
             return dict.fromkeys(named_columns(first), ())
         case "jsonl":
-            row = next((value for value, _ in islice(objects(source, config), 1)), None)
+            row = next((value for value, _ in islice(objects(source), 1)), None)
             named = row.items() if isinstance(row, dict) else ()
             return {name: tuple(of) if isinstance(of, dict) else () for name, of in named}
         case "parquet":
@@ -184,15 +186,15 @@ def _only(found: Sequence[Fields], where: str) -> Fields:
     return dict(longest[0]) if longest else {}
 
 
-def _tag_columns(source: Source, config: DataConfig) -> tuple[dict[str, str], str | None]:
+def _tag_columns(source: Source) -> tuple[dict[str, str], str | None]:
     """The settings of columns that are not the first and the last, and a sentence on them.
 
     DataError: no column has the values of tags.
     """
-    rows = (line for line in column_lines(source, config) if line.cells)
+    rows = (line for line in column_lines(source) if line.cells)
     table = [row.cells for row in islice(rows, ROWS)]
     columns = [Counter(cells) for cells in zip(*table, strict=True)]
-    last, named = len(columns) - 1, config.tag_field
+    last, named = len(columns) - 1, source.config.tag_field
     if last < 2:
         return {}, None
     word, likely = _likely(columns, numbered=table[0][0] in ("0", "1"))

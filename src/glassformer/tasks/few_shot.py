@@ -204,21 +204,21 @@ def texts_of(path: str | Path) -> list[Asked]:
     """The texts of a table without labels, each with its second text if the table has one."""
     config = _config(path)
     settings = COLUMNS[: 1 if config.pair_field is None else 2]
-    rows = [row.values for row in input_table(resolve(str(path))[0], config, settings).rows()]
+    rows = [row.values for row in input_table(resolve(str(path), config)[0], settings).rows()]
     return [(str(text or ""), None if not pair else str(pair[0] or "")) for text, *pair in rows]
 
 
 def is_labelled(path: str | Path) -> bool:
     """Whether a table has a column of labels."""
     config = _config(path)
-    return config.label_field in columns_of(resolve(str(path))[0], config)
+    return config.label_field in columns_of(resolve(str(path), config)[0])
 
 
 def _config(path: str | Path) -> DataConfig:
     splits = {"train": {"path": str(path)}, "validation": {"fraction": 0.0}}
     config = DataConfig.parse(splits)
-    for source in resolve(str(path)):
-        if source.format(config) not in FORMATS:
+    for source in resolve(str(path), config):
+        if source.kind not in FORMATS:
             raise DataError(
                 f"{source.path} is no table of texts with labels; give .jsonl, .csv, .tsv or "
                 ".parquet with the columns text and label"

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import column_place, is_default
 from glassformer.data.formats.lines import ended_lines, lines
 from glassformer.data.sources import Source
@@ -49,13 +48,13 @@ ColumnSentence = Sequence[ColumnLine]
 """The lines of a sentence and around it: those of all sentences are the file."""
 
 
-def column_lines(source: Source, config: DataConfig) -> Iterator[ColumnLine]:
+def column_lines(source: Source) -> Iterator[ColumnLine]:
     """Every line of a file; DataError: ragged columns, an id that is none."""
-    universal = source.format(config) == "conllu"
-    n, first = (len(COLUMNS), "") if universal else _width(source, config)
+    universal = source.kind == "conllu"
+    n, first = (len(COLUMNS), "") if universal else _width(source)
     begins = True
-    for text, where in ended_lines(source, config):
-        line = text.rstrip("\r\n")
+    for own, end, where in ended_lines(source):
+        line, text = own.rstrip("\r"), own + end
         cells = cells_of(line)
         comment = begins and (len(cells) != n or _COMMENT.match(line))
         if _ends(line, cells):
@@ -97,20 +96,20 @@ def _ends(line: str, cells: Sequence[str]) -> bool:
     return not line.strip() or cells[0] == "-DOCSTART-"
 
 
-def _width(source: Source, config: DataConfig) -> tuple[int, str]:
+def _width(source: Source) -> tuple[int, str]:
     """Columns of the first row that is certainly no comment (0: there is none), and its line."""
-    for line, where in lines(source, config):
+    for line, where in lines(source):
         cells = cells_of(line)
         if not (_ends(line, cells) or line.startswith("#")):
             return len(cells), where.rpartition(", ")[2]
     return 0, ""
 
 
-def column_sentences(source: Source, config: DataConfig) -> Iterator[ColumnSentence]:
+def column_sentences(source: Source) -> Iterator[ColumnSentence]:
     """Every sentence with all lines around it; errors as of `column_lines`."""
     held: list[ColumnLine] = []
     words = False
-    for line in column_lines(source, config):
+    for line in column_lines(source):
         if words and held[-1].ends and not line.ends:
             yield held
             held, words = [], False
@@ -120,12 +119,13 @@ def column_sentences(source: Source, config: DataConfig) -> Iterator[ColumnSente
         yield held
 
 
-def columns_of(line: ColumnLine, source: Source, config: DataConfig) -> tuple[int, int]:
+def columns_of(line: ColumnLine, source: Source) -> tuple[int, int]:
     """The columns of words and of tags, for the first line of a word.
 
     ConfigError, DataError: there is no such column.
     """
-    if source.format(config) == "conllu":
+    config = source.config
+    if source.kind == "conllu":
         form = "form" if is_default(config, "word_field") else config.word_field
         tag = config.tag_field or "upos"
         return _universal(form, "word_field"), _universal(tag, "tag_field")

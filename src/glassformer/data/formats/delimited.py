@@ -52,16 +52,16 @@ def column_place(field: str, n: int, where: str, setting: str) -> int:
 
 
 def table(
-    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
+    source: Source, wanted: Mapping[str, str], columns: str | None
 ) -> Iterator[tuple[dict[str, str], str]]:
     """Each row as an object, with fields by name if there is a header, and by number; see
     `records`. DataError: a row that is longer than the first, or that ends before a wanted cell."""
     places: dict[str, int] = {}
     width = needed = 0
-    for row, line in cells_of(source, config):
+    for row, line in cells_of(source):
         where = f"{source.path}, line {line}"
         if not places:
-            width, (places, headed) = len(row), _places(row, config, wanted, columns, where)
+            width, (places, headed) = len(row), _places(row, source.config, wanted, columns, where)
             needed = 1 + max((places[field] for field in wanted), default=-1)
             if headed:
                 continue
@@ -73,15 +73,15 @@ def table(
         yield {field: row[place] for field, place in places.items() if place < len(row)}, where
 
 
-def cells_of(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]:
+def cells_of(source: Source) -> Iterator[tuple[list[str], int]]:
     """The rows of a table that are not empty, and the number of the line where each begins.
 
     If a space follows every comma of the first row, it is dropped after the commas of all rows.
     """
     csv.field_size_limit(LONGEST_CELL)
-    texts = (f"{line}\n" for line, _ in lines(source, config))
+    texts = (f"{line}\n" for line, _ in lines(source))
     head, begin = list(islice(texts, SAMPLE)), 1
-    if source.format(config) == "tsv":
+    if source.kind == "tsv":
         # a quote is a character like any other; in CSV one that is never closed would swallow the
         # rest
         dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}

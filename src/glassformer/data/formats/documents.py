@@ -10,7 +10,6 @@ from typing import NoReturn
 
 from glassformer.core.cuts import pieces
 from glassformer.core.errors import DataError
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.delimited import cells_of, is_default
 from glassformer.data.formats.lines import objects, texts
 from glassformer.data.formats.records import RECORDS, check_used, values
@@ -28,26 +27,26 @@ class Document:
     """Whether the document ends with this piece."""
 
 
-def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
+def read(sources: Iterable[Source]) -> Iterator[Document]:
     """The documents of all sources in order, without empty ones.
 
     DataError: unreadable, binary, wrong encoding, damaged gzip, zip, JSONL or table, or only empty
     files.
     """
     sources, some = list(sources), False
-    fields = any(source.format(config) in RECORDS for source in sources)
-    check_used(config, ["text_field"], fields, sources[0].path if sources else "")
-    for document in documents(sources, config):
+    fields = any(source.kind in RECORDS for source in sources)
+    check_used(sources[0].config, ["text_field"], fields, sources[0].path)
+    for document in documents(sources):
         some = True
         yield document
     if not some:
         refuse_empty(sources)
 
 
-def documents(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
+def documents(sources: Iterable[Source]) -> Iterator[Document]:
     """The same, perhaps none."""
     for source in sources:
-        for document in _documents(source, config):
+        for document in _documents(source):
             if document.text:
                 yield document
 
@@ -59,33 +58,32 @@ def refuse_empty(sources: Sequence[Source]) -> NoReturn:
     raise DataError(f"{name} empty; give text to read")
 
 
-def _has_rows(source: Source, config: DataConfig) -> bool:
+def _has_rows(source: Source) -> bool:
     """Return whether a table is read by rows: the settings say so, or it has the column of texts;
     else it is text like any other."""
+    config = source.config
     if config.format != "auto" or source.suffix not in (".csv", ".tsv", ".json"):
         return True
     if not is_default(config, "text_field"):
         return True
     try:
-        first = next(
-            objects(source, config) if source.suffix == ".json" else cells_of(source, config)
-        )
+        first = next(objects(source) if source.suffix == ".json" else cells_of(source))
     except (DataError, StopIteration):  # JSON of another form, or nothing
         return False
     return config.text_field in (first[0] if isinstance(first[0], dict | list) else ())
 
 
-def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
-    match source.format(config):
+def _documents(source: Source) -> Iterator[Document]:
+    match source.kind:
         case "conllu" | "conll" | "slash":
-            text = "".join(words_text(words) for words, _, _ in sentences(source, config))
+            text = "".join(words_text(words) for words, _, _ in sentences(source))
             yield Document(text, source.path)
-        case "jsonl" | "parquet" | "csv" | "tsv" if _has_rows(source, config):
-            for (text,), where in values(source, config, ["text_field"], "a text and more"):
+        case "jsonl" | "parquet" | "csv" | "tsv" if _has_rows(source):
+            for (text,), where in values(source, ["text_field"], "a text and more"):
                 yield Document(text, where)
         case _:
             before = None
-            for piece in pieces(texts(source, config)):
+            for piece in pieces(texts(source)):
                 if before is not None:
                     yield Document(before, source.path, ends=False)
                 before = piece

@@ -3,17 +3,18 @@ names."""
 
 import os
 import posixpath
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import check_inside
-from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import check_used, classes_at, named_class, values
-from glassformer.data.sources import Source, placed, resolve, slashed, source_at
+from glassformer.data.sources import Source, listing, placed, resolve, slashed, source_at
 from glassformer.data.splits import in_splits
 
 SPLITS: dict[str, SplitName] = {
@@ -32,15 +33,12 @@ METADATA = "metadata"
 """Name of a table in a folder of files that lists their classes."""
 Folders = tuple[str, ...]
 """Names of folders, each in the one before."""
+Wheres = dict[SplitName, dict[str, list[str]]]
+"""The fields of the splits that are picked out of `data.train.path` by their names."""
 
 
-class Row(NamedTuple):
-    """A file, its classes, their origin, and the folder around that of the classes."""
-
-    source: Source
-    labels: tuple[str, ...]
-    where: str
-    around: str
+Found = tuple[Source, tuple[str, ...], str]
+"""A file, its distinct classes, and the folder around that of the classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,74 +76,61 @@ def labelled_files(
     ConfigError: contradictory settings. DataError: no files, or one without a class; `noun` names a
     file in errors.
     """
-    _check(config)
-    files = {
-        split: list(_files(config, split, suffixes, noun, kind))
-        for split, of in config.splits.items()
-        if split == "train" or of.path is not None
-    }
-    folders = {SPLITS.get(around.lower()) for _, around in files["train"]}
-    told = "train" in folders and not _wheres(config)
-    mine = [
-        replace(file, split=SPLITS.get(around.lower(), file.split)) if told else file
-        for file, around in files["train"]
-    ]
-    for split, wanted in _wheres(config).items():
-        if all(file.split != split for file in mine):
+    wheres: Wheres = {split: of.where for split, of in config.splits.items() if of.where}
+    _check(config, wheres)
+    rows = {split: list(_files(config, split, suffixes, noun)) for split in config.with_files}
+    named = {SPLITS.get(around.lower()) for _, _, around in rows["train"]}
+    files = {split: [(source, labels) for source, labels, _ in of] for split, of in rows.items()}
+    files["train"], elsewhere = [], list[File]()
+    for source, labels, around in rows["train"]:
+        split = _picked_split(source, wheres)
+        if "train" in named and not wheres:
+            split = SPLITS.get(around.lower(), split)
+        if split == "train":
+            files[split].append((source, labels))
+        else:
+            elsewhere.append(kind(source, labels, split))
+    for split, wanted in wheres.items():
+        if all(file.split != split for file in elsewhere):
             raise DataError(
                 f"data.{split}.where={wanted} fits no {noun}; change it, or leave it out"
             )
-    elsewhere = sorted(
-        (file for file in mine if file.split != "train"), key=lambda file: NAMES.index(file.split)
-    )
-    found = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
-    own = {split: [file for file, _ in rows] for split, rows in files.items()}
-    own["train"] = [file for file in mine if file.split == "train"]
-    drawn = in_splits(found, lambda split: iter(own[split]))
-    return [*(replace(file, split=split) for split, file in drawn), *elsewhere]
+    elsewhere.sort(key=lambda file: NAMES.index(file.split))
+    others = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
+    drawn = in_splits(others, lambda split: iter(files[split]))
+    return [*(kind(*file, split) for split, file in drawn), *elsewhere]
 
 
 def _files(
-    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str, kind: type[File]
-) -> Iterator[tuple[File, str]]:
-    """The files of a split, and the folder around that of the class of each."""
-    named, some = config.splits[split].path, False
+    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
+) -> Iterator[Found]:
+    """The files of a split: rows of the tables, if there is a `METADATA` or nothing else; else the
+    files themselves."""
+    named = config.splits[split].path
     if not named:
         raise ConfigError(
             f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    for row in _rows(config, named, suffixes):
-        some = True
-        fields = _fields(row.source, config)
-        classes = dict.fromkeys(named_class(label, config, row.where) for label in row.labels)
-        own = _told_split(fields, config) if split == "train" else split
-        yield kind(row.source, tuple(classes), own), row.around
-    if not some:
+    sources, files = dict[Source, None](), dict[Source, Folders]()
+    for name in listing(named):
+        found = resolve(name, config, texts=False)
+        sources |= dict.fromkeys(found)
+        held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
+        files = _below(held, slashed(placed(name, config))) | files
+    tables = [source for source in sources if source.suffix in TABLES]
+    metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
+    in_folders = files and not metadata
+    check_used(config, COLUMNS if in_folders else ["label_pattern"], used=False, path=named)
+    row = None
+    for row in _folder_rows(files, config) if in_folders else _table_rows(metadata or tables):
+        _fields(row[0])
+        yield row
+    if row is None:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
             f"there are no {noun}s in {named} (looked for {looked}); check the path and data.root"
         )
-
-
-def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
-    """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
-    names = [named] if isinstance(named, str) else named
-    sources, files = dict[Source, None](), dict[Source, Folders]()
-    for name in names:
-        found = dict.fromkeys(resolve(name, config.root, texts=False))
-        sources |= found
-        held = [s for s in found if posixpath.splitext(s.path)[1].lower() in suffixes]
-        files = _below(held, slashed(placed(name, config.root))) | files
-    tables = [source for source in sources if source.suffix in TABLES]
-    metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
-    if files and not metadata:
-        check_used(config, COLUMNS, used=False, path=named)
-        yield from _folder_rows(files, config)
-    else:
-        check_used(config, ["label_pattern"], used=False, path=named)
-        for table in metadata or tables:
-            yield from _table_rows(table, config)
 
 
 def _below(files: list[Source], named: str) -> dict[Source, Folders]:
@@ -163,12 +148,12 @@ def _below(files: list[Source], named: str) -> dict[Source, Folders]:
     }
 
 
-def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[Row]:
+def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[Found]:
     """The files with their classes: the first folders that differ, but for those of splits."""
     if "label" in _pattern_fields(config):
         for source in files:
-            label = _fields(source, config)["label"]
-            yield Row(source, (label,), source.path, _folder(source, 2) or "")
+            label = named_class(_fields(source)["label"], config, source.path)
+            yield source, (label,), _folder(source)
         return
     depth = around = _common_depth(files, 0)
     names = {folders[depth].lower() for folders in files.values() if len(folders) > depth}
@@ -187,8 +172,8 @@ def _folder_rows(files: dict[Source, Folders], config: DataConfig) -> Iterator[R
                 f"{source.path} lies in no folder, so its class is unknown; make a folder for each "
                 f"class, or set data.label_pattern"
             )
-        split = folders[around] if around < depth else ""
-        yield Row(source, (folders[depth],), source.path, split)
+        label = named_class(folders[depth], config, source.path)
+        yield source, (label,), folders[around] if around < depth else ""
 
 
 def _common_depth(files: dict[Source, Folders], depth: int) -> int:
@@ -206,39 +191,36 @@ def _pattern_fields(config: DataConfig) -> tuple[str, ...]:
     return () if config.label_pattern is None else template(config.label_pattern)[1]
 
 
-def _folder(source: Source, up: int) -> str | None:
-    """Name of the folder `up` levels above a file, within its archive."""
-    parts = source.member.split("/")
-    return parts[-1 - up] or None if len(parts) > up else None
+def _folder(source: Source) -> str:
+    """Name of the folder around that of a file, within its archive."""
+    return next(iter(source.member.split("/")[-3:-2]), "")
 
 
-def _fields(source: Source, config: DataConfig) -> dict[str, str]:
-    if config.label_pattern is None:
+def _fields(source: Source) -> dict[str, str]:
+    pattern = source.config.label_pattern
+    if pattern is None:
         return {}
-    fields = fields_of(config.label_pattern, source.path)
+    fields = fields_of(pattern, source.path)
     if fields is None:
         raise DataError(
-            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, or "
+            f"{source.path} does not fit {pattern!r}; change data.label_pattern, or "
             f"narrow the path to the files that do, such as audio/*_*.wav"
         )
     return fields
 
 
-def _told_split(fields: dict[str, str], config: DataConfig) -> SplitName:
-    for split, wanted in _wheres(config).items():
+def _picked_split(source: Source, wheres: Wheres) -> SplitName:
+    """The split that picks a file by the fields in its name."""
+    fields = _fields(source)
+    for split, wanted in wheres.items():
         if all(fields[field] in values for field, values in wanted.items()):
             return split
     return "train"
 
 
-def _wheres(config: DataConfig) -> dict[SplitName, dict[str, list[str]]]:
-    """The fields of the splits that are picked out of `data.train.path` by their names."""
-    return {name: of.where for name, of in config.splits.items() if of.where}
-
-
-def _check(config: DataConfig) -> None:
+def _check(config: DataConfig, wheres: Wheres) -> None:
     known = _pattern_fields(config)
-    for split, wanted in _wheres(config).items():
+    for split, wanted in wheres.items():
         if config.label_pattern is None:
             raise ConfigError(
                 f"data.{split}.where needs data.label_pattern, which finds the fields in a file's "
@@ -251,26 +233,67 @@ def _check(config: DataConfig) -> None:
             )
 
 
-def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
-    """The rows of a table; `data.format` may be that of the files instead."""
-    kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": kind})
-    settings = ("file_field", "label_field")
-    rows = values(table, config, settings, "a file and its class")
-    for (name, label), where in rows:
-        held = name if isinstance(name, Source) else _listed(table, name, config, where)
-        yield Row(held, classes_at(label, config, where), where, _folder(held, 2) or "")
+def _table_rows(tables: list[Source]) -> Iterator[Found]:
+    """The rows of tables; `data.format` may be that of the files instead."""
+    for table in tables:
+        given = table.config.format
+        kind = given if given in TABLES.values() else TABLES[table.suffix]
+        config = table.config.model_copy(update={"format": kind})
+        settings = ("file_field", "label_field")
+        rows = values(replace(table, config=config), settings, "a file and its class")
+        for (name, label), where in rows:
+            held = name if isinstance(name, Source) else _listed(table, name, where)
+            yield held, classes_at(label, config, where), _folder(held)
 
 
-def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
-    name = checked_text(name, config.file_field, where, "set data.file_field to the name of a file")
+def _listed(table: Source, name: Any, where: str) -> Source:
+    field = table.config.file_field
+    name = checked_text(name, field, where, "set data.file_field to the name of a file")
     if not name.strip() or "\0" in name:
         raise DataError(
-            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove the "
-            f"row"
+            f"{where} names no file in {field!r}, but {name!r}; fill it or remove the row"
         )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
     if table.archive is None:
         return source_at(os.path.expanduser(path))
     check_inside(path, table.archive, where, name)
     return Source(path, table.archive)
+
+
+def fields_of(pattern: str, name: str) -> dict[str, str] | None:
+    """The text of each field of a template in a path; None if the path does not match.
+
+    A template with n slashes is matched against the last n + 1 parts of the path. A field is one
+    character or more within one part; of several matches, earlier fields are longer:
+    `{label}_{index}.jpg` finds the label `basset_hound` in `basset_hound_12.jpg`. ConfigError: see
+    `template`.
+    """
+    expression, fields = template(pattern)
+    found = expression.fullmatch("/".join(name.split("/")[-pattern.count("/") - 1 :]))
+    return found and dict(zip(fields, found.groups(), strict=True))
+
+
+@lru_cache
+def template(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """An expression for the end of a path, and the names of its fields.
+
+    ConfigError: no field, a repeated field, two fields without a literal between them, a stray
+    brace.
+    """
+    pieces = re.split(r"\{(\w+)\}", pattern)
+    literals, fields = tuple(pieces[::2]), tuple(pieces[1::2])
+    if any("{" in literal or "}" in literal for literal in literals):
+        problem = "has a brace that belongs to no field"
+    elif not fields:
+        problem = "has no field"
+    elif len(set(fields)) < len(fields):
+        problem = "has a field twice"
+    elif not all(literals[1:-1]):
+        problem = "has two fields with nothing between them"
+    else:
+        parts = ["([^/]+)" if i % 2 else re.escape(piece) for i, piece in enumerate(pieces)]
+        return re.compile("".join(parts)), fields
+    raise ConfigError(
+        f"data.label_pattern {pattern!r} {problem}; write it like "
+        f"{{label}}_{{speaker}}_{{index}}.wav"
+    )

@@ -4,7 +4,6 @@ Errors name the file and the line or byte.
 """
 
 import codecs
-import io
 import json
 from collections.abc import Iterator
 from itertools import chain, zip_longest
@@ -12,7 +11,6 @@ from typing import Any
 
 from glassformer.core import progress
 from glassformer.core.errors import DataError, suggest
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
 
@@ -21,12 +19,12 @@ LONGEST_LINE = 1 << 28
 """Bytes of one line, which is in memory as a whole."""
 
 
-def texts(source: Source, config: DataConfig) -> Iterator[str]:
+def texts(source: Source) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes.
 
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
-    name, encoding, offset = source.path, config.encoding, 0
+    name, encoding, offset = source.path, source.config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         size = source.size
@@ -38,7 +36,10 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
                 text = decoder.decode(raw, final=not raw)
             except UnicodeError as problem:
                 raise _misfit(held + raw, encoding, name, begin, problem) from None
-            yield _checked(text, encoding, name, begin)
+            if "\0" in text:
+                before = text.partition("\0")[0].encode(encoding, errors="replace")
+                raise _binary(name, begin + len(before))
+            yield text.removeprefix("\ufeff") if begin == 0 else text
             if not raw:
                 return
             offset += len(raw)
@@ -59,27 +60,19 @@ def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeE
     )
 
 
-def _checked(text: str, encoding: str, name: str, offset: int) -> str:
-    """The text without a mark at the start of the file; DataError: it is binary."""
-    if "\0" in text:
-        before = text.partition("\0")[0].encode(encoding, errors="replace")
-        raise _binary(name, offset + len(before))
-    return text.removeprefix("\ufeff") if offset == 0 else text
-
-
 def _binary(name: str, at: int) -> DataError:
     return DataError(f"{name} looks binary (a NUL byte at offset {at}); give a text file")
 
 
-def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
+def lines(source: Source) -> Iterator[tuple[str, str]]:
     """Each line without its end, and its origin; only \\n ends a line."""
-    for line, where in ended_lines(source, config):
-        yield line.rstrip("\r\n"), where
+    for line, _, where in ended_lines(source):
+        yield line.rstrip("\r"), where
 
 
-def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tuple[str, str, str]]:
+def lines_beside(left: Source, right: Source) -> Iterator[tuple[str, str, str]]:
     """Line n of two files, and the origin of the first; DataError: one has more lines."""
-    both = zip_longest(lines(left, config), lines(right, config), fillvalue=(None, ""))
+    both = zip_longest(lines(left), lines(right), fillvalue=(None, ""))
     for number, ((one, where), (other, _)) in enumerate(both, 1):
         if one is None or other is None:
             longer, shorter = (right, left) if one is None else (left, right)
@@ -90,41 +83,32 @@ def lines_beside(left: Source, right: Source, config: DataConfig) -> Iterator[tu
         yield one, other, where
 
 
-def ended_lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
-    """Each line with its end, and its origin; only \\n ends a line."""
-    name, encoding = source.path, config.encoding
-    if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
-        text = io.StringIO("".join(texts(source, config)), newline="\n")
-        for number, line in enumerate(text, 1):
-            yield line, f"{name}, line {number}"
-        return
-    with opened(source) as file:
-        offset = 0
-        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
-            where = f"{name}, line {number}"
-            if len(raw) > LONGEST_LINE:
-                raise DataError(
-                    f"{where} has more than {LONGEST_LINE:,} bytes, the most of one line; divide it"
-                )
-            try:
-                text = raw.decode(encoding)
-            except UnicodeError as problem:
-                raise _misfit(raw, encoding, name, offset, problem) from None
-            yield _checked(text, encoding, name, offset), where
-            if offset // PART < (offset + len(raw)) // PART:
-                progress.report_reading(name, offset + len(raw), source.size)
-            offset += len(raw)
+def ended_lines(source: Source) -> Iterator[tuple[str, str, str]]:
+    """Each line, its end (\\n, or nothing), and its origin."""
+    name, number, rest = source.path, 0, ""
+    for text in texts(source):
+        *whole, rest = (rest + text).split("\n")
+        for line in whole:
+            number += 1
+            yield line, "\n", f"{name}, line {number}"
+        if len(rest) > LONGEST_LINE:
+            raise DataError(
+                f"{name}, line {number + 1} has more than {LONGEST_LINE:,} bytes, the most of one "
+                "line; divide it"
+            )
+    if rest:
+        yield rest, "", f"{name}, line {number + 1}"
 
 
-def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
+def objects(source: Source) -> Iterator[tuple[Any, str]]:
     """Yield the JSON value of each line that is not blank, or of each row of an array (also of
     {"data": [...]}), and its origin.
 
     DataError: invalid JSON.
     """
-    filled = ((line, where) for line, where in lines(source, config) if line.strip())
+    filled = ((line, where) for line, where in lines(source) if line.strip())
     first = next(filled, None)
-    rows = _array(first[0], source, config) if first else None
+    rows = _array(first[0], source) if first else None
     if rows is not None:
         yield from ((row, f"{source.path}, row {at}") for at, row in enumerate(rows, 1))
         return
@@ -138,7 +122,7 @@ def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
         yield value, where
 
 
-def _array(first: str, source: Source, config: DataConfig) -> list[Any] | None:
+def _array(first: str, source: Source) -> list[Any] | None:
     """Return the rows of a file that is one array, by its first line; None: its lines are rows.
 
     DataError: a .json file that is neither.
@@ -146,7 +130,7 @@ def _array(first: str, source: Source, config: DataConfig) -> list[Any] | None:
     line, whole = _parse(first), source.suffix == ".json"
     if not whole and (first.lstrip()[:1] not in "[{" or not (line is None or _rows_in(line))):
         return None
-    text = "".join(texts(source, config))
+    text = "".join(texts(source))
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as problem:

@@ -42,7 +42,6 @@ def check_used(config: DataConfig, settings: Sequence[str], used: bool, path: ob
 
 def records(
     source: Source,
-    config: DataConfig,
     wanted: Mapping[str, str],
     columns: str | None = None,
     whole: bool = True,
@@ -55,11 +54,11 @@ def records(
     Of Parquet only the wanted fields are read, unless rows are read `whole`.
     DataError: another format, invalid JSON, an open quote, a missing column, a short row.
     """
-    match source.format(config):
+    match source.kind:
         case "jsonl":
-            return objects(source, config)
+            return objects(source)
         case "csv" | "tsv":
-            return table(source, config, wanted, columns)
+            return table(source, wanted, columns)
         case "parquet":
             return parquet_rows(source, None if whole else wanted)
         case kind:
@@ -70,22 +69,20 @@ def records(
 
 
 def values(
-    source: Source,
-    config: DataConfig,
-    settings: Sequence[str],
-    columns: str,
+    source: Source, settings: Sequence[str], columns: str
 ) -> Iterator[tuple[list[Any], str]]:
     """The value of each of `settings` (fields of DataConfig) in every row, None if it is not set,
     and the row's origin.
 
     DataError: see `records`; a missing field, or a value that is not text and not one of UNTYPED.
     """
+    config = source.config
     fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
     marks = config.label_columns if "label_field" in fields else ()
     if marks:
         del fields["label_field"]
     wanted = {field: name for name, field in fields.items()} | dict.fromkeys(marks, "label_columns")
-    for row, where in records(source, config, wanted, columns, whole=False):
+    for row, where in records(source, wanted, columns, whole=False):
         cells = {name: found(row, field, where, name) for name, field in fields.items()}
         if marks:
             cells["label_field"] = [one for one in marks if _is_marked(row, one, where)]
@@ -119,9 +116,10 @@ def written(value: Any, field: str, where: str) -> str:
 
 
 def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
-    """The classes in a value: one text or number, several with `label_separator`, or a list.
+    """The distinct classes in a value: one text or number, several with `label_separator`, or a
+    list.
 
-    DataError: another value, or an empty class.
+    DataError: another value, an empty class, or one as of `named_class`.
     """
     listed = value if isinstance(value, list) else [value]
     cells = ["" if one is None else written(one, config.label_field, where) for one in listed]
@@ -132,7 +130,7 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     )
     if any(label.casefold() in MISSING for label in labels):
         raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
-    return labels
+    return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:

@@ -27,19 +27,19 @@ def words_text(words: Iterable[str]) -> str:
     return "".join(f" {word}" for word in words) + "\n"
 
 
-def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
+def sentences(source: Source) -> Iterator[Sentence]:
     """The sentences of a file in order, without empty ones.
 
     DataError: another format, ragged columns, a word without a tag, lists of different lengths.
     """
-    match source.format(config):
+    match source.kind:
         case "conllu" | "conll":
-            return _columns(source, config)
+            return _columns(source)
         case "slash":
-            check_used(config, ["word_field", "tag_field"], used=False, path=source.path)
-            return _slash(source, config)
+            check_used(source.config, ["word_field", "tag_field"], used=False, path=source.path)
+            return _slash(source)
         case "jsonl" | "parquet":
-            return _lists(source, config)
+            return _lists(source)
         case kind:
             raise DataError(
                 f"{source.path} is read as {kind}, where words have no tags; set data.format to "
@@ -47,13 +47,13 @@ def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
             )
 
 
-def _columns(source: Source, config: DataConfig) -> Iterator[Sentence]:
+def _columns(source: Source) -> Iterator[Sentence]:
     """The words and tags of a column file."""
     places = None
-    for sentence in column_sentences(source, config):
+    for sentence in column_sentences(source):
         lines = [line for line in sentence if line.cells]
         if lines:
-            places = places or columns_of(lines[0], source, config)
+            places = places or columns_of(lines[0], source)
             words, tags = (tuple(line.cells[place] for line in lines) for place in places)
             for line, word, tag in zip(lines, words, tags, strict=True):
                 if not (word and tag):
@@ -62,8 +62,8 @@ def _columns(source: Source, config: DataConfig) -> Iterator[Sentence]:
             yield words, tags, lines[0].where
 
 
-def _slash(source: Source, config: DataConfig) -> Iterator[Sentence]:
-    for line, where in lines(source, config):
+def _slash(source: Source) -> Iterator[Sentence]:
+    for line, where in lines(source):
         tokens = [token.rpartition("/") for token in cells_of(line.replace("\t", " "))]
         for word, slash, tag in tokens:
             if not (word and tag):
@@ -76,10 +76,11 @@ def _slash(source: Source, config: DataConfig) -> Iterator[Sentence]:
             yield tuple(word for word, _, _ in tokens), tuple(tag for _, _, tag in tokens), where
 
 
-def _lists(source: Source, config: DataConfig) -> Iterator[Sentence]:
+def _lists(source: Source) -> Iterator[Sentence]:
+    config = source.config
     tag_field = config.tag_field or "tags"
     wanted = {config.word_field: "word_field", tag_field: "tag_field"}
-    for record, where in records(source, config, wanted, "words and tags"):
+    for record, where in records(source, wanted, "words and tags"):
         if isinstance(record, dict) and config.word_field not in record:
             spans = span_sentence(record, where)
             if spans is not None:
