@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -40,7 +40,6 @@ from glassformer.processors.processor import (
 )
 from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
-from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 QUESTION = "What is it?"
@@ -49,25 +48,30 @@ Given = str | Mapping[str, Any]
 {"audio": FILE or (samples, rate)}."""
 
 
+@dataclass(eq=False)
 class PartsProcessor(TokenProcessor):
     """Parts in their order, each encoded by its own processor."""
 
+    readers: Mapping[str, MediaProcessor] = field(default_factory=dict)
+    modality_order: tuple[str, ...] = ()
     name, noun, unit = "parts", "row", "element"
     records = staticmethod(mixed)
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        facts: ModelFacts,
-        readers: Mapping[str, MediaProcessor],
-        modality_order: Sequence[str] = (),
-    ):
-        super().__init__(tokenizer, facts)
-        self.readers, self.modality_order = dict(readers), tuple(modality_order)
-        self.capabilities = frozenset({"parts", *readers} if readers else ())
-        self.summary = "reads images, audio and text in one sequence" if readers else ""
-        self.parts = SequenceBuilder(tokenizer, tag_piece=facts.tag_piece)
-        self.prefix = tokenizer.word_space if facts.per_word else ""
+    def __post_init__(self) -> None:
+        if self.how.image is not None and self.how.image.mixes:
+            raise ConfigError(
+                "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
+                "them out."
+            )
+        self.parts = SequenceBuilder(self.tokenizer, tag_piece=self.facts.tag_piece)
+        if self.readers:
+            self.capabilities = frozenset({"parts", *self.readers})
+            self.summary = "reads images, audio and text in one sequence"
+
+    @property
+    def prefix(self) -> str:
+        """See `TokenProcessor`."""
+        return self.tokenizer.word_space if self.facts.per_word else ""
 
     @classmethod
     def fit(
@@ -109,13 +113,8 @@ class PartsProcessor(TokenProcessor):
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
-        if how.image is not None and how.image.mixes:
-            raise ConfigError(
-                "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
-                "them out."
-            )
         readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
-        return type(self)(self.tokenizer, facts, readers, self.modality_order)
+        return replace(self, facts=facts, how=how, readers=readers)
 
     @property
     def input_columns(self) -> tuple[str, ...]:

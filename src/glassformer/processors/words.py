@@ -26,7 +26,7 @@ class WordsProcessor(PackedProcessor):
     columns = ("word_field", "tag_field")
 
     @property
-    def prefix(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def prefix(self) -> str:
         """See `TokenProcessor`: words are encoded as behind another one."""
         return self.tokenizer.word_space
 
