@@ -1,14 +1,13 @@
 """The processor of rows of parts: text, images and audio in one sequence (Note D: multimodal)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError, suggest
@@ -19,7 +18,7 @@ from glassformer.data.order import length_order
 from glassformer.data.parts import Mixed, mixed, parts_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content, token_elements
+from glassformer.processors.elements import Content
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
@@ -36,7 +35,6 @@ from glassformer.processors.processor import (
     ModelFacts,
     Window,
     check_length,
-    ids_of,
 )
 from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
@@ -185,18 +183,27 @@ class PartsProcessor(TokenProcessor):
             reader.save(folder)
 
     def unfilled(self, row: Mixed) -> Example:
-        """A row as a sequence, with zeros for its patches."""
-        shapes = {
-            kind: (of.reader.n_patches, of.reader.patch_width) for kind, of in self.readers.items()
+        """Return a row as a sequence, with zeros for its patches."""
+        zeros = {
+            kind: np.broadcast_to(np.float32(0), (of.reader.n_patches, of.reader.patch_width))
+            for kind, of in self.readers.items()
         }
-        zeros = {kind: np.broadcast_to(np.float32(0), shape) for kind, shape in shapes.items()}
-        return self.parts.example(
-            (kind, self._units(value) if kind == TEXT else zeros[kind]) for kind, value in row.parts
-        )
+        return self.parts.example(self._contents(row.parts, lambda kind, _: zeros[kind]))
 
-    def _units(self, text: str) -> str | list[str]:
-        """Return the words of a text, if each is predicted."""
-        return text.split() if self.facts.per_word else text
+    def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
+        """Return the sequence of parts; DataError: a file, pixels or samples that cannot be
+        read."""
+        return self.parts.example(self._contents(parts, self._patches))
+
+    def _patches(self, kind: str, thing: Any) -> np.ndarray:
+        return self.readers[kind].given_patches(thing)
+
+    def _contents(
+        self, parts: Sequence[tuple[str, Any]], patches: Callable[[str, Any], np.ndarray]
+    ) -> list[tuple[str, Any]]:
+        """Return texts, their words if each is predicted, and patches."""
+        split = str.split if self.facts.per_word else str
+        return [(kind, split(one) if kind == TEXT else patches(kind, one)) for kind, one in parts]
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -255,47 +262,27 @@ class PartsProcessor(TokenProcessor):
             if kind not in known:
                 raise DataError(f"{what} was given as {kind}; {suggest(kind, known)}")
 
-    def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
-        """The sequence of parts; DataError: a file, pixels or samples that cannot be read."""
-        return self.parts.example(
-            (kind, self._units(one) if kind == TEXT else self.readers[kind].given_patches(one))
-            for kind, one in parts
-        )
-
-    def _content(self, part: tuple[str, Any]) -> Content:
-        kind, thing = part
-        if kind != TEXT:
-            return range(self.readers[kind].reader.n_patches)
-        units = self._units(thing)
-        return units if isinstance(units, str) else [*map(self.parts.pieces, units)]
-
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
-        crossed = self.facts.encoder_decoder
-        if crossed and ids_of(given) is not None:
-            raise ConfigError(
-                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
-                "another; give parts."
-            )
-        return super().encode(given)
-
     def encoded(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`."""
-        parts, answer = self._parts_and_answer(given)
-        crossed, longest = self.facts.encoder_decoder, self.facts.context
-        builder, example = self.parts, self.example(parts)
-        written = [] if answer is None else builder.answer(answer)[:-1].tolist()
+        """See `TokenProcessor`: parts, or a tuple of parts and the answer generated so far."""
+        builder, crossed, written = self.parts, self.facts.encoder_decoder, ""
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+            given, written = given
+            if not self.facts.answers:
+                raise ConfigError("An answer was given, and this model writes none; leave it out.")
+        parts = self._contents(self.named_parts(given), self._patches)
+        example = builder.example(parts)
+        answer = builder.answer(written)[:-1] if written else np.zeros(0, np.int32)
         what = "The source" if crossed else "The sequence of parts"
-        check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
-        contents = list[Content]([builder.bos, *map(self._content, parts)])
+        sizes = len(example.ids), len(answer)
+        check_length(sizes[0] if crossed else sum(sizes), self.facts.context, what)
+        contents = [builder.named(one) for _, one in parts]
         if crossed:
-            check_length(1 + len(written), longest)
-            target = [builder.begin, *written]
-            said = token_elements(self.tokenizer, target, [(builder.begin,), answer or ""])
-            batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
-            return EncodedInput(batch, said, self.named(example, contents).elements)
-        example = replace(example, ids=np.append(example.ids, np.array(written, np.int32)))
-        return self.named(example, [*contents, builder.eos, answer or ""])
+            check_length(1 + sizes[1], self.facts.context)
+            begin = np.array([builder.begin], np.int32)
+            read = self.named(example, [builder.bos, *contents])
+            return self.beside(read, np.append(begin, answer), [begin, written])
+        example = replace(example, ids=np.append(example.ids, answer))
+        return self.named(example, [builder.bos, *contents, builder.eos, written])
 
     def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """See `TokenProcessor`."""
@@ -305,14 +292,6 @@ class PartsProcessor(TokenProcessor):
             places = slice(one.begin, one.begin + len(one.values))
             elements[places] = self.readers[one.kind].patch_elements()
         return replace(found, elements=tuple(elements))
-
-    def _parts_and_answer(self, given: Any) -> tuple[list[tuple[str, Any]], str | None]:
-        answer = None
-        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
-            given, answer = given
-        if answer is not None and not self.facts.answers:
-            raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        return self.named_parts(given), answer
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: those of the texts."""
@@ -364,17 +343,16 @@ class PartsProcessor(TokenProcessor):
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
         return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
 
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """See `Processor`."""
+        kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
+        rows = zip(*kept, strict=False)
+        return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]
+
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""
-        n = min((len(r.kept_inputs(folder)) for r in self.readers.values()), default=0)
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
         return [
             self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
-            for i in range(n)
+            for i in range(len(self.kept_inputs(folder)))
         ]
-
-    def kept_inputs(self, folder: Path) -> list[Any]:
-        """See `Processor`."""
-        kept = {kind: reader.kept_inputs(folder) for kind, reader in self.readers.items()}
-        rows = zip(*kept.values(), strict=False) if kept else ()
-        return [self.ordered(QUESTION, dict(zip(kept, row, strict=True))) for row in rows]

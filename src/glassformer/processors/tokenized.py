@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError
@@ -167,10 +168,14 @@ class TokenProcessor(Processor):
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are taken as they are."""
-        ids = ids_of(given)
-        if ids is not None:
-            return self.named(Example(np.array(ids)))
-        return self.encoded(given)
+        if (ids := ids_of(given)) is None:
+            return self.encoded(given)
+        if self.facts.encoder_decoder:
+            raise ConfigError(
+                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
+                "another; give parts."
+            )
+        return self.named(Example(np.array(ids)))
 
     @abstractmethod
     def encoded(self, given: Any) -> EncodedInput:
@@ -185,6 +190,15 @@ class TokenProcessor(Processor):
         check_known(ids, self.facts.vocab_size)
         elements = token_elements(self.tokenizer, ids, contents)
         return EncodedInput(padded([replace(example, at=None)]), elements)
+
+    def beside(
+        self, source: EncodedInput, ids: np.ndarray, contents: Sequence[Content]
+    ) -> EncodedInput:
+        """Return what a decoder has written so far beside the source that it reads."""
+        batch = Batch(torch.tensor(ids, dtype=torch.long)[None], source=source.batch)
+        return EncodedInput(
+            batch, token_elements(self.tokenizer, ids.tolist(), contents), source.elements
+        )
 
     def description(self) -> list[str]:
         """See `Processor`."""
