@@ -12,9 +12,8 @@ from glassformer.processors.documents import DocumentsProcessor
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.text import TextProcessor
+from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.words import WordsProcessor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tokenizers.text import Tokenizer
 from small_runs import flat, overlaid, values

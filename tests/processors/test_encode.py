@@ -17,8 +17,7 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.text import TextProcessor
-from glassformer.processors.words import WordsProcessor
+from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 

@@ -81,9 +81,9 @@ def test_a_row_is_its_parts_in_order_between_begin_and_end(tokenizer, row, answe
 
 @given(st.sampled_from(TEXTS))
 def test_a_text_alone_is_the_text_tokenizers_sequence(tokenizer, text):
-    (sequence,) = SequenceBuilder(tokenizer.text, 100).texts(text)
+    (window,) = SequenceBuilder(tokenizer.text, 100).windows(text)
     example = tokenizer.example([("text", text)])
-    assert np.array_equal(example.ids, sequence.ids)
+    assert np.array_equal(example.ids, window.example.ids)
     assert example.patches == ()
 
 

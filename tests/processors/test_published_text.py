@@ -19,9 +19,8 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.sequence_builder import SequenceBuilder
-from glassformer.processors.text import TextProcessor
+from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.word_spans import read_side, token_words, word_spans
-from glassformer.processors.words import WordsProcessor
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
@@ -46,24 +45,28 @@ def tokenizers(folders) -> dict[str, Tokenizer]:
     return {family: published_tokenizer(folders[family], family) for family in FAMILIES}
 
 
+def sequences(builder, *sides):
+    return [window.example for window in builder.windows(*sides)]
+
+
 def test_texts_and_pairs_stand_in_the_frame_of_their_tokenizer(tokenizers):
     bert = tokenizers["bert"]
-    (pair,) = SequenceBuilder(bert, 64).texts("the cat", "sat on")
+    (pair,) = sequences(SequenceBuilder(bert, 64), "the cat", "sat on")
     first, second = bert.encode("the cat").tolist(), bert.encode("sat on").tolist()
     assert pair.ids.tolist() == [2, *first, 3, *second, 3]
     assert pair.token_type_ids.tolist() == [0] * (len(first) + 2) + [1] * (len(second) + 1)
     roberta = tokenizers["roberta"]
     first, second = roberta.encode("the cat").tolist(), roberta.encode("sat on").tolist()
-    (pair,) = SequenceBuilder(roberta, 64).texts("the cat", "sat on")
+    (pair,) = sequences(SequenceBuilder(roberta, 64), "the cat", "sat on")
     assert pair.ids.tolist() == [0, *first, 2, 2, *second, 2]
     assert not pair.token_type_ids.any()
-    for part in SequenceBuilder(roberta, 9).texts("the cat sat", "on twelve mats"):
+    for part in sequences(SequenceBuilder(roberta, 9), "the cat sat", "on twelve mats"):
         assert len(part.ids) <= 9
         assert part.ids.tolist().count(2) == 3
     with pytest.raises(ConfigError, match="leaves no room"):
-        SequenceBuilder(roberta, 5).texts("a")
+        sequences(SequenceBuilder(roberta, 5), "a")
     gpt2 = tokenizers["gpt2"]  # defines no frame, so it has the one of its roles
-    assert SequenceBuilder(gpt2, 64).texts("a")[0].ids.tolist() == [0, *gpt2.encode("a"), 0]
+    assert sequences(SequenceBuilder(gpt2, 64), "a")[0].ids.tolist() == [0, *gpt2.encode("a"), 0]
 
 
 def test_looks_name_the_words_of_texts_in_any_frame(tokenizers):
@@ -107,7 +110,7 @@ def test_a_tag_stands_at_the_piece_where_transformers_puts_it(family, words, fol
     expected = oracle(words, is_split_into_words=True)
     owners = expected.word_ids()
     for piece in ("first", "last"):
-        (window,) = SequenceBuilder(tokenizers[family], 256, tag_piece=piece).words(words)
+        (window,) = SequenceBuilder(tokenizers[family], 256, tag_piece=piece).windows(words)
         assert window.example.ids.tolist() == expected["input_ids"]
         places = [
             [place for place, owner in enumerate(owners) if owner == number]

@@ -18,11 +18,15 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 LONGEST = st.integers(5, 30)
 
 
+def sequences(builder, *sides):
+    return [window.example for window in builder.windows(*sides)]
+
+
 def test_a_text_and_a_pair():
-    (one,) = SequenceBuilder(BYTES, 64).texts("ab")
+    (one,) = sequences(SequenceBuilder(BYTES, 64), "ab")
     assert one.ids.tolist() == [BOS, *b"ab", EOS]
     assert one.token_type_ids is None
-    (pair,) = SequenceBuilder(BYTES, 64).texts("ab", "c")
+    (pair,) = sequences(SequenceBuilder(BYTES, 64), "ab", "c")
     assert pair.ids.tolist() == [BOS, *b"ab", EOS, *b"c", EOS]
     assert pair.token_type_ids.tolist() == [0, 0, 0, 0, 1, 1]
 
@@ -33,7 +37,7 @@ def test_the_windows_of_a_text(text, longest, overlap):
     overlap = min(overlap, (longest - 3) // 2 - 1)
     if overlap < 0:
         return
-    found = SequenceBuilder(BYTES, longest, overlap).texts(text)
+    found = sequences(SequenceBuilder(BYTES, longest, overlap), text)
     assert (len(found) == 1) == (len(raw) <= longest - 2)
     joined = b""
     for i, part in enumerate(found):
@@ -51,7 +55,7 @@ def test_the_windows_of_a_pair(text, other, longest):
     """On each side the windows go from the beginning to the end, in order and without a gap."""
     sides, found = (
         (text.encode(), other.encode()),
-        SequenceBuilder(BYTES, longest).texts(text, other),
+        sequences(SequenceBuilder(BYTES, longest), text, other),
     )
     room = longest - 3
     assert (len(found) == 1) == (sum(map(len, sides)) <= room)
@@ -77,7 +81,7 @@ def test_the_windows_of_a_pair(text, other, longest):
 
 
 def test_a_short_side_is_read_whole_beside_each_window_of_the_long_one():
-    found = SequenceBuilder(BYTES, 23, 4).texts("?" * 3, "abcdefghijklmnopqrstuvwxyz")
+    found = sequences(SequenceBuilder(BYTES, 23, 4), "?" * 3, "abcdefghijklmnopqrstuvwxyz")
     assert [bytes(part.ids[part.token_type_ids == 0].tolist()[1:-1]) for part in found] == [
         b"???"
     ] * len(found)
@@ -85,7 +89,7 @@ def test_a_short_side_is_read_whole_beside_each_window_of_the_long_one():
         b"abcdefghijklmnopq",
         b"nopqrstuvwxyz",
     ]
-    swapped = SequenceBuilder(BYTES, 23, 4).texts("abcdefghijklmnopqrstuvwxyz", "?" * 3)
+    swapped = sequences(SequenceBuilder(BYTES, 23, 4), "abcdefghijklmnopqrstuvwxyz", "?" * 3)
     assert [bytes(part.ids[part.token_type_ids == 0].tolist()[1:-1]) for part in swapped] == [
         b"abcdefghijklmnopq",
         b"nopqrstuvwxyz",
@@ -97,7 +101,7 @@ def test_a_short_side_is_read_whole_beside_each_window_of_the_long_one():
 def test_every_text_is_a_sequence_with_elements(kind, text):
     tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": kind}), ["the cat sat"] * 3)
     for sides in ((text,), (text, ""), ("", text)):
-        (found,) = SequenceBuilder(tokenizer, 16).texts(*sides)
+        (found,) = sequences(SequenceBuilder(tokenizer, 16), *sides)
         assert len(found.ids) >= 1
         assert found.ids.dtype == np.int32
 
@@ -108,7 +112,7 @@ def test_without_symbols_around_it_an_empty_text_is_an_unknown(sides):
     definition["added_tokens"] = definition["added_tokens"][:1]
     tokenizer = Tokenizer(definition)
     assert set(tokenizer.specials) == {"unk"}
-    (found,) = SequenceBuilder(tokenizer, 16).texts(*sides)
+    (found,) = sequences(SequenceBuilder(tokenizer, 16), *sides)
     assert found.ids.tolist() == [0 if side else 1 for side in sides]
 
 
@@ -117,4 +121,4 @@ def test_no_room(longest, overlap):
     with pytest.raises(
         ConfigError, match=f"leaves no room in a model of {longest} elements; make it smaller, or"
     ):
-        SequenceBuilder(BYTES, longest, overlap).texts("a")
+        sequences(SequenceBuilder(BYTES, longest, overlap), "a")

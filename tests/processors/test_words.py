@@ -52,7 +52,7 @@ def tokenizer(kind: str) -> Tokenizer:
 @given(words=WORDS)
 def test_at_is_the_last_piece_of_each_word(kind, words):
     text = tokenizer(kind)
-    found = list(SequenceBuilder(text, 4096).words(words))
+    found = SequenceBuilder(text, 4096).windows(words)
     assert len(found) == 1
     ids, at = found[0].example.ids, found[0].example.at
     assert (found[0].units, len(at)) == (slice(0, len(words)), len(words))
@@ -76,7 +76,7 @@ def test_at_is_the_last_piece_of_each_word(kind, words):
 @given(words=st.lists(st.text(sorted(set(TEXT) - {" "})), min_size=1, max_size=12))
 def test_words_of_known_characters_come_back(words):
     text = tokenizer("character")
-    (found,) = SequenceBuilder(text, 4096).words(words)
+    (found,) = SequenceBuilder(text, 4096).windows(words)
     borders = [1, *(found.example.at + 1).tolist()]
     assert [text.decode(found.example.ids[a:b]) for a, b in pairwise(borders)] == [
         f" {w}" for w in words
@@ -106,7 +106,7 @@ def test_windows_of_a_long_document(kind, words, longest, share):
     model."""
     text, room = tokenizer(kind), longest - 2
     cut = SequenceBuilder(text, longest, int(share * room))
-    found = list(cut.words(words))
+    found = cut.windows(words)
     numbers = range(len(words))
     assert [i for window in found for i in numbers[window.units]] == list(numbers)
     for window in found:
@@ -121,7 +121,7 @@ def test_windows_of_a_long_document(kind, words, longest, share):
         sum(len(cut.pieces(word)) for word in words) <= longest - cut.frame.size
     )
     if len(found) == 1 and all(len(whole.pieces(word)) <= cut.longest_word for word in words):
-        assert found[0].example.ids.tolist() == next(whole.words(words)).example.ids.tolist()
+        assert found[0].example.ids.tolist() == whole.windows(words)[0].example.ids.tolist()
 
 
 def test_of_a_word_beyond_half_a_window_both_ends_are_read():
@@ -132,15 +132,15 @@ def test_of_a_word_beyond_half_a_window_both_ends_are_read():
 
 
 def test_no_words_are_no_window():
-    assert list(SequenceBuilder(tokenizer("byte"), 12).words([])) == []
+    assert SequenceBuilder(tokenizer("byte"), 12).windows([]) == []
 
 
 def test_more_words_than_are_remembered(monkeypatch):
     words = [str(i) for i in range(50)]
-    (expected,) = SequenceBuilder(tokenizer("byte"), 4096).words(words)
+    (expected,) = SequenceBuilder(tokenizer("byte"), 4096).windows(words)
     monkeypatch.setattr("glassformer.processors.sequence_builder.MOST_KNOWN", 7)
     cut = SequenceBuilder(tokenizer("byte"), 4096)
-    (found,) = cut.words(words)
+    (found,) = cut.windows(words)
     assert np.array_equal(found.example.ids, expected.example.ids)
     assert len(cut._known) == 7
 
@@ -150,7 +150,7 @@ def test_no_room(longest, overlap):
     with pytest.raises(
         ConfigError, match=f"leaves no room in a model of {longest} elements; make it smaller, or"
     ):
-        list(SequenceBuilder(tokenizer("byte"), longest, overlap).words(["a"]))
+        SequenceBuilder(tokenizer("byte"), longest, overlap).windows(["a"])
 
 
 def test_punctuation_is_split_as_the_word_tokenizer_splits_it():

@@ -16,8 +16,7 @@ from glassformer.data.labelled import Labelled
 from glassformer.data.tagged import Tagged
 from glassformer.layers.losses import cross_entropy
 from glassformer.processors.inputs import Inputs, by_split, split_of
-from glassformer.processors.text import TextProcessor
-from glassformer.processors.words import WordsProcessor
+from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.classification import Classification

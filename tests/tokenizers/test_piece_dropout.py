@@ -55,7 +55,7 @@ def test_without_dropout_the_pieces_are_the_tokenizers_own(words):
     st.integers(0, 99),
 )
 def test_the_last_and_the_first_piece_of_each_word_are_found_again(words, step):
-    (window,) = SequenceBuilder(BPE, 4096).words(words)
+    (window,) = SequenceBuilder(BPE, 4096).windows(words)
     new = PieceDropout(BPE, 0.5, 0)(window.example.ids, step, 0)
     ends = new.places(window.example.at)
     begins = [1, *(ends[:-1] + 1)]
@@ -63,7 +63,7 @@ def test_the_last_and_the_first_piece_of_each_word_are_found_again(words, step):
         spelled(new.ids[begin : end + 1]).decode() for begin, end in zip(begins, ends, strict=True)
     ]
     assert found == [f" {word}" for word in words]
-    (first,) = SequenceBuilder(BPE, 4096, tag_piece="first").words(words)
+    (first,) = SequenceBuilder(BPE, 4096, tag_piece="first").windows(words)
     assert new.places(first.example.at, "first").tolist() == begins
 
 

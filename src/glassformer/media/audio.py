@@ -144,6 +144,8 @@ class AudioReader(Reader):
 
     def __init__(self, config: AudioConfig) -> None:
         super().__init__(config)
+        self.shape = (config.n_samples,)
+        """Samples of every clip."""
         self.filters = mel_filters(
             config.n_mels, config.n_fft, config.rate, config.low, config.highest
         )

@@ -1,25 +1,19 @@
 """The processor of audio: samples to patches of a log-mel spectrogram (Notes A and E)."""
 
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.recordings import Recording, recordings, sound
-from glassformer.data.sources import source_at
+from glassformer.data.recordings import Recording, recordings
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio, write_wav
 from glassformer.media.patches import unpatchify
-from glassformer.processors.config import ProcessorConfig
-from glassformer.processors.inputs import Records
-from glassformer.processors.media import MediaProcessor, section_of, skips
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.media import MediaProcessor
 
 
 class AudioProcessor(MediaProcessor[AudioReader]):
@@ -33,28 +27,18 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     stored_fields = frozenset({"rate", "seconds", "position", "resampler"})
     accept = ",".join(MEDIA_TYPES)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """See `MediaProcessor`."""
-        return (self.reader.config.n_samples,)
-
     @cached_property
     def _augmentation(self) -> SoundAugmentation:
         change = self.how.audio or SoundAugmentConfig()
         return SoundAugmentation(change, self.reader.config.rate, self.how.seed)
 
-    @classmethod
-    def fit(
-        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
-    ) -> Self:
-        """See `Processor`."""
-        return cls(AudioReader(section_of(config.audio, cls.name)), facts, skips(data))
-
-    def decode(self, thing: Any) -> np.ndarray:
+    def decode(self, thing: Any, where: str = "") -> np.ndarray:
         """See `MediaProcessor`."""
-        samples, rate = _samples(thing)
         if isinstance(thing, Recording):
+            samples, rate = thing.samples()
             self.clipped += self.reader.cuts(len(samples), rate)
+        else:
+            samples, rate = _samples(thing)
         return self.reader.clip(samples, rate)
 
     def sounds(self, array: np.ndarray, numbers: np.ndarray, step: int) -> np.ndarray:
@@ -89,9 +73,9 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         """See `MediaProcessor`."""
         return row, self.reader.config.rate
 
-    def from_file(self, content: bytes) -> tuple[np.ndarray, int]:
+    def from_file(self, content: bytes, where: str = "the audio") -> tuple[np.ndarray, int]:
         """See `MediaProcessor`: one channel, the mean of all."""
-        return read_audio(content, "the audio")
+        return read_audio(content, where)
 
     def to_file(self, given: Any) -> bytes | None:
         """See `MediaProcessor`: WAV."""
@@ -110,14 +94,10 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
 
 def _samples(thing: Any) -> tuple[np.ndarray, int]:
-    if isinstance(thing, Recording):
-        return thing.samples()
-    if isinstance(thing, np.ndarray):
+    if not isinstance(thing, tuple):
         raise DataError(
             "this model reads audio, and an array alone has no rate; give a file or (samples, rate)"
         )
-    if not isinstance(thing, tuple):
-        return sound(source_at(str(Path(thing).expanduser().absolute())))
     samples, rate = np.asarray(thing[0]), thing[1]
     if samples.ndim != 1 or samples.dtype.kind != "f" or rate < 1:
         found = f"{samples.dtype} {list(samples.shape)} with the rate {rate}"

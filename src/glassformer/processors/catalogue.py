@@ -8,8 +8,7 @@ from glassformer.processors.messages import MessagesProcessor
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import Processor
-from glassformer.processors.text import TextProcessor
-from glassformer.processors.words import WordsProcessor
+from glassformer.processors.text import TextProcessor, WordsProcessor
 
 PROCESSORS: dict[str, type[Processor]] = {
     kind.name: kind

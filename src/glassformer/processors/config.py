@@ -91,3 +91,6 @@ class Augmentations(Record):
     """Random changes of images."""
     audio: SoundAugmentConfig | None = None
     """Random changes of audio."""
+
+
+UNCHANGED = Augmentations()

@@ -4,8 +4,7 @@ import io
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -13,8 +12,6 @@ from PIL import Image
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
 from glassformer.data.arrays import hinting
-from glassformer.data.config import DataConfig
-from glassformer.data.formats.contents import content
 from glassformer.data.formats.labelled_files import TABLES
 from glassformer.data.pictures import (
     SIXTEEN_BITS,
@@ -25,13 +22,10 @@ from glassformer.data.pictures import (
     pictures,
     value_range,
 )
-from glassformer.data.sources import source_at
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
-from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, split_of
-from glassformer.processors.media import MediaProcessor, section_of, skips
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.media import MediaProcessor
 
 
 class ImageProcessor(MediaProcessor[ImageReader]):
@@ -45,11 +39,6 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     suffixes = (*SUFFIXES, *TABLES)
     accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp,image/tiff"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """See `MediaProcessor`."""
-        return self.reader.shape
-
     @cached_property
     def _augmentation(self) -> Augmentation:
         return Augmentation(self._config, self.how.seed)
@@ -59,19 +48,26 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return self.how.image or AugmentConfig()
 
     @classmethod
-    def fit(
-        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
-    ) -> Self:
-        """See `Processor`: the first training image tells the size."""
+    def sized(cls, config: ImageConfig, records: Records, skip: bool) -> ImageConfig:
+        """See `MediaProcessor`: the first training image that can be read has the size."""
         train = split_of(records, "train")
-        sized = _sized(section_of(config.image, cls.name), train, skips(data))
-        if sized.value_range is None:
-            sized = sized.model_copy(update={"value_range": value_range(train)})
-        return cls(ImageReader(sized), facts, skips(data))
+        if config.size is None or config.channels is None:
+            config = _seen(config, train, skip)
+        if config.value_range is None:
+            config = config.model_copy(update={"value_range": value_range(train)})
+        return config
 
-    def decode(self, thing: Any) -> np.ndarray:
+    def decode(self, thing: Any, where: str = "") -> np.ndarray:
         """See `MediaProcessor`."""
-        return self.reader.fit(*_pixels(thing, self._values))
+        if isinstance(thing, Picture):
+            return self.reader.fit(thing.pixels(self._values), thing.where)
+        dtype, shape = getattr(thing, "dtype", type(thing).__name__), getattr(thing, "shape", ())
+        if dtype != np.uint8 or len(shape) != 3 or shape[2] not in (1, 3) or not thing.size:
+            raise DataError(
+                f"an image is a file or pixels uint8 [H, W, 1 or 3], not {dtype} {list(shape)}; "
+                "change it"
+            )
+        return self.reader.fit(thing, where)
 
     @property
     def _values(self) -> Range:
@@ -95,7 +91,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         """See `Processor`."""
         if not self._config.mixes:
             return targets
-        height, width, _ = self.shape
+        height, width, _ = self.reader.shape
         blank, chosen = np.zeros((len(numbers), height, width, 1), np.uint8), np.asarray(numbers)
         return self._augmentation.mixed(blank, targets, n_classes, chosen, step)[1]
 
@@ -107,9 +103,9 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         """See `MediaProcessor`: uint8 [H, W, C]."""
         return self.reader.pixels_of(patches[None])[0]
 
-    def from_file(self, content: bytes) -> np.ndarray:
+    def from_file(self, content: bytes, where: str = "the image") -> np.ndarray:
         """See `MediaProcessor`: uint8 [H, W, C]."""
-        return decode(content, "the image", self._values)
+        return decode(content, where, self._values)
 
     def to_file(self, given: Any) -> bytes | None:
         """See `MediaProcessor`: PNG."""
@@ -127,27 +123,9 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return [f"{height} x {width} {colours} images in {patches}"]
 
 
-def _sized(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
-    """The configuration with the size and channels of the first image that can be read."""
-    if config.size is not None and config.channels is not None:
-        return config
+def _seen(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
     for image in train[:-1] if skip else ():
         with suppress(DataError):
             return config.seen(image.pixels())
     with hinting(skip):
         return config.seen(train[-1 if skip else 0].pixels())
-
-
-def _pixels(thing: Any, values: Range) -> tuple[np.ndarray, str]:
-    if isinstance(thing, Picture):
-        return thing.pixels(values), thing.where
-    if isinstance(thing, str | Path):
-        source = source_at(str(Path(thing).expanduser().absolute()))
-        return decode(content(source), str(thing), values), str(thing)
-    dtype, shape = getattr(thing, "dtype", type(thing).__name__), getattr(thing, "shape", ())
-    if dtype != np.uint8 or len(shape) != 3 or shape[2] not in (1, 3) or not thing.size:
-        raise DataError(
-            f"an image is a file or pixels uint8 [H, W, 1 or 3], not {dtype} {list(shape)}; change "
-            "it"
-        )
-    return thing, "the image"

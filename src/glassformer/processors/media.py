@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -30,7 +31,7 @@ from glassformer.data.store import Store
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element, prefix_elements
 from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
@@ -82,12 +83,17 @@ class MediaInputs(Inputs):
 
 
 ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
-Section = TypeVar("Section")
 
 
+@dataclass(eq=False)
 class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
+    reader: ReaderKind
+    facts: ModelFacts
+    skip: bool = False
+    """Whether unreadable files are left out."""
+    how: Augmentations = UNCHANGED
     unit, elements, batch_rows = "patch", "patches", ROWS
     columns = ("file_field", "label_field")
     record: ClassVar[type[LabelledFile]]
@@ -103,16 +109,23 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     clipped = 0
     """Records that were longer than what is decoded of them."""
 
-    def __init__(
-        self,
-        reader: ReaderKind,
-        facts: ModelFacts | None = None,
-        skip: bool = False,
-        how: Augmentations | None = None,
-    ):
-        self.reader: ReaderKind = reader
-        self.facts = facts or ModelFacts(reader.n_patches, reader.n_patches)
-        self.skip, self.how = skip, how or Augmentations()
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`; ConfigError: the recipe has no section for these inputs."""
+        section, skip = getattr(config, cls.name), skips(data)
+        if section is None:
+            raise ConfigError(
+                f"The recipe has no section processor.{cls.name}, which says how its input is cut; "
+                f"add it ({cls.name}: {{}} takes all defaults)."
+            )
+        return cls(cls.kind(cls.sized(section, records, skip)), facts, skip)
+
+    @classmethod
+    def sized(cls, config: Any, records: Records, skip: bool) -> Any:
+        """Return the section with what the training records say."""
+        return config
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
@@ -145,15 +158,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """The record of a file without classes."""
         return cls.record(source_at(path), (), split)
 
-    @property
     @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Shape of a stored row."""
-        ...
-
-    @abstractmethod
-    def decode(self, thing: Any) -> np.ndarray:
-        """A record, a file, pixels or (samples, rate) as a row of the store."""
+    def decode(self, thing: Any, where: str = "") -> np.ndarray:
+        """Return a record, or what `from_file` gives, as a row of the store."""
         ...
 
     @abstractmethod
@@ -181,13 +188,9 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """A stored row as `windows` takes it."""
         return row
 
-    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
-        """See `Processor`."""
-        return type(self)(self.reader, facts, self.skip, how)
-
     @abstractmethod
-    def from_file(self, content: bytes) -> Any:
-        """The content of a file as `windows` takes it; DataError: it cannot be decoded."""
+    def from_file(self, content: bytes, where: str = "the file") -> Any:
+        """Return pixels, or samples and their rate; DataError: they cannot be decoded."""
         ...
 
     @abstractmethod
@@ -208,9 +211,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     ) -> dict[str, MediaInputs]:
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
-        request = request_of(chosen, self.settings, self.skip)
-        form = self.decode, self.shape, self.dtype, lambda: self.clipped
-        stored = store_arrays(folder / self.array, request, chosen, *form)
+        form = self.decode, self.reader.shape, self.dtype, lambda: self.clipped
+        stored = store_arrays(folder / self.array, self._request(chosen), chosen, *form)
         found = dict[str, MediaInputs]()
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
@@ -224,17 +226,15 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             self.reader = self.reader.resolved(found["train"].array)
         return found
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Values of the configuration that the stored arrays depend on."""
-        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+    def _request(self, records: Records) -> dict[str, Any]:
+        settings = self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        return request_of(records, settings, self.skip)
 
     def holds(self, records: Records, folder: Path) -> bool:
         """Whether a run folder holds the decoded files of these records, unchanged since."""
         with suppress(DataError):
             store = Store.open(folder / self.array, KIND)
-            request = request_of(records, self.settings, self.skip)
-            return all(store.request[name] == value for name, value in request.items())
+            return store.request.items() >= self._request(records).items()
         return False
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
@@ -253,15 +253,19 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """See `Processor`."""
         examples = [example for row in rows for example in row]
         patches = torch.from_numpy(np.stack([example.patches[0].values for example in examples]))
-        targets = [example.targets for example in examples if example.targets is not None]
-        if not targets:
-            return Batch(patches)
-        return Batch(patches, targets=torch.from_numpy(np.concatenate(targets)))
+        own = [example.targets for example in examples if example.targets is not None]
+        return Batch(patches, targets=torch.from_numpy(np.concatenate(own)) if own else None)
 
     def given_patches(self, given: Any) -> np.ndarray:
         """Patches, float32 [T, P], of a file, of pixels, or of (samples, rate)."""
-        given = self.from_file(given) if isinstance(given, bytes) else given
-        return self.patches(self.decode(given)[None], np.zeros(1, np.int64), None)[0].numpy()
+        where = f"the {self.name}"
+        if isinstance(given, str | Path):
+            where = str(given)
+            given = content(source_at(str(Path(given).expanduser().absolute())))
+        if isinstance(given, bytes):
+            given = self.from_file(given, where)
+        array = self.decode(given, where)[None]
+        return self.patches(array, np.zeros(1, np.int64), None)[0].numpy()
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
@@ -324,21 +328,11 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: a black image, or silence."""
-        return [self.request(np.zeros(self.shape, self.dtype))]
+        return [self.request(np.zeros(self.reader.shape, self.dtype))]
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`."""
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
-
-
-def section_of(config: Section | None, kind: str) -> Section:
-    """The section of a recipe for this kind of input; ConfigError: there is none."""
-    if config is None:
-        raise ConfigError(
-            f"The recipe has no section processor.{kind}, which says how its input is cut; add it "
-            f"({kind}: {{}} takes all defaults)."
-        )
-    return config
 
 
 def skips(data: DataConfig) -> bool:

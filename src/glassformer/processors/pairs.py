@@ -22,7 +22,7 @@ from glassformer.data.example import Example
 from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs, training_texts
 from glassformer.data.store import Store, place_of
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.inputs import Inputs, Rows, Sizes
 from glassformer.processors.pair_tokenizer import PairTokenizer
@@ -112,9 +112,11 @@ class PairsProcessor(TokenProcessor):
     columns = ("source_field", "target_field")
     capabilities = frozenset({"pair"})
 
-    def __init__(self, pair: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):
-        super().__init__(pair.target, facts)
-        self.pair, self.cuts = pair, cuts
+    def __init__(self, pair: PairTokenizer, facts: ModelFacts, how: Augmentations = UNCHANGED):
+        super().__init__(pair.target, facts, how=how)
+        target = dropout_of(pair.target, how)
+        source = target if pair.shared else dropout_of(pair.source, how)
+        self.pair, self.cuts = pair, source and target and (source, target)
 
     @classmethod
     def fit(
@@ -156,9 +158,7 @@ class PairsProcessor(TokenProcessor):
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
-        target = dropout_of(self.pair.target, how)
-        source = target if self.pair.shared else dropout_of(self.pair.source, how)
-        return type(self)(self.pair, facts, source and target and (source, target))
+        return type(self)(self.pair, facts, how)
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""

@@ -1,14 +1,13 @@
 """The processor of rows of parts: text, images and audio in one sequence (Note D: multimodal)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError, suggest
@@ -19,7 +18,7 @@ from glassformer.data.order import length_order
 from glassformer.data.parts import Mixed, mixed, parts_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import Content, token_elements
+from glassformer.processors.elements import Content
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
@@ -36,11 +35,9 @@ from glassformer.processors.processor import (
     ModelFacts,
     Window,
     check_length,
-    ids_of,
 )
 from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
-from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 QUESTION = "What is it?"
@@ -49,25 +46,30 @@ Given = str | Mapping[str, Any]
 {"audio": FILE or (samples, rate)}."""
 
 
+@dataclass(eq=False)
 class PartsProcessor(TokenProcessor):
     """Parts in their order, each encoded by its own processor."""
 
+    readers: Mapping[str, MediaProcessor] = field(default_factory=dict)
+    modality_order: tuple[str, ...] = ()
     name, noun, unit = "parts", "row", "element"
     records = staticmethod(mixed)
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        facts: ModelFacts,
-        readers: Mapping[str, MediaProcessor],
-        modality_order: Sequence[str] = (),
-    ):
-        super().__init__(tokenizer, facts)
-        self.readers, self.modality_order = dict(readers), tuple(modality_order)
-        self.capabilities = frozenset({"parts", *readers} if readers else ())
-        self.summary = "reads images, audio and text in one sequence" if readers else ""
-        self.parts = SequenceBuilder(tokenizer, tag_piece=facts.tag_piece)
-        self.prefix = tokenizer.word_space if facts.per_word else ""
+    def __post_init__(self) -> None:
+        if self.how.image is not None and self.how.image.mixes:
+            raise ConfigError(
+                "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
+                "them out."
+            )
+        self.parts = SequenceBuilder(self.tokenizer, tag_piece=self.facts.tag_piece)
+        if self.readers:
+            self.capabilities = frozenset({"parts", *self.readers})
+            self.summary = "reads images, audio and text in one sequence"
+
+    @property
+    def prefix(self) -> str:
+        """See `TokenProcessor`."""
+        return self.tokenizer.word_space if self.facts.per_word else ""
 
     @classmethod
     def fit(
@@ -109,13 +111,8 @@ class PartsProcessor(TokenProcessor):
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
-        if how.image is not None and how.image.mixes:
-            raise ConfigError(
-                "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
-                "them out."
-            )
         readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
-        return type(self)(self.tokenizer, facts, readers, self.modality_order)
+        return replace(self, facts=facts, how=how, readers=readers)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -186,18 +183,27 @@ class PartsProcessor(TokenProcessor):
             reader.save(folder)
 
     def unfilled(self, row: Mixed) -> Example:
-        """A row as a sequence, with zeros for its patches."""
-        shapes = {
-            kind: (of.reader.n_patches, of.reader.patch_width) for kind, of in self.readers.items()
+        """Return a row as a sequence, with zeros for its patches."""
+        zeros = {
+            kind: np.broadcast_to(np.float32(0), (of.reader.n_patches, of.reader.patch_width))
+            for kind, of in self.readers.items()
         }
-        zeros = {kind: np.broadcast_to(np.float32(0), shape) for kind, shape in shapes.items()}
-        return self.parts.example(
-            (kind, self._units(value) if kind == TEXT else zeros[kind]) for kind, value in row.parts
-        )
+        return self.parts.example(self._contents(row.parts, lambda kind, _: zeros[kind]))
 
-    def _units(self, text: str) -> str | list[str]:
-        """Return the words of a text, if each is predicted."""
-        return text.split() if self.facts.per_word else text
+    def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
+        """Return the sequence of parts; DataError: a file, pixels or samples that cannot be
+        read."""
+        return self.parts.example(self._contents(parts, self._patches))
+
+    def _patches(self, kind: str, thing: Any) -> np.ndarray:
+        return self.readers[kind].given_patches(thing)
+
+    def _contents(
+        self, parts: Sequence[tuple[str, Any]], patches: Callable[[str, Any], np.ndarray]
+    ) -> list[tuple[str, Any]]:
+        """Return texts, their words if each is predicted, and patches."""
+        split = str.split if self.facts.per_word else str
+        return [(kind, split(one) if kind == TEXT else patches(kind, one)) for kind, one in parts]
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -256,47 +262,27 @@ class PartsProcessor(TokenProcessor):
             if kind not in known:
                 raise DataError(f"{what} was given as {kind}; {suggest(kind, known)}")
 
-    def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
-        """The sequence of parts; DataError: a file, pixels or samples that cannot be read."""
-        return self.parts.example(
-            (kind, self._units(one) if kind == TEXT else self.readers[kind].given_patches(one))
-            for kind, one in parts
-        )
-
-    def _content(self, part: tuple[str, Any]) -> Content:
-        kind, thing = part
-        if kind != TEXT:
-            return range(self.readers[kind].reader.n_patches)
-        units = self._units(thing)
-        return units if isinstance(units, str) else [*map(self.parts.pieces, units)]
-
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
-        crossed = self.facts.encoder_decoder
-        if crossed and ids_of(given) is not None:
-            raise ConfigError(
-                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
-                "another; give parts."
-            )
-        return super().encode(given)
-
     def encoded(self, given: Any) -> EncodedInput:
-        """See `TokenProcessor`."""
-        parts, answer = self._parts_and_answer(given)
-        crossed, longest = self.facts.encoder_decoder, self.facts.context
-        builder, example = self.parts, self.example(parts)
-        written = [] if answer is None else builder.answer(answer)[:-1].tolist()
+        """See `TokenProcessor`: parts, or a tuple of parts and the answer generated so far."""
+        builder, crossed, written = self.parts, self.facts.encoder_decoder, ""
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+            given, written = given
+            if not self.facts.answers:
+                raise ConfigError("An answer was given, and this model writes none; leave it out.")
+        parts = self._contents(self.named_parts(given), self._patches)
+        example = builder.example(parts)
+        answer = builder.answer(written)[:-1] if written else np.zeros(0, np.int32)
         what = "The source" if crossed else "The sequence of parts"
-        check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
-        contents = list[Content]([builder.bos, *map(self._content, parts)])
+        sizes = len(example.ids), len(answer)
+        check_length(sizes[0] if crossed else sum(sizes), self.facts.context, what)
+        contents = [builder.named(one) for _, one in parts]
         if crossed:
-            check_length(1 + len(written), longest)
-            target = [builder.begin, *written]
-            said = token_elements(self.tokenizer, target, [(builder.begin,), answer or ""])
-            batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
-            return EncodedInput(batch, said, self.named(example, contents).elements)
-        example = replace(example, ids=np.append(example.ids, np.array(written, np.int32)))
-        return self.named(example, [*contents, builder.eos, answer or ""])
+            check_length(1 + sizes[1], self.facts.context)
+            begin = np.array([builder.begin], np.int32)
+            read = self.named(example, [builder.bos, *contents])
+            return self.beside(read, np.append(begin, answer), [begin, written])
+        example = replace(example, ids=np.append(example.ids, answer))
+        return self.named(example, [builder.bos, *contents, builder.eos, written])
 
     def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """See `TokenProcessor`."""
@@ -306,14 +292,6 @@ class PartsProcessor(TokenProcessor):
             places = slice(one.begin, one.begin + len(one.values))
             elements[places] = self.readers[one.kind].patch_elements()
         return replace(found, elements=tuple(elements))
-
-    def _parts_and_answer(self, given: Any) -> tuple[list[tuple[str, Any]], str | None]:
-        answer = None
-        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
-            given, answer = given
-        if answer is not None and not self.facts.answers:
-            raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        return self.named_parts(given), answer
 
     def words(self, given: Any) -> list[str]:
         """See `Processor`: those of the texts."""
@@ -365,17 +343,16 @@ class PartsProcessor(TokenProcessor):
         blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
         return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
 
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """See `Processor`."""
+        kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
+        rows = zip(*kept, strict=False)
+        return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]
+
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""
-        n = min((len(r.kept_inputs(folder)) for r in self.readers.values()), default=0)
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
         return [
             self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
-            for i in range(n)
+            for i in range(len(self.kept_inputs(folder)))
         ]
-
-    def kept_inputs(self, folder: Path) -> list[Any]:
-        """See `Processor`."""
-        kept = {kind: reader.kept_inputs(folder) for kind, reader in self.readers.items()}
-        rows = zip(*kept.values(), strict=False) if kept else ()
-        return [self.ordered(QUESTION, dict(zip(kept, row, strict=True))) for row in rows]

@@ -8,9 +8,9 @@ A processor is fitted on records, or loaded from a run folder. It never knows wh
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -129,6 +129,8 @@ class Processor(ABC):
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
     facts: ModelFacts
+    how: Augmentations
+    """How training examples are augmented."""
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
 
@@ -236,10 +238,9 @@ class Processor(ABC):
         for numbers in by_length([example.length for example in examples], self.batch_rows):
             yield numbers, self.collate([[examples[i]] for i in numbers])
 
-    @abstractmethod
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
-        """The same processor for the resolved model; its training examples are augmented."""
-        ...
+        """Return this processor for the resolved model; its training examples are augmented."""
+        return replace(cast(Any, self), facts=facts, how=how)
 
     def mixed(
         self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int

@@ -19,6 +19,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example, Patches
 from glassformer.processors.config import TagPiece
+from glassformer.processors.elements import Content
 from glassformer.processors.processor import Window
 from glassformer.processors.text_reader import parts_of
 from glassformer.tokenizers.roles import START
@@ -31,8 +32,6 @@ MOST_KNOWN = 1 << 17
 """Most words whose pieces are kept."""
 WHOLE = 1 << 40
 """A length that everything fits into."""
-Content = str | Sequence[str] | np.ndarray
-"""A text; words, each with a target; or patches [N, P]."""
 
 
 class SequenceBuilder:
@@ -48,16 +47,19 @@ class SequenceBuilder:
         longest: int = WHOLE,
         overlap: int | None = None,
         tag_piece: TagPiece = "last",
+        token_types: bool = True,
     ):
         self.text, self.longest, self.overlap = tokenizer, longest, overlap
         self.tag_piece: TagPiece = tag_piece
+        self.token_types = token_types
         self.frame = frame = tokenizer.frame_or("bos", "eos")
         self.bos, self.eos = np.array(frame.begin, np.int32), np.array(frame.end, np.int32)
         self.longest_word = (longest - frame.size) // 2
         self._known: dict[str, np.ndarray] = {}
 
-    def example(self, parts: Iterable[tuple[str, Content]]) -> Example:
-        """Return one sequence of parts in order, each a kind with its content."""
+    def example(self, parts: Iterable[tuple[str, str | Sequence[str] | np.ndarray]]) -> Example:
+        """Return one sequence of parts in order: each a kind, and a text, words of which each has a
+        target, or patches [N, P]."""
         pieces, length = [self.bos], len(self.bos)
         patches, at = list[Patches](), list[np.ndarray]()
         for kind, part in parts:
@@ -76,17 +78,23 @@ class SequenceBuilder:
             ids = placeholder(self.text)
         return Example(ids, at=np.concatenate(at) if at else None, patches=tuple(patches))
 
-    def texts(self, text: str, other: str | None = None) -> list[Example]:
-        """Return the windows of a text, at least one; of a pair, windows of the longer side, each
-        with the whole other side.
+    def whole(self) -> "SequenceBuilder":
+        """Return a builder of sequences that are never cut."""
+        return SequenceBuilder(self.text, tag_piece=self.tag_piece, token_types=self.token_types)
+
+    def windows(self, side: str | Sequence[str], other: str | None = None) -> list[Window]:
+        """Return the windows of a text, at least one; of words; or of a pair: windows of the longer
+        side, each with the whole other side.
 
         If both are longer than half the model, their windows are paired in order.
         """
-        frame, ids = self.frame, self._ids(text)
+        if not isinstance(side, str):
+            return list(self._words(side))
+        frame, ids = self.frame, self._ids(side)
         room = self._room(max(frame.size, frame.pair_size), 2)
         if other is None:
             parts = parts_of(ids, self.longest - frame.size, self.overlap)
-            return [Example(frame.one(part)) for part in parts]
+            return [Window(Example(frame.one(part))) for part in parts]
         others = self._ids(other)
         room = self.longest - frame.pair_size
         first = min(len(ids), max(room // 2, room - len(others)))
@@ -95,7 +103,7 @@ class SequenceBuilder:
         n = max(len(left), len(right))
         return [self._pair(left[i * len(left) // n], right[i * len(right) // n]) for i in range(n)]
 
-    def words(self, words: Sequence[str]) -> Iterator[Window]:
+    def _words(self, words: Sequence[str]) -> Iterator[Window]:
         """Yield all words in one window, or in several that overlap; each is a unit of one."""
         room = self._room(self.frame.size, 1)
         overlap = room // 2 if self.overlap is None else self.overlap
@@ -105,6 +113,16 @@ class SequenceBuilder:
             assert found.at is not None
             at = found.at[one.own_begin - one.begin : one.own_end - one.begin]
             yield Window(replace(found, at=at), slice(one.own_begin, one.own_end))
+
+    def contents(self, *sides: str | Sequence[str]) -> list[Content]:
+        """Return what the elements of one sequence are made of, in order."""
+        frame = self.frame
+        before = (frame.begin,) if len(sides) == 1 else (frame.pair_begin, frame.between)
+        return [one for pair in zip(before, map(self.named, sides), strict=True) for one in pair]
+
+    def named(self, part: str | Sequence[str] | np.ndarray) -> Content:
+        """Return a text or patches unchanged, the ids of each of several words."""
+        return part if isinstance(part, str | np.ndarray) else [*map(self.pieces, part)]
 
     def pieces(self, word: str) -> np.ndarray:
         """Return the ids of a word, at least one; beyond half a window, its beginning and end."""
@@ -146,9 +164,9 @@ class SequenceBuilder:
         ids = self.text.encode(text)
         return ids if len(ids) or self.frame.size else placeholder(self.text)
 
-    def _pair(self, ids: np.ndarray, others: np.ndarray) -> Example:
-        framed, token_type_ids = self.frame.pair(ids, others)
-        return Example(framed, token_type_ids=token_type_ids)
+    def _pair(self, ids: np.ndarray, others: np.ndarray) -> Window:
+        framed, types = self.frame.pair(ids, others)
+        return Window(Example(framed, token_type_ids=types if self.token_types else None))
 
     def _places(self, pieces: Sequence[np.ndarray], begin: int) -> np.ndarray:
         """Return the place of the tag of each word, int64; `begin`: of the first word."""

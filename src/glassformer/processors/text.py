@@ -1,28 +1,53 @@
-"""The processor of texts and of pairs of texts: sequences between <bos> and <eos>."""
+"""The processors of texts, pairs of texts, and words: sequences between <bos> and <eos>."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.example import Example
+from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.labelled import Labelled, labelled
-from glassformer.processors.processor import (
-    EncodedInput,
-    Window,
-    cell_text,
-    check_length,
-)
+from glassformer.data.tagged import Tagged, tagged
+from glassformer.processors.processor import EncodedInput, Window, cell_text, check_length
 from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.tokenized import PackedProcessor
 
+NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
 
-class TextProcessor(PackedProcessor):
+class FramedProcessor(PackedProcessor):
+    """Sequences in the frame of their tokenizer; long ones in windows."""
+
+    @cached_property
+    def builder(self) -> SequenceBuilder:
+        """How sequences are made."""
+        facts = self.facts
+        return SequenceBuilder(
+            self.tokenizer, facts.window, facts.overlap, facts.tag_piece, facts.token_types
+        )
+
+    @abstractmethod
+    def sides(self, given: Any) -> tuple[str | list[str], ...]:
+        """Return the text, both texts or the words of an input; ConfigError: it has none."""
+        ...
+
+    def windows(self, given: Any) -> list[Window]:
+        """See `Processor`."""
+        return self.builder.windows(*self.sides(given))
+
+    def encoded(self, given: Any) -> EncodedInput:
+        """See `TokenProcessor`."""
+        sides, builder = self.sides(given), self.builder.whole()
+        if not (found := builder.windows(*sides)):
+            raise ConfigError(NO_WORDS)
+        check_length(len(found[0].example.ids), self.facts.window)
+        return self.named(found[0].example, builder.contents(*sides))
+
+
+class TextProcessor(FramedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
@@ -40,11 +65,6 @@ class TextProcessor(PackedProcessor):
     def given(record: Labelled) -> Text:
         """See `PackedProcessor`."""
         return record.text if record.pair is None else (record.text, record.pair)
-
-    @cached_property
-    def builder(self) -> SequenceBuilder:
-        """How its sequences are made."""
-        return SequenceBuilder(self.tokenizer, self.facts.window, self.facts.overlap)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -67,25 +87,21 @@ class TextProcessor(PackedProcessor):
 
     def to_values(self, given: Text) -> dict[str, Any]:
         """See `Processor`."""
-        if isinstance(given, str):
-            return {"text": given}
-        return {"text": given[0], "pair": given[1]}
+        return (
+            {"text": given}
+            if isinstance(given, str)
+            else dict(zip(("text", "pair"), given, strict=True))
+        )
 
-    def windows(self, given: Any) -> list[Window]:
-        """See `Processor`."""
-        return [Window(self._typed(part)) for part in self.builder.texts(*_sides(given))]
-
-    def _typed(self, example: Example) -> Example:
-        return example if self.facts.token_types else replace(example, token_type_ids=None)
-
-    def encoded(self, given: Any) -> EncodedInput:
-        """See `PackedProcessor`."""
-        texts, builder = _sides(given), SequenceBuilder(self.tokenizer)
-        (example,) = map(self._typed, builder.texts(*texts))
-        check_length(len(example.ids), self.facts.window)
-        frame = builder.frame
-        before = (frame.begin,) if len(texts) == 1 else (frame.pair_begin, frame.between)
-        return self.named(example, [*chain(*zip(before, texts, strict=True))])
+    def sides(self, given: Any) -> tuple[str, ...]:
+        """See `FramedProcessor`."""
+        texts = (given,) if isinstance(given, str) else given
+        whole = isinstance(texts, tuple) and len(texts) in (1, 2)
+        if whole and all(isinstance(text, str) for text in texts):
+            return texts
+        raise ConfigError(
+            f"This model reads a text or a pair of texts, not {type(given).__name__}; give one."
+        )
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""
@@ -94,10 +110,65 @@ class TextProcessor(PackedProcessor):
         return {"anyOf": [text, pair], "description": "a text, or a pair of texts"}
 
 
-def _sides(given: Any) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) else given
-    if isinstance(texts, tuple) and len(texts) in (1, 2) and all(isinstance(t, str) for t in texts):
-        return texts
-    raise ConfigError(
-        f"This model reads a text or a pair of texts, not {type(given).__name__}; give one."
-    )
+class WordsProcessor(FramedProcessor):
+    """Sequences of words, each word encoded by itself; documents in windows."""
+
+    name, noun = "words", "sentence"
+    records = staticmethod(tagged)
+    columns = ("word_field", "tag_field")
+
+    @property
+    def prefix(self) -> str:
+        """See `TokenProcessor`: words are encoded as behind another one."""
+        return self.tokenizer.word_space
+
+    @staticmethod
+    def texts(record: Tagged) -> Iterator[str]:
+        """See `PackedProcessor`."""
+        yield words_text(record.words)
+
+    @staticmethod
+    def given(record: Tagged) -> Sequence[str]:
+        """See `PackedProcessor`."""
+        return record.words
+
+    def request_of(self, record: Tagged) -> list[Any]:
+        """See `Processor`."""
+        return [" ".join(record.words)]
+
+    def sides(self, given: Any) -> tuple[list[str]]:
+        """See `FramedProcessor`: the targets of a window are at one piece of each of its words."""
+        return (self.words(given),)
+
+    def words(self, given: Any) -> list[str]:
+        """See `Processor`: a text is cut at spaces. ConfigError: these are no words."""
+        words = given.split() if isinstance(given, str) else list(given)
+        if not all(isinstance(word, str) for word in words):
+            raise ConfigError(NO_WORDS)
+        return words
+
+    def from_values(self, values: Sequence[Any], where: str) -> list[str] | None:
+        """See `Processor`: a list of words, or a text cut at spaces."""
+        (value,) = values
+        if value is None or isinstance(value, str):
+            return (value or "").split() or None
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise DataError(
+                f"{where} has {value!r:.40} where words are read; give a list of strings that are "
+                "not empty, or a text"
+            )
+        return value or None
+
+    def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Processor`: a text or a list of words, or a list of such lists."""
+        inputs = given.split() if isinstance(given, str) else list(given)
+        single = not inputs or isinstance(inputs[0], str)
+        return single, [inputs] if single else inputs
+
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`."""
+        words = {"type": "array", "items": {"type": "string"}}
+        return {
+            "anyOf": [words, {"type": "string"}],
+            "description": "words, or a text cut at spaces",
+        }

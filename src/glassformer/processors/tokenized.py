@@ -3,12 +3,13 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError
@@ -19,7 +20,7 @@ from glassformer.data.order import PackedOrder
 from glassformer.data.store import ABOUT, Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
-from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
+from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content, token_elements
 from glassformer.processors.init_from import kinds_of, readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
@@ -31,7 +32,7 @@ from glassformer.processors.processor import (
     ids_of,
 )
 from glassformer.processors.text_reader import TextReader
-from glassformer.tokenizers.piece_dropout import PieceDropout
+from glassformer.tokenizers.piece_dropout import PieceDropout, Recut
 from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -44,8 +45,7 @@ class PackedInputs(Inputs):
     """Sequences in memory; with `processor.cut`, training examples have new pieces every step."""
 
     def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
-        self._cut, self._longest = processor.cut, processor.facts.window
-        self._tag_piece: TagPiece = processor.facts.tag_piece
+        self.processor = processor
         found = [processor.windows(processor.given(record)) for record in records]
         owners = np.repeat(np.arange(len(records)), [len(windows) for windows in found])
         super().__init__(records, owners)
@@ -67,16 +67,18 @@ class PackedInputs(Inputs):
 
     def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
         """See `Inputs`."""
-        if step is None or self._cut is None:
-            return [self._windows[i].example for i in numbers]
-        return [self._recut(self._cut, i, step) for i in numbers]
+        found, cut = [self._windows[i].example for i in numbers], self.processor.cut
+        if step is None or cut is None:
+            return found
+        pairs = zip(numbers, found, strict=True)
+        return [self._with_new_pieces(one, cut(one.ids, step, i)) for i, one in pairs]
 
-    def _recut(self, cut: PieceDropout, number: int, step: int) -> Example:
-        example = self._windows[number].example
-        new = cut(example.ids, step, number)
-        if len(new.ids) > self._longest:
+    def _with_new_pieces(self, example: Example, new: Recut) -> Example:
+        """Return the example in other pieces, if they are short enough."""
+        facts = self.processor.facts
+        if len(new.ids) > facts.window:
             return example
-        at = None if example.at is None else new.places(example.at, self._tag_piece)
+        at = None if example.at is None else new.places(example.at, facts.tag_piece)
         types = None if example.token_type_ids is None else new.spread(example.token_type_ids)
         return Example(new.ids, at=at, token_type_ids=types)
 
@@ -89,21 +91,31 @@ class PackedInputs(Inputs):
                     yield column.tobytes()
 
 
+@dataclass(eq=False)
 class TokenProcessor(Processor):
     """A processor with a tokenizer."""
 
-    frame: ClassVar[tuple[str, str]] = ("bos", "eos")
-    """Special symbols before and after a text, where the tokenizer defines no frame; "": none."""
-    prefix: str = ""
-    """Text in front of it."""
-    place: Path | None = None
-    """The folder of its encoded data; None: in the run folder."""
+    tokenizer: Tokenizer
+    facts: ModelFacts
+    _: KW_ONLY
+    how: Augmentations = UNCHANGED
     template: ChatTemplate | None = None
     """How messages are written; None: it reads no messages."""
+    place: Path | None = None
+    """The folder of its encoded data; None: in the run folder."""
 
-    def __init__(self, tokenizer: Tokenizer, facts: ModelFacts):
-        self.tokenizer, self.facts = tokenizer, facts
-        self.vocab_size = tokenizer.vocab_size
+    frame: ClassVar[tuple[str, str]] = ("bos", "eos")
+    """Special symbols before and after a text, where the tokenizer defines no frame; "": none."""
+
+    @property
+    def vocab_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `Processor`."""
+        return self.tokenizer.vocab_size
+
+    @property
+    def prefix(self) -> str:
+        """Text in front of one of which the vector is computed."""
+        return ""
 
     @classmethod
     def fit(
@@ -170,10 +182,14 @@ class TokenProcessor(Processor):
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: token ids are taken as they are."""
-        ids = ids_of(given)
-        if ids is not None:
-            return self.named(Example(np.array(ids)))
-        return self.encoded(given)
+        if (ids := ids_of(given)) is None:
+            return self.encoded(given)
+        if self.facts.encoder_decoder:
+            raise ConfigError(
+                "Token ids are of one sequence, and an encoder-decoder reads a source and writes "
+                "another; give parts."
+            )
+        return self.named(Example(np.array(ids)))
 
     @abstractmethod
     def encoded(self, given: Any) -> EncodedInput:
@@ -189,6 +205,15 @@ class TokenProcessor(Processor):
         elements = token_elements(self.tokenizer, ids, contents)
         return EncodedInput(padded([replace(example, at=None)]), elements)
 
+    def beside(
+        self, source: EncodedInput, ids: np.ndarray, contents: Sequence[Content]
+    ) -> EncodedInput:
+        """Return what a decoder has written so far beside the source that it reads."""
+        batch = Batch(torch.tensor(ids, dtype=torch.long)[None], source=source.batch)
+        return EncodedInput(
+            batch, token_elements(self.tokenizer, ids.tolist(), contents), source.elements
+        )
+
     def description(self) -> list[str]:
         """See `Processor`."""
         return [f"tokenizer: {described(self.tokenizer)}"]
@@ -198,18 +223,13 @@ class TokenProcessor(Processor):
         return [*super().neutral_inputs(), known_text(self.tokenizer)]
 
 
+@dataclass(eq=False)
 class PackedProcessor(TokenProcessor):
     """A processor of token sequences that are packed into rows."""
 
-    def __init__(self, tokenizer: Tokenizer, facts: ModelFacts, cut: PieceDropout | None = None):
-        super().__init__(tokenizer, facts)
-        self.cut = cut
-
-    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
-        """See `Processor`: with `piece_dropout`, other pieces at every step."""
-        made = type(self)(self.tokenizer, facts, dropout_of(self.tokenizer, how))
-        made.template = self.template
-        return made
+    def __post_init__(self) -> None:
+        self.cut = dropout_of(self.tokenizer, self.how)
+        """Other pieces at every step; None: always the same."""
 
     def request_of(self, record: Any) -> list[Any]:
         """See `Processor`."""

@@ -44,7 +44,8 @@ def classifier(**changes):
     return tiny.model(**{**values, "head": "classify", "n_classes": CLASSES, **changes})
 
 
-SEQUENCES = SequenceBuilder(BYTES, LENGTH)
+def sequences(*sides):
+    return [window.example for window in SequenceBuilder(BYTES, LENGTH).windows(*sides)]
 
 
 def classify(model, texts, tokenizer=BYTES):
@@ -58,7 +59,7 @@ def by_hand(model, text):
     rows = []
     if not any(side.strip() for side in ((text,) if isinstance(text, str) else text)):
         return np.full(CLASSES, np.nan)
-    for part in SEQUENCES.texts(*((text,) if isinstance(text, str) else text)):
+    for part in sequences(*((text,) if isinstance(text, str) else text)):
         kinds = (
             None
             if part.token_type_ids is None or model.config.n_token_types < 2
@@ -98,7 +99,7 @@ def test_other_models(changes):
 
 def test_the_sides_of_a_pair_are_told_apart():
     model = classifier(n_token_types=2, pool="mean")
-    (pair,) = SEQUENCES.texts("ab", "cd")
+    (pair,) = sequences("ab", "cd")
     with torch.no_grad():
         kindless = model(Batch(torch.from_numpy(pair.ids)[None])).logits.softmax(-1)[0].numpy()
     assert np.abs(classify(model, [("ab", "cd")])[0] - kindless).max() > 1e-3

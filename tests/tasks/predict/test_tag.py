@@ -11,7 +11,7 @@ import torch
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.processors.processor import ModelFacts
-from glassformer.processors.words import WordsProcessor
+from glassformer.processors.text import WordsProcessor
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predictors.predictor import WHOLE
 from glassformer.tasks.predictors.tag import Tag
@@ -101,13 +101,13 @@ def test_many_sentences_are_tagged_as_each_alone(architecture, position):
 def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
     model = tagger(architecture, position)
     for sentence in SENTENCES:
-        windows = list(words().builder.words(sentence))
+        windows = words().builder.windows(sentence)
         (found,) = tag(model, words(), [sentence], CLASSES)
         probabilities = every_class(found)
         for window in windows:
             expected = by_hand(model, window.example.ids, window.example.at)
             np.testing.assert_allclose(probabilities[window.units], expected, **CLOSE)
-    assert [len(list(words().builder.words(sentence))) > 1 for sentence in SENTENCES[3:5]] == [
+    assert [len(words().builder.windows(sentence)) > 1 for sentence in SENTENCES[3:5]] == [
         True,
         True,
     ]

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from glassformer.processors.word_spans import split_punctuation
 
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.metrics.spans import mark_spans, spans
+from glassformer.processors.word_spans import split_punctuation
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
 from glassformer.tasks.task import Task
