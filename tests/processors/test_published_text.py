@@ -28,7 +28,7 @@ from glassformer.processors.words import WordsProcessor
 from glassformer.runtime import GenerateConfig
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import score
+from glassformer.tasks.predictors.likelihood import score
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from published_folders import FAMILIES, published_folder

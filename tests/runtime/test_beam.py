@@ -15,7 +15,7 @@ from glassformer.layers.ragged import Pool
 from glassformer.runtime import GenerateConfig, beam_search, decode, memory
 from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.hypotheses import Beams
-from glassformer.tasks.predict.scores import likelihoods, score
+from glassformer.tasks.predictors.likelihood import likelihoods, score
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [

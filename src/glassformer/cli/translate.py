@@ -34,7 +34,7 @@ from glassformer.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from glassformer.run import Run
     from glassformer.runtime import GenerateConfig
-    from glassformer.tasks.predict.text import Generated
+    from glassformer.tasks.predictors.text import Text
 
 BATCHES = 8
 """Lines of so many batches are sorted by length together, if they are there already."""
@@ -172,7 +172,7 @@ def _alignment(
     return pharaoh(aligned(run.model, run.task.pair, source, target, layers, heads))
 
 
-def _values(source: str, found: "list[Generated]") -> dict[str, Any]:
+def _values(source: str, found: "list[Text]") -> dict[str, Any]:
     rows = [
         {"text": one.text, "score": one.score, "finish": one.finish, "tokens": len(one.ids)}
         for one in found

@@ -36,7 +36,6 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import evaluate
 from glassformer.runtime import GenerateConfig, Watch
-from glassformer.runtime.config import SAMPLING
 from glassformer.runtime.prompts import check_ids, check_source
 from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.evaluate import Evaluation
@@ -44,9 +43,9 @@ from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.predict.embed import embed
 from glassformer.tasks.predict.fill import Filled
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import Likelihood
 from glassformer.tasks.predict.tag import Tags
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.likelihood import Likelihood
+from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
 
@@ -129,19 +128,7 @@ class Run:
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are
         ConfigErrors."""
-        base = self.task.recipe.generate.model_dump()
-        if "beams" not in changes and SAMPLING & changes.keys():  # sampling replaces a search
-            base |= {"beams": 0, "n_best": 1}
-        if changes.get("beams"):  # and a search replaces sampling
-            if name := min(SAMPLING & changes.keys(), default=""):
-                raise ConfigError(
-                    f"generate: {name}={changes[name]} is for sampling and "
-                    f"beams={changes['beams']} searches; leave one of them out."
-                )
-            base = {name: value for name, value in base.items() if name not in SAMPLING}
-        if "beams" in changes and "n_best" not in changes:
-            base |= {"n_best": 1}
-        return GenerateConfig.parse({**base, **changes})
+        return self.task.recipe.generate.with_changes(changes)
 
     def evaluate(
         self,
@@ -189,12 +176,12 @@ class Run:
         config: GenerateConfig,
         files: Mapping[str, Any] | None = None,
         drafts: Drafts | None = None,
-    ) -> list[Generated]:
+    ) -> list[Text]:
         """Texts with token ids, log-probabilities and why each ended."""
         options = {} if drafts is None else {"drafts": drafts}
         return self.task.generate(self.model, prompts, files or {}, config, **options)
 
-    def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Generated:
+    def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Text:
         """The new text for a prompt with a record of each step; see `runtime.trace`."""
         config, watch = self.options(**changes), watch or Watch()
         return self.task.generate(self.model, [prompt], {}, config, watch=watch)[0]
@@ -216,7 +203,7 @@ class Run:
         found = [one.text for one in self.chatted(rows, how)]
         return found if several else found[0]
 
-    def chatted(self, conversations: Sequence[Any], config: GenerateConfig) -> list[Generated]:
+    def chatted(self, conversations: Sequence[Any], config: GenerateConfig) -> list[Text]:
         """Answers with token ids, log-probabilities and why each ended."""
         return self.task.chat(self.model, conversations, config)
 
@@ -249,7 +236,7 @@ class Run:
 
     def answered(
         self, rows: Sequence[Any], config: GenerateConfig, watch: Watch | None = None
-    ) -> list[Generated]:
+    ) -> list[Text]:
         """Answers with token ids, log-probabilities and why each ended."""
         return finish(self.task.answer_steps(self.model, rows, config, watch=watch))
 
@@ -277,7 +264,7 @@ class Run:
 
     def transduced(
         self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
-    ) -> list[list[Generated]]:
+    ) -> list[list[Text]]:
         """The `n_best` targets of each source; errors count sources from `first`."""
         return finish(self.task.translate_steps(self.model, texts, config, batch_size, first))
 

@@ -12,7 +12,7 @@ from glassformer.processors.processor import check_length
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import (
+from glassformer.tasks.predictors.likelihood import (
     Likelihood,
     beginning,
     cut,
@@ -21,7 +21,7 @@ from glassformer.tasks.predict.scores import (
     rolling,
     split_answer,
 )
-from glassformer.tasks.predict.text import Delta, Generated, Writing, write
+from glassformer.tasks.predictors.text import Delta, Text, Writing, write
 from glassformer.tasks.task import Task
 from glassformer.tokenizers.text import Tokenizer
 
@@ -135,7 +135,7 @@ class Chatting(Task):
         requests = [Request(ids, how, ends, limit=own.max_new_tokens) for ids, _, own in read]
         return write(model, self.processor.tokenizer, requests, **options)
 
-    def chat(self, *arguments: Any, **options: Any) -> list[Generated]:
+    def chat(self, *arguments: Any, **options: Any) -> list[Text]:
         """Return the messages that are written by `replies`."""
         return finish(self.replies(*arguments, **options))
 

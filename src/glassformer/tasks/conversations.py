@@ -19,8 +19,8 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.likelihood import score
+from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Card, Sample
 
 SHOWN = 3
@@ -149,7 +149,7 @@ class Conversations(GenerativeTask, Chatting):
         files: Mapping[str, Any],
         how: GenerateConfig,
         **options: Any,
-    ) -> list[Generated]:
+    ) -> list[Text]:
         """See `Task`: the answer to each prompt, a message of the user."""
         if files:
             raise ConfigError(

@@ -21,7 +21,7 @@ from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
 from glassformer.tasks.predict.gradually import Steps, finish
-from glassformer.tasks.predict.text import Delta, Generated, write
+from glassformer.tasks.predictors.text import Delta, Text, write
 from glassformer.tasks.shown import shown
 from glassformer.tasks.text_to_text import TextToText
 
@@ -136,14 +136,14 @@ class PartsToText(TextToText):
 
     def answer_steps(
         self, model: Transformer, inputs: Sequence[Any], how: GenerateConfig, **options: Any
-    ) -> Steps[list[Generated]]:
+    ) -> Steps[list[Text]]:
         """The text for each row of parts."""
         examples = [window.example for row in inputs for window in self.processor.windows(row)]
         return self._answers(model, examples, how, **options)
 
     def _answers(
         self, model: Transformer, examples: Sequence[Example], how: GenerateConfig, **options: Any
-    ) -> Steps[list[Generated]]:
+    ) -> Steps[list[Text]]:
         parts = self.processor.parts
         return write(model, parts.text, requests(model, parts, examples, how), **options)
 
@@ -154,7 +154,7 @@ class PartsToText(TextToText):
         files: Mapping[str, Any],
         how: GenerateConfig,
         **options: Any,
-    ) -> list[Generated]:
+    ) -> list[Text]:
         """The text for each prompt, beside files that all of them are about."""
         rows = [self.processor.ordered(prompt, files) for prompt in prompts]
         return finish(self.answer_steps(model, rows, how, **options))

@@ -23,8 +23,8 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import Chatting, continuations
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.likelihood import score
+from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20
@@ -186,7 +186,7 @@ class TextGeneration(RunningText, Chatting):
         files: Mapping[str, Any],
         how: GenerateConfig,
         **options: Any,
-    ) -> list[Generated]:
+    ) -> list[Text]:
         """See `Task`."""
         if files:
             raise ConfigError(

@@ -23,9 +23,9 @@ from glassformer.runtime.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.predict.gradually import Steps, finish
-from glassformer.tasks.predict.scores import Likelihood, likelihoods
-from glassformer.tasks.predict.text import Generated
 from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
+from glassformer.tasks.predictors.likelihood import Likelihood, likelihoods
+from glassformer.tasks.predictors.text import Text
 from glassformer.tasks.task import Sample
 
 SHOWN = 3
@@ -229,7 +229,7 @@ class PairsToText(TextToText):
         how: GenerateConfig,
         batch_size: int = 32,
         first: int = 1,
-    ) -> Steps[list[list[Generated]]]:
+    ) -> Steps[list[list[Text]]]:
         """The best targets of each source text; errors count texts from `first`."""
         return transduce_steps(model, self.pair, texts, how, batch_size, first)
 
@@ -271,13 +271,13 @@ class PairsToText(TextToText):
         example = Example(self.pair.source_ids(source), answer=self.pair.target_ids(target))
         return encoder_decoder([example], self.begin)
 
-    def answer_steps(self, *arguments: Any, **options: Any) -> Steps[list[Generated]]:
+    def answer_steps(self, *arguments: Any, **options: Any) -> Steps[list[Text]]:
         """Refused."""
         raise ConfigError(
             f"{self.folder} reads text alone, not parts of several kinds; leave out the others."
         )
 
-    def generate(self, *arguments: Any, **options: Any) -> list[Generated]:
+    def generate(self, *arguments: Any, **options: Any) -> list[Text]:
         """Refused."""
         raise ConfigError(
             f"{self.folder} is an encoder-decoder, which writes a target for a source; use "

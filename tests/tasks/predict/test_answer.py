@@ -18,7 +18,7 @@ from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.tasks.parts_to_text import requests
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.text import write
+from glassformer.tasks.predictors.text import write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 

@@ -17,8 +17,7 @@ from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.stop import StopStrings
-from glassformer.tasks.predict.text import write
+from glassformer.tasks.predictors.text import StopStrings, write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

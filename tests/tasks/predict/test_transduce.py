@@ -17,9 +17,9 @@ from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Generated
 from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
+from glassformer.tasks.predictors.likelihood import score
+from glassformer.tasks.predictors.text import Text
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -167,7 +167,7 @@ def test_texts_of_nothing_but_spaces_are_empty_and_no_model_runs(monkeypatch):
     monkeypatch.setattr(Transformer, "features", None)
     assert (
         transduce(model(), tokenizer(), ["", " \t\n", "\u3000"], how(beams=2))
-        == [[Generated("", [], [], "end", score=0.0)]] * 3
+        == [[Text(finish="end", score=0.0)]] * 3
     )
     assert transduce(model(), tokenizer(), [], how()) == []
 

@@ -15,9 +15,8 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.request import Request
 from glassformer.tasks.predict.gradually import Steps
-from glassformer.tasks.predict.scores import likelihoods
-from glassformer.tasks.predict.stop import StopStrings
-from glassformer.tasks.predict.text import Finish, Generated, write
+from glassformer.tasks.predictors.likelihood import likelihoods
+from glassformer.tasks.predictors.text import Finish, StopStrings, Text, write
 
 
 def transduce_steps(
@@ -27,7 +26,7 @@ def transduce_steps(
     config: GenerateConfig,
     batch_size: int = 32,
     first: int = 1,
-) -> Steps[list[list[Generated]]]:
+) -> Steps[list[list[Text]]]:
     """Return the `n_best` targets of each text, best first (one, if they are sampled), which do not
     depend on the other texts.
 
@@ -49,7 +48,7 @@ def transduce_steps(
     requests = [_request(model, tokenizer, how, source) for own in pieces for source in own]
     found = iter((yield from write(model, tokenizer.target, requests, batch_size=batch_size)))
     return [
-        _targets([next(found) for _ in own], config) if own else [Generated(finish="end")]
+        _targets([next(found) for _ in own], config) if own else [Text(finish="end", score=0.0)]
         for own in pieces
     ]
 
@@ -130,7 +129,7 @@ def _request(
     return Request([tokenizer.bos], config, ends, limit=limit, source=source)
 
 
-def _targets(parts: list[Generated], config: GenerateConfig) -> list[Generated]:
+def _targets(parts: list[Text], config: GenerateConfig) -> list[Text]:
     """Return the i-th best of a text from the i-th best of its pieces; pieces that have fewer give
     their last."""
     ranks = [[part, *part.others] for part in parts]
@@ -138,11 +137,11 @@ def _targets(parts: list[Generated], config: GenerateConfig) -> list[Generated]:
     return [_target([own[min(i, len(own) - 1)] for own in ranks], config) for i in range(most)]
 
 
-def _target(parts: list[Generated], config: GenerateConfig) -> Generated:
+def _target(parts: list[Text], config: GenerateConfig) -> Text:
     stops = StopStrings(config.stop)
     text = stops.push(" ".join(part.text for part in parts)) + stops.flush()
     ids = [token for part in parts for token in part.ids]
     log_probs = [log_prob for part in parts for log_prob in part.log_probs]
     score = normalized(sum(log_probs), len(log_probs), config.length_penalty)
     finish: Finish = "end" if all(part.finish == "end" for part in parts) else "length"
-    return Generated(text, ids, log_probs, "stop" if stops.stopped else finish, score=score)
+    return Text(text, ids, log_probs, "stop" if stops.stopped else finish, score=score)
