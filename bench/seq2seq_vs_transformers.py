@@ -33,7 +33,7 @@ import torch
 from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText

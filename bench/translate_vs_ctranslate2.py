@@ -33,7 +33,7 @@ import torch
 import glassformer as gf
 from glassformer.core.files import read_json
 from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.transduce import transduce_steps
 

@@ -22,8 +22,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights, save_weights
 from glassformer.native import Program, compiler
 from glassformer.recipe.train import OptimizerConfig
-from glassformer.runtime import GenerateConfig, decode
-from glassformer.runtime.decode import beam_search, steps
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import beam_search, decode, steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts

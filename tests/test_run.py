@@ -172,7 +172,7 @@ def test_options_are_the_recipes_with_changes(run):
 
 
 def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
-    from glassformer.runtime import Watch
+    from glassformer.runtime.trace import Watch
 
     options = {"max_new_tokens": 5, "temperature": 0.7, "seed": 3}
     found = run.recorded("the", Watch(top=4), **options)

@@ -12,7 +12,8 @@ from glassformer.layers.packed import PackedMatrix
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.packing import pack
 from glassformer.native import Program, compiler
-from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 

@@ -25,7 +25,7 @@ from glassformer.processors.text_reader import SequenceTokenizer
 from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.processors.words import WordsProcessor
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.chatting import continuations
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predictors.likelihood import score

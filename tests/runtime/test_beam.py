@@ -12,8 +12,10 @@ import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.layers.ragged import Pool
-from glassformer.runtime import GenerateConfig, beam_search, decode, memory
+from glassformer.runtime import memory
 from glassformer.runtime.beam_search import BeamSearch
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import beam_search, decode
 from glassformer.runtime.hypotheses import Beams
 from glassformer.tasks.predictors.likelihood import likelihoods, score
 

@@ -13,7 +13,8 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.data.collate import split_rows
 from glassformer.models import Transformer
-from glassformer.runtime import GenerateConfig, decode
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 
 KINDS = [
     *({"position": kind} for kind in tiny.POSITIONS),

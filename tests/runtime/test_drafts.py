@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Counts, Drafts, Lookup, ModelDraft

@@ -13,8 +13,10 @@ from glassformer.layers.ragged import Pool
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.packing import FORMATS, pack
 from glassformer.native import Program, compiler
-from glassformer.runtime import GenerateConfig, advance, decode
+from glassformer.runtime import advance
 from glassformer.runtime import engine as module
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import decode
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK
 from glassformer.runtime.request import Request

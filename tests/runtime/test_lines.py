@@ -17,7 +17,7 @@ from glassformer.core.errors import GlassformerError
 from glassformer.layers.ragged import Pool
 from glassformer.layers.tap import Tape, recording
 from glassformer.native import Program, compiler
-from glassformer.runtime import beam_search
+from glassformer.runtime.decode import beam_search
 from glassformer.runtime.trace import Watch
 
 sys.path.append(str(Path(__file__).parent))

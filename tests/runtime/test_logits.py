@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows, repetition_penalty
 from glassformer.runtime.sampling import (
     choose,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from glassformer.layers.cpu_kernels import ONE_DNN
-from glassformer.runtime import GenerateConfig
 from glassformer.runtime import engine as module
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import Rows
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK

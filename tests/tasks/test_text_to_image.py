@@ -18,7 +18,7 @@ from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
-from glassformer.runtime import GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.text_to_image import in_characters
 from glassformer.training.history import read_metrics

@@ -33,7 +33,7 @@ from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.run import Run
-    from glassformer.runtime import GenerateConfig
+    from glassformer.runtime.config import GenerateConfig
     from glassformer.tasks.predictors.text import Text
 
 BATCHES = 8

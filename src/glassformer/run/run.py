@@ -35,9 +35,10 @@ from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.drafting import drafts_in
 from glassformer.run.evaluating import evaluate
-from glassformer.runtime import GenerateConfig, Watch
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import check_ids, check_source
 from glassformer.runtime.speculative import Drafts
+from glassformer.runtime.trace import Watch
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.predict.embed import embed

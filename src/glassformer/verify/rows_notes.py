@@ -19,8 +19,8 @@ from glassformer.layers.mask import Allowed, Causal, allowed
 from glassformer.media.patches import patchify
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.runtime import GenerateConfig
 from glassformer.runtime import sampling as logits
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
 from glassformer.verify import reference as ref
 from glassformer.verify.production import array, pair, reference_logits

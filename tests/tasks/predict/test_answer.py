@@ -15,7 +15,8 @@ from glassformer.data.collate import encoder_decoder, padded
 from glassformer.data.example import Example, Patches
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer
-from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import beam_search, decode
 from glassformer.tasks.parts_to_text import requests
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predictors.text import write

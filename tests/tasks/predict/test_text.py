@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.core.errors import DataError
 from glassformer.models import Transformer
-from glassformer.runtime import GenerateConfig, beam_search
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import beam_search
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts
 from glassformer.tasks.chatting import continuations

@@ -15,7 +15,8 @@ from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.models import Transformer
 from glassformer.native import Program, compiler
 from glassformer.processors.pair_tokenizer import PairTokenizer
-from glassformer.runtime import GenerateConfig, beam_search, decode
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.decode import beam_search, decode
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
 from glassformer.tasks.predictors.likelihood import score

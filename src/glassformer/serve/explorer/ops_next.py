@@ -17,14 +17,14 @@ from glassformer.data.collate import split_rows
 from glassformer.data.example import Example
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import index_in
-from glassformer.runtime import Choice, GenerateConfig, Watch, stages
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS, Rows
 from glassformer.runtime.decode import steps
 from glassformer.runtime.engine import Engine
 from glassformer.runtime.prompts import Prompt, tokens_of
 from glassformer.runtime.request import Event, Request
-from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining
-from glassformer.runtime.trace import choice
+from glassformer.runtime.sampling import likeliest, limited, next_tokens, remaining, stages
+from glassformer.runtime.trace import Choice, Watch, choice
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
 from glassformer.serve.explorer.wire import Reply
