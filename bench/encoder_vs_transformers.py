@@ -41,6 +41,8 @@ from tokenizers.models import WordLevel
 from glassformer.data.example import Example
 from glassformer.recipe.recipe import read_recipe
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.options import TagOptions
+from glassformer.tasks.predictors.tag import Tag
 from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.cpu import keep_freed_memory
 from side_by_side import (
@@ -116,7 +118,7 @@ class Ours(OurTraining):
         begin = time.perf_counter()
         given = [self.task.processor.given(record) for record in records]
         if isinstance(self.task, TokenClassification):
-            found = list(self.task.tag(self.model, given))
+            found = list(Tag(self.model, self.task).predict_each(given, TagOptions()))
             took = time.perf_counter() - begin
             answers = np.concatenate([tags.classes[:, 0] for tags in found])
             wanted = np.concatenate([numbers(record.tags) for record in records])

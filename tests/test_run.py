@@ -92,7 +92,7 @@ def test_the_public_names_are_these():
         *("generate", "generated", "recorded", "stream", "score"),
         *("chat", "chatted", "chat_stream"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
-        *("compiled", "tag", "tagged", "classify", "classified", "embed", "contexts"),
+        *("compiled", "predict", "predictor", "tag", "classify", "classified", "embed", "contexts"),
         *("fill", "filled", "likelihoods", "few_shot"),
         *("answer", "answered", "draw"),
     }
@@ -328,7 +328,7 @@ def test_tag_gives_names_for_a_text_words_and_sentences(small):
     assert run.tag(["a", "b", "c"]) == one
     assert run.tag([["a", "b", "c"], ["d"], []]) == [one, run.tag("d"), []]
     assert run.tag("") == run.tag([]) == []
-    (top,) = run.tagged([["a", "b"]], top=3)
+    (top,) = run.predict([["a", "b"]], top=3)
     assert top.classes.shape == (2, 3)
     assert [run.classes[i] for i in top.classes[:, 0]] == [tag for _, tag in run.tag(["a", "b"])]
 

@@ -77,14 +77,14 @@ def test_json_is_one_object_a_line(cli, run, opened, expected):
     lines = cli("tag", run, "--json", stdin=TEXT).lines
     assert [line["words"] for line in lines] == [line.split() for line in LINES]
     assert [list(zip(line["words"], line["tags"], strict=True)) for line in lines] == expected
-    for line, tags in zip(lines, opened.tagged([line.split() for line in LINES]), strict=True):
+    for line, tags in zip(lines, opened.predict([line.split() for line in LINES]), strict=True):
         assert set(line) == {"words", "tags", "probabilities"}
         assert line["probabilities"] == pytest.approx(tags.probabilities[:, 0].tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (5, 5), (9, 5)])
 def test_the_likeliest_tags_of_each_word_or_all(cli, run, asked, given):
-    for line in cli("tag", run, "--json", "--top-k", asked, stdin=TEXT).lines:
+    for line in cli("tag", run, "--json", "--top", asked, stdin=TEXT).lines:
         if given == 1:
             assert "top" not in line
             continue
@@ -213,12 +213,12 @@ def test_lines_are_taken_together_long_ones_less(monkeypatch, tmp_path, length, 
             "--columns and --json are two forms of the same; leave one of them out",
         ),
         (
-            ["--top-k", 2],
+            ["--top", 2],
             TEXT,
             2,
-            "--top-k=2 lists several tags of each word, which only --json can hold",
+            "--top=2 lists several tags of each word, which only --json can hold",
         ),
-        (["--top-k", 2, "--columns"], TEXT, 2, "--top-k=2 lists several tags"),
+        (["--top", 2, "--columns"], TEXT, 2, "--top=2 lists several tags"),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
@@ -228,7 +228,7 @@ def test_wrong_options_and_lines(refused, run, arguments, stdin, code, sentence)
 
 
 def test_wrong_usage(cli, run):
-    assert cli("tag", run, "--top-k", 0, stdin=TEXT).code == 2
+    assert cli("tag", run, "--top", 0, stdin=TEXT).code == 2
     assert cli("tag", stdin=TEXT).code == 2
 
 

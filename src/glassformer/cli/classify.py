@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
-from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.files import Field, Files, In, Out, Resume
+from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import Count, Device, Json, OptionalCount, RunFolder, Share, refuse
 from glassformer.cli.outputs import Force
-from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
+from glassformer.cli.predictions import predict_file
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +99,7 @@ def _print_classes(show: "_Shown", groups: Iterable[Sequence[str]], skip: bool) 
 
 def _classify_file(show: "_Shown", files: Files, skip: bool) -> int:
     """Write the rows of a file with their classes; the number of files that were skipped."""
-    table = files.table(show.run, show.run.processor.input_columns)
+    table = files.table(show.run.task, show.run.processor.input_columns)
     rows = _Rows(show, table.source.file, skip)
     predict_file(table, files, rows.read, rows.predicted)
     return rows.bad

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
-from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.files import Field, Files, In, Resume
+from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import Device, Json, OptionalCount, given
 from glassformer.cli.outputs import Force, check_output
-from glassformer.cli.predictions import Field, Files, In, Resume, predict_file
+from glassformer.cli.predictions import predict_file
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +162,7 @@ def _write_vectors(run: "Run", of: "Vectors", files: Files | None, out: Path | N
     if files.out.suffix == ".txt":
         raise ConfigError(f"--out {files.out} cannot hold vectors; write .npy or .jsonl.")
     predict = partial(_predicted, of, zeros=files.out.suffix == ".npy")
-    predict_file(files.table(run, ("text_field",)), files, _read_text, predict)
+    predict_file(files.table(run.task, ("text_field",)), files, _read_text, predict)
 
 
 def _read_text(values: Sequence[Any], where: str) -> str:

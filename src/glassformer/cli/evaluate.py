@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import one_line
 from glassformer.cli.options import (
     AtStep,
     Device,
@@ -16,7 +15,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import CheckpointError
+from glassformer.core.errors import CheckpointError, one_line
 
 if TYPE_CHECKING:
     from glassformer.run.checkpoints import CheckpointScores

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
     from glassformer.tasks.few_shot import FewShot

@@ -11,12 +11,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.files import Field, Files, In, Out, Resume
+from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import Count, Device, Json, RunFolder, refuse
 from glassformer.cli.outputs import Force
-from glassformer.cli.predictions import Field, Files, In, Out, Resume, predict_file
+from glassformer.cli.predictions import predict_file
 from glassformer.cli.terminal import on_terminal, print_json
-from glassformer.core.errors import printable
+from glassformer.core.errors import one_line, printable
 
 if TYPE_CHECKING:
     from glassformer.data.table_output import Predicted
@@ -53,7 +54,7 @@ def fill(
     opened = load(run, device)
     opened.filled([])  # another task is refused before a line is waited for
     if files:
-        table = files.table(opened, opened.processor.input_columns)
+        table = files.table(opened.task, opened.processor.input_columns)
         predict = partial(_predicted, opened, top)
         predict_file(table, files, partial(_read, opened), predict)
         return

@@ -78,11 +78,6 @@ def chunks(most: int) -> Iterator[list[str]]:
         yield [_text(rest, number)]
 
 
-def one_line(text: str) -> str:
-    """A text that a line can hold: whatever ends a line becomes a space."""
-    return " ".join(text.splitlines()) if text else text
-
-
 def _text(raw: bytes, number: int) -> str:
     try:
         return raw.decode("utf-8").rstrip("\r")

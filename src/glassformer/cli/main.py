@@ -18,8 +18,10 @@ from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
+from glassformer.cli.flags import Commands
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
+from glassformer.cli.predict import VERBS
 from glassformer.cli.publish import export, import_
 from glassformer.cli.serve import serve
 from glassformer.cli.show import (
@@ -33,7 +35,6 @@ from glassformer.cli.show import (
     verify,
 )
 from glassformer.cli.sweep import sweep
-from glassformer.cli.tag import tag
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
@@ -45,6 +46,7 @@ from glassformer.core.signals import INTERRUPTED, end_at_second_interrupt
 
 app = typer.Typer(
     name="glassformer",
+    cls=Commands,
     help="A complete Transformer toolkit: train models, run them, and inspect them.",
     no_args_is_help=True,
     add_completion=True,
@@ -55,9 +57,9 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, tag, classify, embed, fill)
+COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, "tag", classify, embed, fill)
 COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
-"""In the order of `--help`."""
+"""In the order of `--help`; the names of those that predict."""
 LAST_STANDARD = 2
 """The number of standard error."""
 GROUPS = {
@@ -68,7 +70,10 @@ GROUPS = {
     ),
 }
 for command in COMMANDS:
-    app.command(command.__name__.rstrip("_"))(documented(command))
+    if isinstance(command, str):
+        app.command(command, help=VERBS[command].help)(lambda: None)
+    else:
+        app.command(command.__name__.rstrip("_"))(documented(command))
 for group, (about, commands) in GROUPS.items():
     group_app = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group_app, name=group)

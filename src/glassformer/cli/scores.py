@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from glassformer.cli.lines import one_line
-from glassformer.core.errors import counted
+from glassformer.core.errors import counted, one_line
 
 MOST_NAMED = 10
 """Unseen classes that are named; --json has them all."""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import (
     Compile,
     Device,
@@ -29,7 +29,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError, one_line
 
 if TYPE_CHECKING:
     from glassformer.run import Run

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.few_shot import Asked, NumberOfShots, Shots, Template, ask_labels
-from glassformer.cli.lines import one_line
 from glassformer.cli.options import (
     AboutAudio,
     AboutImage,
@@ -39,7 +38,7 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.core.errors import ConfigError, counted
+from glassformer.core.errors import ConfigError, counted, one_line
 
 if TYPE_CHECKING:
     from glassformer.run import Run

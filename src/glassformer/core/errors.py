@@ -56,6 +56,11 @@ def printable(text: str) -> str:
     return text.translate(SYMBOLS)
 
 
+def one_line(text: str) -> str:
+    """A text in one line: spaces in place of the ends of its lines."""
+    return " ".join(text.splitlines()) if text else text
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """The tail of an error sentence for a misspelt `name`: the closest known names, or all of
     them."""

@@ -2,13 +2,7 @@
 
 run = gf.load("runs/demo-lm")
 run.model, run.processor, run.task              a torch.nn.Module, and what goes in and comes out
-run.generate("The", max_new_tokens=50)          text generation
-run.translate(["A dog runs."], beams=5)         text to text
-run.tag("A dog runs .")                         token classification
-run.classify("What a film!")                    classification of texts, images, audio, parts
-run.answer([{"image": "dog.png"}, "What is it?"])
-run.draw("a red star")                          text to image
-run.fill("The ___ sat.")                        masked language model
+run.generate("The", max_new_tokens=50)          a verb of its task; `run.predict` gives all of it
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
@@ -41,11 +35,12 @@ from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
+from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predict.embed import embed
 from glassformer.tasks.predict.fill import Filled
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.tag import Tags
 from glassformer.tasks.predictors.likelihood import Likelihood
+from glassformer.tasks.predictors.predictor import Predictor
 from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
@@ -277,19 +272,30 @@ class Run:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
         return cross_attention(self.model, self.task.pair, source, target)
 
-    def tag(self, text: Any) -> Any:
-        """Each word with its tag: of a text cut at spaces, of a list of words, of a list of parts,
-        or of a list of such lists."""
-        single, inputs = self.processor.one_or_several(text)
-        found = [
-            list(zip(self.processor.words(own), tags.labels(self.classes), strict=True))
-            for own, tags in zip(inputs, self.tagged(inputs), strict=True)
-        ]
+    def predictor(self, verb: str) -> Predictor[Any]:
+        """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
+        if (kind := self.task.predictors.get(verb)) is None:
+            raise self.task.refusal(OPTIONS[verb].doing)
+        return kind(self.model, self.task)
+
+    def predict(self, given: Any, verb: str | None = None, **options: Any) -> Any:
+        """The prediction of an input, or of each of a list of inputs, with all that it holds.
+
+        `verb`: None is the first of the task. `options`: those of the command of this name.
+        """
+        predictor = self.predictor(verb or next(iter(self.task.predictors), self.task.verb))
+        single, found = predictor.predict_given(given, options)
         return found[0] if single else found
 
-    def tagged(self, sentences: Iterable[Any], top: int = 1) -> Iterator[Tags]:
-        """The `top` likeliest classes of each word of each input, as inputs come."""
-        return self.task.tag(self.model, sentences, top)
+    def _values(self, given: Any, verb: str, options: dict[str, Any]) -> Any:
+        single, found = (predictor := self.predictor(verb)).predict_given(given, options)
+        return found[0].value if single else predictor.gather([one.value for one in found])
+
+    @keywords("tag")
+    def tag(self, text: Any, **options: Any) -> Any:
+        """Each word with its tag: of a text cut at spaces, of a list of words, of a list of parts,
+        or of a list of such lists."""
+        return self._values(text, "tag", options)
 
     def classify(self, what: Any, threshold: float = 0.5) -> Any:
         """The class of an input, or of each of a list of inputs.

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -73,6 +74,8 @@ class Task(ABC):
     """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
     """The command that uses it."""
+    uses: ClassVar[tuple[Any, ...]] = ()
+    """Its predictors, classes of `tasks.predictors`; the first is the main one."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
     continues: ClassVar[bool] = False
@@ -275,13 +278,19 @@ class Task(ABC):
         """Lines of the model card."""
         ...
 
-    @abstractmethod
+    @cached_property
+    def predictors(self) -> Mapping[str, Any]:
+        """The predictors of this task and its inputs, by verb."""
+        return {one.name: one for one in self.uses if one.misfit(self) is None}
+
     def reply(self) -> dict[str, Any]:
         """JSON schema of each value of a reply, by its name."""
-        ...
+        return {}
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
+        for main in self.predictors.values():
+            return main.schema(self)
         values = self.reply()
         return {"type": "object", "properties": values, "required": list(values)}
 
@@ -361,7 +370,6 @@ class Task(ABC):
     translate_steps = refused("translating")
     answer_steps = refused("answering")
     score_pairs = refused("scoring pairs")
-    tag = refused("tagging")
     classify = examples = classify_steps = refused("classifying")
     draw = refused("drawing")
     fill = refused("filling blanks")

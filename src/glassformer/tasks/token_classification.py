@@ -1,7 +1,7 @@
 """Token classification: a class for each word (Note D: one prediction per element)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,8 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
-from glassformer.tasks.predict.tag import Tags, tag
+from glassformer.tasks.options import TagOptions
+from glassformer.tasks.predictors.tag import Tag
 from glassformer.tasks.task import Sample
 
 SHOWN, WORDS = 3, 24
@@ -27,6 +28,7 @@ SHOWN, WORDS = 3, 24
 class TokenClassification(LabelTask):
     """A class for each word of a sentence, or of the texts in a row of parts."""
 
+    uses = (Tag,)
     capabilities = frozenset({"tags"})
     routes = ("tag", "embeddings")
     summary = "assigns a tag to each word of a text"
@@ -76,10 +78,6 @@ class TokenClassification(LabelTask):
             sentences.append("tags mark spans")
         return [*sentences, *self.long_inputs()]
 
-    def tag(self, model: Transformer, inputs: Iterable[Any], top: int = 1) -> Iterator[Tags]:
-        """See `Task`."""
-        return tag(model, self.processor, inputs, top)
-
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
@@ -92,22 +90,20 @@ class TokenClassification(LabelTask):
         names, given = scores.names, [*map(self.processor.given, records)]
 
         def compute(inputs: Sequence[Any]) -> list[list[np.ndarray]]:
-            found = tag(model, self.processor, inputs, len(names), of.precision)
+            every = TagOptions(top=len(names))
+            found = Tag(model, self, of.precision).predict_each(inputs, every)
             return [[tags.classes, tags.probabilities] for tags in found]
 
         found = chain.from_iterable(of.processes.spread(blocks(given), compute))
         score, spans = TagScore(names), SpanScore()
         for record, (classes, probabilities) in zip(records, found, strict=True):
-            width = -1, len(names)
-            tags = Tags(
-                np.asarray(classes, np.int64).reshape(width),
-                np.asarray(probabilities, np.float32).reshape(width),
-            )
-            gold, first = scores.gold(record.tags), tags.classes[:, 0]
+            ranked = np.asarray(classes, np.int64).reshape(-1, len(names))
+            gold, first = scores.gold(record.tags), ranked[:, 0]
             predicted = [names[i] for i in first]
             score.add(gold, first)
             spans.add(record.tags, predicted)
-            if len(losses := tag_losses(tags, gold)):
+            p = np.asarray(probabilities, np.float32).reshape(ranked.shape)
+            if len(losses := tag_losses(ranked, p, gold)):
                 row = worst_row(self._words(record), record.tags, predicted)
                 scores.add(float(losses.sum()), len(losses), float(losses.mean()), row)
         marked = mark_spans(names)
@@ -135,21 +131,16 @@ class TokenClassification(LabelTask):
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs with their tags, wrong ones beside the right."""
         (records, given), rows = self.samples(SHOWN), []
-        found = self.tag(model, map(self.processor.given, records))
+        inputs = map(self.processor.given, records)
+        found = Tag(model, self).predict_each(inputs, TagOptions())
         for record, tags in zip(records, found, strict=True):
-            named = [self.classes.names[i] for i in tags.classes[:, 0]]
-            words = zip(self._words(record)[:WORDS], record.tags, named, strict=False)
+            words = zip(self._words(record)[:WORDS], record.tags, tags.tags, strict=False)
             rows.append([{"word": w, "tag": f, "right": t} for w, t, f in words])
         text = "\n".join(" ".join(map(_shown, row)) for row in rows)
         return Sample(text, {"tagged": rows, "sample": text, "inputs": given})
 
     def _words(self, record: Any) -> list[str]:
         return self.processor.words(self.processor.given(record))
-
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        tags = {"type": "array", "items": {"enum": list(self.outcomes())}}
-        return {"words": {"type": "array", "items": {"type": "string"}}, "tags": tags}
 
 
 def check_tags(processor: Any, records: Iterable[Any]) -> None:
@@ -172,9 +163,9 @@ def check_tags(processor: Any, records: Iterable[Any]) -> None:
         )
 
 
-def tag_losses(tags: Tags, gold: np.ndarray) -> np.ndarray:
+def tag_losses(classes: np.ndarray, probabilities: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """-log p of the right tag of each word whose tag the model knows, float64."""
-    p = np.where(tags.classes == gold[:, None], tags.probabilities, 0).sum(1)
+    p = np.where(classes == gold[:, None], probabilities, 0).sum(1)
     return -np.log(np.maximum(p, 1e-30))[gold >= 0].astype(np.float64)
 
 

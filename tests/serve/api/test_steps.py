@@ -5,10 +5,9 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from glassformer.tasks.predict import tag
+from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predict.classify import STEP, groups
 from glassformer.tasks.predict.embed import embed_steps
-from glassformer.tasks.predict.tag import examples, tag_steps
 
 LONG = "the cat sat on the mat " * 2000
 
@@ -36,10 +35,11 @@ def test_classes_and_tags_and_vectors_of_long_texts(api, text):
     assert n == len(sizes([*windows, *windows])) >= len(windows) * 2 * windows[0].length / STEP
     whole = classifier.classified([text, " ", text])
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)  # of batches of other sizes
-    windows = examples(tagger.processor, text)
-    (tags,), n = taken(tag_steps(tagger.model, tagger.processor, [windows], 2))
-    assert n == len(sizes(windows))
-    (whole,) = tag.tag(tagger.model, tagger.processor, [text], 2)
+    predictor, options = tagger.predictor("tag"), TagOptions(top=2)
+    parsed = predictor.parse(text, options)
+    *steps, tags = predictor.predict([parsed], options, STEP)
+    assert steps == [None] * len(sizes(parsed.windows))
+    whole = tagger.predict(text, top=2)
     np.testing.assert_array_equal(tags.classes, whole.classes)
     np.testing.assert_allclose(tags.probabilities, whole.probabilities, rtol=0, atol=1e-6)
     windows = classifier.task.text_reader().windows(text)

@@ -2,6 +2,7 @@
 that owns it."""
 
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import tiny
 from glassformer.core.batch import Batch
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.words import WordsProcessor
-from glassformer.tasks.predict.tag import tag
+from glassformer.tasks.options import TagOptions
+from glassformer.tasks.predictors.predictor import WHOLE
+from glassformer.tasks.predictors.tag import Tag
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -58,6 +61,13 @@ def tagger(architecture="encoder", position="rotary"):
 
 def words(overlap=None):
     return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, per_word=True))
+
+
+def tag(model, processor, sentences, top=1, elements=WHOLE):
+    """The tags of sentences, by a task without data."""
+    data = SimpleNamespace(tag_field=None)
+    task = SimpleNamespace(processor=processor, recipe=SimpleNamespace(data=data))
+    return Tag(model, task).predict_each(sentences, TagOptions(top=top), elements)
 
 
 def by_hand(model, ids, at):
@@ -129,17 +139,16 @@ def test_the_likeliest_stand_first_and_more_than_there_are_is_all():
 
 
 @pytest.mark.parametrize("together", [1, 40, 200])
-def test_how_many_elements_wait_changes_nothing(monkeypatch, together):
+def test_how_many_elements_wait_changes_nothing(together):
     model = tagger()
     expected = [every_class(tags) for tags in tag(model, words(), SENTENCES, CLASSES)]
-    monkeypatch.setattr("glassformer.tasks.predict.tag.TOGETHER", together)
-    for found, wanted in zip(tag(model, words(), SENTENCES, CLASSES), expected, strict=True):
+    again = tag(model, words(), SENTENCES, CLASSES, together)
+    for found, wanted in zip(again, expected, strict=True):
         np.testing.assert_allclose(every_class(found), wanted, **CLOSE)
 
 
-def test_sentences_are_tagged_as_they_come(monkeypatch):
+def test_sentences_are_tagged_as_they_come():
     """What is enough to compute is computed and given before more is taken."""
-    monkeypatch.setattr("glassformer.tasks.predict.tag.TOGETHER", 50)
     taken = []
 
     def many():
@@ -147,7 +156,7 @@ def test_sentences_are_tagged_as_they_come(monkeypatch):
             taken.append(1)
             yield ["the", "cat", "sat"]
 
-    found = tag(tagger(), words(), many())
+    found = tag(tagger(), words(), many(), elements=50)
     for _ in range(20):
         assert next(found).classes.shape == (3, 1)
         assert len(taken) <= 20 + 4  # 14 elements each, so four reach 50

@@ -24,7 +24,6 @@ from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.service import Service
 from glassformer.tasks.predict.embed import embed_steps
 from glassformer.tasks.predict.gradually import Steps
-from glassformer.tasks.predict.tag import examples, tag_steps
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
 """How OpenAI's API calls the end of a text."""
@@ -118,22 +117,6 @@ def translate(served: Served, asked: requests.TranslateRequest) -> Batch:
     return Batch(served, key, work, texts)
 
 
-def tag(served: Served, asked: requests.TagRequest) -> Batch:
-    """A tag for each word."""
-    run, processor = served.run, served.run.processor
-    top = min(asked.top or 1, len(run.classes))
-
-    def work(given: list[Any]) -> Steps[list[Any]]:
-        found = yield from tag_steps(run.model, processor, [own for _, own in given], top)
-        return [
-            {"words": words, **tags.as_json(run.classes)}
-            for (words, _), tags in zip(given, found, strict=True)
-        ]
-
-    inputs = [(processor.words(one), examples(processor, one)) for one in _inputs(served, asked)]
-    return Batch(served, ("tag", top), work, inputs)
-
-
 def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
     """Classes of texts, images, audio, parts."""
     run = served.run
@@ -142,7 +125,7 @@ def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
         rows = yield from run.task.classify_steps(run.model, given)
         return [_classes(served, row) for row in rows]
 
-    inputs = [run.task.examples(one) for one in _inputs(served, asked)]
+    inputs = [run.task.examples(one) for one in inputs_of(served, asked)]
     return Batch(served, ("classify",), work, inputs)
 
 
@@ -166,11 +149,11 @@ def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
         found = yield from run.task.answer_steps(run.model, given, how)
         return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
 
-    inputs = [[one] if isinstance(one, str) else list(one) for one in _inputs(served, asked)]
+    inputs = [[one] if isinstance(one, str) else list(one) for one in inputs_of(served, asked)]
     return Batch(served, ("generate", how.model_dump_json()), work, inputs)
 
 
-def _inputs(served: Served, asked: Any) -> list[Any]:
+def inputs_of(served: Served, asked: Any) -> list[Any]:
     """The inputs of a request as a run reads them: one text or file, or a list of inputs.
 
     Files come by their content, never by a path: a text for a model of images would be one, and is
@@ -217,7 +200,6 @@ def _part(served: Served, given: Any) -> Any:
 ROUTES = {
     EMBEDDINGS: (requests.EmbeddingRequest, replies.Embeddings, embeddings),
     "translate": (requests.TranslateRequest, replies.Predictions, translate),
-    "tag": (requests.TagRequest, replies.Predictions, tag),
     "classify": (requests.ClassifyRequest, replies.Predictions, classify),
     "generate": (requests.GenerateRequest, replies.Predictions, generate),
 }

@@ -361,13 +361,6 @@ Input = str | File | Parts
 Inputs = Annotated[list[Input], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 
 
-class TagRequest(ModelRequest):
-    """POST /v1/tag."""
-
-    input: str | Inputs = Field(description="A text, or inputs: texts, lists of words or parts.")
-    top: int | None = Field(None, ge=1, le=MOST_TOP, description="Likeliest tags of each word.")
-
-
 class ClassifyRequest(ModelRequest):
     """POST /v1/classify."""
 

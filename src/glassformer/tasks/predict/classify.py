@@ -1,39 +1,16 @@
 """The head's logits for many examples, and class probabilities of inputs: means over their
 windows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.batch import Batch
 from glassformer.data.example import Example
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Transformer
 from glassformer.tasks.predict.gradually import Steps
-
-STEP = 1024
-"""Elements of a step, between which other requests get their next token."""
-Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
-"""Examples to batches, each with the numbers of its examples in the order of their targets."""
-
-
-def answers(
-    model: Transformer,
-    examples: Sequence[Example],
-    batches: Batches,
-    precision: torch.dtype = torch.float32,
-) -> list[Float[Tensor, "W C"]]:
-    """Logits for each example in order, float32 on the CPU: [W, C] at elements `at`, or [1, C]."""
-    found: dict[int, Tensor] = {}
-    device = next(model.parameters()).device
-    with evaluating(model):
-        for numbers, batch in batches(examples):
-            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                logits = model(batch.to(device)).logits.float().cpu()
-            counts = [1 if (at := examples[i].at) is None else len(at) for i in numbers]
-            found.update(zip(numbers, logits.split(counts), strict=True))
-    return [found[i] for i in range(len(examples))]
+from glassformer.tasks.predictors.predictor import STEP, Batches, answers
 
 
 def answer_steps(

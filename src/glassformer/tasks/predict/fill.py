@@ -16,7 +16,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
 from glassformer.processors.text_reader import TextReader
-from glassformer.tasks.predict.classify import Batches, answers
+from glassformer.tasks.predictors.predictor import Batches, answers
 from glassformer.tokenizers.text import Tokenizer
 
 TOGETHER = 32

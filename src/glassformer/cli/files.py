@@ -1,0 +1,151 @@
+"""Files of rows in, the same with predictions out: for the commands with --in and --out."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from glassformer.cli.lines import Pace
+from glassformer.cli.outputs import check_output
+from glassformer.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import InputTable
+    from glassformer.tasks.options import Options
+    from glassformer.tasks.predictors.predictor import Prediction, Predictor
+    from glassformer.tasks.task import Task
+
+In = Annotated[
+    Path | None,
+    Option(
+        "--in", help="Read this file: .txt, .jsonl, .csv, .tsv, .parquet; tag also .conllu, .conll."
+    ),
+]
+Out = Annotated[
+    Path | None, Option("--out", help="Write its rows with the predictions to this file.")
+]
+Field = Annotated[
+    list[str] | None,
+    Option("--field", help="Column of the input in --in; of two texts, given twice."),
+]
+Resume = Annotated[bool, Option("--resume", help="Continue an --out that was not finished.")]
+TOGETHER = 256
+"""Rows that are predicted together."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of --in and --out, and the options beside them."""
+
+    inp: Path
+    out: Path
+    fields: tuple[str, ...]
+    resume: bool
+    force: bool
+
+    @classmethod
+    def checked(
+        cls,
+        inp: Path | None,
+        out: Path | None,
+        fields: Sequence[str] | None,
+        resume: bool,
+        force: bool,
+        vectors: bool = False,
+    ) -> "Files | None":
+        """The files; None without --in and --out.
+
+        `vectors`: whether --out may be .npy. ConfigError: one of the two without the other, other
+        options without them, or a file that cannot be written.
+        """
+        for name, given in (("in", inp), ("field", fields), ("resume", resume), ("force", force)):
+            if given and out is None:
+                raise ConfigError(f"--{name} needs --out, the file to write; add it.")
+        if out is None:
+            return None
+        from glassformer.data.table_output import FORMS
+
+        forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
+        check_output("--out", out, forms, force or resume)
+        if inp is None:
+            raise ConfigError("--out needs --in, the file to read; add it.")
+        if inp.exists() and out.exists() and inp.samefile(out):
+            raise ConfigError(f"--out {out} is the file that --in reads; name another.")
+        return cls(inp, out, tuple(fields or ()), resume, force)
+
+    def table(self, task: "Task", settings: Sequence[str]) -> "InputTable":
+        """The file of --in as a table with the inputs of these settings."""
+        from glassformer.data.formats.delimited import default_of
+        from glassformer.data.formats.records import RECORDS
+        from glassformer.data.sources import Source, resolve
+        from glassformer.data.tables import input_table
+
+        learned = task.recipe.data
+        config = learned.model_copy(update={"format": "auto", "root": None})
+        sources = resolve(str(self.inp))
+        if len(sources) != 1:
+            raise ConfigError(f"--in {self.inp} is {len(sources)} files; give one.")
+        if self.fields and len(self.fields) != len(settings):
+            raise ConfigError(
+                f"--field names {len(self.fields)} columns, and {task.folder} reads "
+                f"{len(settings)}; give as many."
+            )
+        given = learned.train.path or ""
+        before = Source(given if isinstance(given, str) else given[0]).format(learned)
+        kind = sources[0].format(config)
+        if kind != before and not {kind, before} <= {*RECORDS}:  # whose columns have other names
+            words = ("word_field", "tag_field")
+            config = config.model_copy(update={name: default_of(name) for name in words})
+        return input_table(sources[0], config, tuple(settings), self.fields)
+
+
+def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) -> None:
+    """Write the rows of a file with their predictions.
+
+    All inputs are read once before the first prediction, so that a bad one is reported at once. A
+    file that is continued has the first rows already.
+    """
+    from glassformer.data.table_output import Output, PredictedRow, new_column
+
+    table, total = files.table(predictor.task, predictor.input_columns), 0
+    own, whole = dict.fromkeys(table.columns()), files.out.suffix != ".parquet"
+    for row in table.rows(whole):
+        predictor.from_values(row.values, row.where)
+        own |= dict.fromkeys(row.content)
+        total += 1
+    new = {name: new_column(name, own) for name in predictor.columns(options)}
+    output = Output(files.out, table, tuple(own), tuple(new.values()))
+    output.check(files.resume)
+    before = output.whole_rows(total) if files.resume else 0
+    pace = Pace("rows", total - before)
+
+    def predict_rows() -> "Iterator[PredictedRow]":
+        rest = islice(table.rows(whole), before, None)
+        while chunk := list(islice(rest, TOGETHER)):
+            given = [(predictor.from_values(row.values, row.where), row.where) for row in chunk]
+            for row, found in zip(chunk, predictions(predictor, options, given), strict=True):
+                columns = {new[name]: value for name, value in found.columns().items()}
+                yield PredictedRow(row, columns, found.line())
+            pace.add(len(chunk))
+
+    output.write(predict_rows(), before)
+    resumed = f" ({before:,} of them by an earlier process)" if before else ""
+    sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")
+
+
+def predictions(
+    predictor: "Predictor[Any]",
+    options: "Options",
+    given: Sequence[tuple[Any, str]],
+    first: int = 1,
+) -> "Iterator[Prediction]":
+    """The predictions of inputs, each with its place in words; `first`: the number of the first."""
+    parsed = [
+        predictor.parse(one, options, where, number)
+        for number, (one, where) in enumerate(given, first)
+    ]
+    return filter(None, predictor.predict(parsed, options))

@@ -1,0 +1,103 @@
+"""The commands that predict: inputs in, the prediction of each out, in order.
+
+glassformer tag RUN < lines          a line for each, or JSON with --json
+glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from glassformer.cli.files import Field, Files, In, Out, Resume, predict_file, predictions
+from glassformer.cli.lines import chunks, numbered
+from glassformer.cli.options import AtStep, Device, Json, OptionalCount, Quantize, RunFolder
+from glassformer.cli.outputs import Force
+from glassformer.cli.terminal import print_json
+from glassformer.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.tasks.predictors.predictor import Predictor
+
+
+FILES = "Images or audio files, also in archives: a.zip/b.png."
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What commands of several verbs have: inputs, files, how the run is opened."""
+
+    run: RunFolder
+    names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None
+    text: Annotated[list[str] | None, Option("--text", help="An input; may be repeated.")] = None
+    inp: In = None
+    out: Out = None
+    field: Field = None
+    resume: Resume = False
+    force: Force = False
+    batch_size: Annotated[
+        OptionalCount, Option("--batch-size", help="Inputs computed together.")
+    ] = None
+    checkpoint: AtStep = None
+    quantize: Quantize = None
+    device: Device = "cpu"
+    json: Json = False
+
+
+ALL = ("run", "inp", "out", "field", "resume", "force", "checkpoint", "quantize", "device", "json")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Help of a command, and which flags beside those of all it has."""
+
+    help: str
+    shared: tuple[str, ...] = ()
+
+
+VERBS = {
+    "tag": Verb(
+        "Tag the words of each line of standard input, or of each row of --in. Words are separated "
+        "by spaces; a line may have any length."
+    ),
+}
+"""The commands that predict."""
+
+
+def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
+    """Print the predictions of a run, or write them beside the rows of a file."""
+    from glassformer.run import load
+    from glassformer.tasks.options import OPTIONS
+
+    options = OPTIONS[verb].parse({name: value for name, value in own.items() if value is not None})
+    files = Files.checked(shared.inp, shared.out, shared.field, shared.resume, shared.force)
+    if files and shared.json:
+        raise ConfigError("--out has a form of its own, so --json has no use; leave it out.")
+    options.check("table" if files else "json" if shared.json else "line")
+    run = load(shared.run, shared.device, shared.checkpoint, quantize=shared.quantize)
+    predictor = run.predictor(verb)  # another task is refused before a line is waited for
+    predictor.check(options)
+    if files:
+        predict_file(predictor, options, files)
+        return
+    for number, lines in _groups(predictor, shared):
+        given = [
+            (predictor.from_values([line], f"{predictor.noun} {n}"), f"{predictor.noun} {n}")
+            for n, line in enumerate(lines, number)
+        ]
+        found = predictions(predictor, options, given, number)
+        for line, (one, _), prediction in zip(lines, given, found, strict=True):
+            if shared.json:
+                values = predictor.values(line if one is None else one)
+                print_json({**values, **prediction.json()})
+            else:
+                print(prediction.line())
+
+
+def _groups(predictor: "Predictor[Any]", shared: Shared) -> Iterator[tuple[int, Sequence[str]]]:
+    """Inputs that are computed together, each group with the number of its first."""
+    size = shared.batch_size or predictor.together
+    if named := shared.names or shared.text:
+        return numbered(named[at : at + size] for at in range(0, len(named), size))
+    return numbered(chunks(size))

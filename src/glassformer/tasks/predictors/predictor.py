@@ -1,0 +1,259 @@
+"""Predictors: what a model is used for, and predictions, which show themselves.
+
+given ──parse──> Parsed (sequences) ──predict(options)──> Prediction ──> line, columns, JSON
+
+A given is what a user gives: a text, a file, parts. A verb is the name of a predictor: the command,
+the route and the method of a run have this name.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.batch import Batch
+from glassformer.data.example import Example
+from glassformer.models.transformer import Transformer, evaluating
+from glassformer.tasks.options import OPTIONS, Options
+from glassformer.tasks.task import Task
+
+WHOLE = 1 << 15
+"""Elements of a step where no one else waits: enough to pack well, few enough to stay in memory."""
+STEP = 1024
+"""Elements of a step between which other requests get their next token."""
+Chosen = TypeVar("Chosen", bound=Options)
+Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
+"""Examples to batches, each with the numbers of its examples in the order of their targets."""
+
+
+@dataclass(frozen=True)
+class Prediction(ABC):
+    """What a model says of one input."""
+
+    between: ClassVar[str | None] = None
+    """A line between two predictions in a text."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """What the verb of a run returns."""
+        ...
+
+    @abstractmethod
+    def line(self) -> str:
+        """The prediction as a pipe prints it, without the end of the line."""
+        ...
+
+    @abstractmethod
+    def json(self) -> dict[str, Any]:
+        """Plain values, as of --json and of a reply."""
+        ...
+
+    def columns(self) -> dict[str, Any]:
+        """New columns of a row of a table."""
+        return self.json()
+
+    def picture(self) -> np.ndarray | None:
+        """An image to look at, uint8 [H, W, 3]; None: there is none."""
+        return None
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """An input that was read: its sequences, and what its prediction needs beside them."""
+
+    given: Any
+    windows: Sequence[Example]
+    """(): nothing is computed of a blank input."""
+    about: Any = None
+    number: int = 1
+    """Its place among the inputs, from 1."""
+    note: str = ""
+    """A sentence for the user."""
+
+    @property
+    def n_elements(self) -> int:
+        """Elements of all sequences."""
+        return sum(one.length for one in self.windows)
+
+
+class Predictor(ABC, Generic[Chosen]):
+    """One use of a model: inputs of a kind in, predictions out."""
+
+    name: ClassVar[str]
+    """The verb."""
+    noun: ClassVar[str] = "Line"
+    """Name of an input in an error, before its number."""
+    together: ClassVar[int] = 256
+    """Inputs that a command computes together, if they are there already."""
+    lines: ClassVar[bool] = True
+    """Whether each line of standard input is an input; else all of it is one."""
+    streams: ClassVar[bool] = False
+    """Whether `stream` exists, and a terminal shows texts as they grow."""
+
+    def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
+        self.model, self.task, self.precision = model, task, precision
+        self.processor = task.processor
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the model's logits."""
+        config = self.model.config
+        return config.classes or tuple(map(str, range(config.class_count)))
+
+    @classmethod
+    def misfit(cls, task: Task) -> str | None:
+        """Why a task has no such predictor, in a sentence; None: it has."""
+        return None
+
+    def check(self, options: Chosen) -> None:
+        """Raise ConfigError for a choice that does not fit the model."""
+        return
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """Whether one input was given, and not a list of inputs; all of them."""
+        return self.processor.one_or_several(given)
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """Return the input in a line, or in these columns of a row; None: they are empty."""
+        return self.processor.from_values(values, where)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Settings of data that name the columns of an input in a table."""
+        return self.processor.input_columns
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """An input as plain values beside its prediction."""
+        return self.processor.to_values(given)
+
+    @abstractmethod
+    def parse(
+        self, given: Any, options: Chosen, where: str = "The input", number: int = 1
+    ) -> Parsed:
+        """Read an input; None is a blank one. DataError, ConfigError: it is no such input."""
+        ...
+
+    @abstractmethod
+    def predict(
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+    ) -> Iterator[Prediction | None]:
+        """Return the prediction of each input in order, and None after each step of computation.
+
+        A step has about so many elements.
+        """
+        ...
+
+    def predict_each(
+        self, inputs: Iterable[Any], options: Chosen, elements: int = WHOLE
+    ) -> Iterator[Any]:
+        """Parse inputs, and return the prediction of each in order."""
+        parsed = (
+            self.parse(one, options, f"{self.noun} {n}", n) for n, one in enumerate(inputs, 1)
+        )
+        return filter(None, self.predict(parsed, options, elements))
+
+    def predict_given(self, given: Any, changes: Mapping[str, Any]) -> tuple[bool, list[Any]]:
+        """Return whether one input was given, and not a list of inputs, and all predictions.
+
+        ConfigError: unknown choices, or such as do not fit the model.
+        """
+        options: Any = OPTIONS[self.name].parse(changes)
+        self.check(options)
+        single, inputs = self.several(given)
+        return single, list(self.predict_each(inputs, options))
+
+    def gather(self, values: Sequence[Any]) -> Any:
+        """The values of several predictions, as the verb of a run returns them."""
+        return list(values)
+
+    def columns(self, options: Chosen) -> tuple[str, ...]:
+        """Names of the columns of a prediction, known before the first row."""
+        return ()
+
+    @classmethod
+    @abstractmethod
+    def schema(cls, task: Task) -> dict[str, Any]:
+        """JSON schema of a prediction."""
+        ...
+
+
+@dataclass
+class _Waiting:
+    """An input, what was found for its sequences, and how many are missing."""
+
+    one: Parsed
+    missing: int
+    found: list[Any] = field(default_factory=list)
+
+
+class HeadPredictor(Predictor[Chosen]):
+    """A predictor by what the head of the model says of each sequence."""
+
+    def compute(self, examples: Sequence[Example], options: Chosen) -> Sequence[Any]:
+        """What the prediction needs of each of some sequences: by default its logits."""
+        return answers(self.model, examples, self.processor.batches, self.precision)
+
+    @abstractmethod
+    def prediction(self, one: Parsed, found: Sequence[Any], options: Chosen) -> Prediction:
+        """The prediction of an input, by what was computed for each of its sequences."""
+        ...
+
+    def predict(
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+    ) -> Iterator[Prediction | None]:
+        """See `Predictor`: a step has at most so many elements, or one sequence."""
+        waiting: deque[_Waiting] = deque()
+        group: list[tuple[_Waiting, Example]] = []
+        size = 0
+
+        def compute() -> None:
+            computed = self.compute([example for _, example in group], options)
+            for (owner, _), found in zip(group, computed, strict=True):
+                owner.found.append(found)
+                owner.missing -= 1
+            group.clear()
+
+        def ready() -> Iterator[Prediction]:
+            while waiting and not waiting[0].missing:
+                owner = waiting.popleft()
+                yield self.prediction(owner.one, owner.found, options)
+
+        for one in inputs:
+            waiting.append(_Waiting(one, len(one.windows)))
+            for example in one.windows:
+                if group and size + example.length > elements:
+                    compute()
+                    size = 0
+                    yield
+                    yield from ready()
+                group.append((waiting[-1], example))
+                size += example.length
+            yield from ready()
+        if group:
+            compute()
+            yield
+        yield from ready()
+
+
+def answers(
+    model: Transformer,
+    examples: Sequence[Example],
+    batches: Batches,
+    precision: torch.dtype = torch.float32,
+) -> list[Float[Tensor, "W C"]]:
+    """Logits for each example in order, float32 on the CPU: [W, C] at elements `at`, or [1, C]."""
+    found: dict[int, Tensor] = {}
+    device = next(model.parameters()).device
+    with evaluating(model):
+        for numbers, batch in batches(examples):
+            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+                logits = model(batch.to(device)).logits.float().cpu()
+            counts = [1 if (at := examples[i].at) is None else len(at) for i in numbers]
+            found.update(zip(numbers, logits.split(counts), strict=True))
+    return [found[i] for i in range(len(examples))]
