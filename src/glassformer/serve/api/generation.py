@@ -230,7 +230,7 @@ def chat(served: Served, asked: ChatRequest) -> Chat:
         )
     least = sum(tokenizer.at_least(one["content"]) for one in messages)
     _check_fits(least, 0, served.run.model.config.max_length)
-    template = served.run.task.template
+    template = served.run.processor.template
     prompt = Prompt("", tuple(template.encode(messages, prompt=True).ids.tolist()))
     new = asked.max_completion_tokens or asked.max_tokens
     how = _how(served, asked, [prompt], new, served.run.options().max_new_tokens)

@@ -4,11 +4,11 @@ A prompt is ids, or an `Example`: ids with patches of images and audio among the
 continues it. An encoder-decoder reads an `Example` as its source, and continues <bos>.
 """
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.decode import steps
@@ -18,6 +18,7 @@ from glassformer.runtime.prompts import tokens_of
 from glassformer.runtime.request import Event, Request, Scored
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
+from glassformer.tasks.predictors.predictor import Prediction
 from glassformer.tokenizers.stream import WINDOW, StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
@@ -34,7 +35,7 @@ class Delta:
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(Prediction):
     """A text that a model wrote, without its prompt: its token ids with their log-probabilities,
     and why it ended.
 
@@ -50,9 +51,40 @@ class Text:
     others: Sequence["Text"] = ()
     score: float | None = None
 
+    @property
+    def value(self) -> str:
+        """See `Prediction`."""
+        return self.text
 
+    def line(self) -> str:
+        """See `Prediction`."""
+        return one_line(self.text)
+
+    def columns(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"text": self.text}
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`: of a search, with the score and the next best."""
+        values = {"text": self.text, "finish": self.finish, "tokens": len(self.ids)}
+        if self.score is None:
+            return values
+        others = [{"text": one.text, "score": one.score} for one in self.others]
+        return values | {"score": self.score, "alternatives": others}
+
+
+Found = TypeVar("Found")
 Writing = Generator[list[Delta], None, list[Text]]
 """Steps that yield new text, and return whole texts."""
+
+
+def finish(steps: Generator[object, None, Found]) -> Found:
+    """Return the result of steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def write(
@@ -118,6 +150,19 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
         raise ConfigError(
             f"A draft is for tokens one by one and beams={beams}; leave out one of them."
         )
+
+
+def one_or_texts(given: Any) -> tuple[bool, list[Any]]:
+    """Whether one text was given, and not several; all of them."""
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    return single, [given] if single else list(given)
+
+
+def check_text(given: Any) -> str:
+    """Return a text; ConfigError: it is something else."""
+    if not isinstance(given, str):
+        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
+    return given
 
 
 class RowText:
