@@ -227,11 +227,9 @@ def test_a_window_cuts_a_long_line_into_words(cli, run, opened):
 def test_a_line_that_was_cut_has_no_alignment(cli, run, tmp_path, monkeypatch):
     """Its windows were read one by one, so there is no one picture of it."""
     from glassformer.run import Run
-    from glassformer.tasks.predict.text import Generated
+    from glassformer.tasks.predictors.text import Text
 
-    found = [
-        Generated("dog cat ran " * times, [1], [-1.0], "end", score=-1.0) for times in (1, 1, 5)
-    ]
+    found = [Text("dog cat ran " * times, [1], [-1.0], "end", score=-1.0) for times in (1, 1, 5)]
     monkeypatch.setattr(
         Run,
         "transduced",

@@ -22,13 +22,13 @@ from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.word_spans import read_side, token_words, word_spans
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.chatting import continuations
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import score
+from glassformer.tasks.predictors.likelihood import score
+from glassformer.tasks.predictors.text import finish
 from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from published_folders import FAMILIES, published_folder
 from small_runs import go, pair_recipe, recipe
+from small_writers import continuations
 
 FACTS = ModelFacts(window=64, context=64)
 WORDS = st.lists(st.text("abtheTCſßé你😀zq", min_size=1, max_size=8), min_size=1, max_size=6)

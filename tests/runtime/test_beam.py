@@ -17,7 +17,7 @@ from glassformer.runtime.beam_search import BeamSearch
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode
 from glassformer.runtime.hypotheses import Beams
-from glassformer.tasks.predict.scores import likelihoods, score
+from glassformer.tasks.predictors.likelihood import likelihoods, score
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [

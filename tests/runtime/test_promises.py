@@ -23,7 +23,7 @@ from glassformer.runtime.engine import Engine
 from glassformer.runtime.prefixes import BLOCK
 from glassformer.runtime.request import Request, Scored
 from glassformer.runtime.sampling import next_tokens
-from glassformer.tasks.predict.text import RowText
+from glassformer.tasks.predictors.text import RowText
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 

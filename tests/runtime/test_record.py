@@ -28,10 +28,10 @@ from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.runtime.sampling import stages
 from glassformer.runtime.trace import Watch
-from glassformer.tasks.chatting import continuations
-from glassformer.tasks.predict.gradually import finish
+from glassformer.tasks.predictors.text import finish
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from small_writers import continuations
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [

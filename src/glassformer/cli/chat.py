@@ -11,74 +11,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import chunks
-from glassformer.cli.options import Device, Json, MaxNewTokens, RunFolder, given
 from glassformer.cli.terminal import END_KEY, on_terminal, print_json
 from glassformer.core.errors import GlassformerError, counted, one_line
 from glassformer.core.signals import each_interrupts
 
 if TYPE_CHECKING:
-    from glassformer.run import Run
+    from glassformer.cli.predict import Shared
+    from glassformer.run.run import Run
+    from glassformer.tasks.options import Options
 
 COMMANDS = "/reset, /system TEXT, /quit"
 
 
-def chat(
-    run: RunFolder,
-    prompt: str | None = None,
-    system: str | None = None,
-    max_new_tokens: MaxNewTokens = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
-    repetition_penalty: float | None = None,
-    seed: int | None = None,
-    stop: list[str] | None = None,
-    device: Device = "cpu",
-    json: Json = False,
-) -> None:
-    """Talk with a model that was trained on messages.
-
-    On a terminal, Ctrl-C stops an answer; /reset begins anew, /system TEXT changes the system
-    message, /quit ends. From a pipe, each line is a message and each answer a line.
-
-    prompt: One message, instead of a conversation.
-    system: System message.
-    temperature: Sampling temperature; 0: always the likeliest token.
-    top_k: Only the K likeliest tokens.
-    top_p: Only the likeliest tokens that together reach P.
-    min_p: Only tokens at least P times as likely as the likeliest.
-    repetition_penalty: Above 1: tokens that already occurred become less likely.
-    seed: Random seed; the same seed gives the same answers.
-    stop: End an answer before this text; may be repeated.
-    """
-    from glassformer.run import load
-
-    options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
-    options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
-    options |= {"seed": seed, "stop": stop}
-    talk = _Talk(load(run, device), given(options), system)
-    typed = prompt is None and sys.stdin is not None and sys.stdin.isatty()
-    if typed and on_terminal() and not json:
-        _typed(talk)
+def talk(run: "Run", predictor: Any, options: "Options", shared: "Shared") -> None:
+    """Answer a conversation: typed on a terminal, or the lines of a pipe, or --prompt."""
+    own = _Talk(run, predictor, options, shared.system)
+    typed = shared.prompt is None and sys.stdin is not None and sys.stdin.isatty()
+    if typed and on_terminal() and not shared.json:
+        _typed(own)
         return
-    lines = chunks(1) if prompt is None else [[prompt]]
+    lines = chunks(1) if shared.prompt is None else [shared.prompt]
     for line in (line for own in lines for line in own):
-        answer = talk.answer(line)
-        if json:
+        answer = own.answer(line)
+        if shared.json:
             print_json(answer)
         else:
-            print(answer["text"] if prompt is not None else one_line(answer["text"]))
+            print(answer["text"] if shared.prompt is not None else one_line(answer["text"]))
         sys.stdout.flush()
 
 
 class _Talk:
     """The messages of a conversation so far."""
 
-    def __init__(self, run: "Run", options: dict[str, Any], system: str | None):
-        _ = run.task.template  # or the first message would tell that there is none
-        self.run, self.options = run, options
-        run.options(**options)
+    def __init__(self, run: "Run", predictor: Any, options: "Options", system: str | None):
+        self.run, self.predictor, self.options = run, predictor, options
         self.begin(system)
 
     def begin(self, system: str | None) -> None:
@@ -92,30 +58,27 @@ class _Talk:
         """The answer to a message, as a whole; nothing to one that says nothing."""
         if not text.strip():
             return {"message": text, "text": "", "finish": None, "tokens": 0, "left_out": 0}
-        left_out = self._asked(text)
-        how = self.run.options(**self.options)
-        [made] = self.run.chatted([self.messages], how)
-        self._answered(made.text)
-        about = {"finish": made.finish, "tokens": len(made.ids), "left_out": left_out}
-        return {"message": text, "text": made.text, **about}
+        one = self._read(text)
+        (made,) = filter(None, self.predictor.predict([one], self.options))
+        self._keep(made.text)
+        return {"message": text, **made.json(), "left_out": len(one.about[0])}
 
     def stream(self, text: str) -> Iterator[str]:
         """The answer to a message as it grows; what has come is kept if it is stopped."""
-        self._asked(text)
-        said = ""
+        one, said = self._read(text), ""
         try:
-            for delta in self.run.chat_stream(self.messages, **self.options):
+            for delta in self.predictor.stream(one, self.options):
                 said += delta.text
                 yield delta.text
         finally:
-            self._answered(said)
+            self._keep(said)
 
-    def _asked(self, text: str) -> int:
-        """Add a message; the number of old ones for which there is no more room."""
+    def _read(self, text: str) -> Any:
+        """Read the conversation with a new message; old ones for which there is no more room are
+        left out."""
         asked = [*self.messages, {"role": "user", "content": text}]
-        how = self.run.options(**self.options)
-        left_out = len(self.run.task.chat_prompt(asked, how)[1])
-        if left_out:
+        one = self.predictor.parse(asked, self.options)
+        if left_out := len(one.about[0]):
             first = bool(self.system)
             del asked[first : first + left_out]
             sys.stderr.write(
@@ -123,9 +86,9 @@ class _Talk:
                 f"{self.run.model.config.max_length:,} tokens)\n"
             )
         self.messages = asked
-        return left_out
+        return one
 
-    def _answered(self, text: str) -> None:
+    def _keep(self, text: str) -> None:
         self.messages.append({"role": "assistant", "content": text})
 
 

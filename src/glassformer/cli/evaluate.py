@@ -11,13 +11,15 @@ from glassformer.cli.options import (
     OptionalCount,
     Quantize,
     RunFolder,
+    given,
     refuse,
 )
 from glassformer.cli.scores import print_scores
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import CheckpointError, one_line
+from glassformer.core.errors import CheckpointError, ConfigError, one_line
 
 if TYPE_CHECKING:
+    from glassformer.run import Run
     from glassformer.run.checkpoints import CheckpointScores
 
 MOST_ROWS = 30
@@ -34,6 +36,10 @@ def evaluate(
     beams: OptionalCount = None,
     checkpoint: AtStep = None,
     all_checkpoints: bool = False,
+    shots: Path | None = None,
+    n_shots: int | None = None,
+    template: str | None = None,
+    seed: int | None = None,
     quantize: Quantize = None,
     device: Device = "auto",
     json: Json = False,
@@ -48,9 +54,17 @@ def evaluate(
     targets: Targets of --data's sources, line by line.
     beams: Beam width for encoder-decoders; 1: greedy.
     all_checkpoints: Score every checkpoint as training did, beside what it reported.
+    shots: Table of labelled texts, examples in prompts; --data: other texts, whose labels are
+    chosen.
+    n_shots: Examples in a prompt, balanced over labels; default 5.
+    template: Form of an example; default "Text: {text}\\nLabel: {label}".
+    seed: Any examples, by this random seed; default: the first.
     """
     from glassformer.run import load
 
+    asked = {"n_shots": n_shots, "template": template, "seed": seed}
+    if shots is None:
+        refuse(asked, "Without --shots no label is chosen")
     if all_checkpoints:
         own = {"data": data, "targets": targets, "beams": beams, "checkpoint": checkpoint}
         own["quantize"] = quantize
@@ -59,6 +73,9 @@ def evaluate(
         _score_checkpoints(run, device, json)
         return
     opened = load(run, device, checkpoint, quantize=quantize)
+    if shots is not None:
+        _score_labels(opened, data, {"shots": shots, **given(asked)}, json)
+        return
     how = {} if beams is None else {"beams": beams}
     if how:
         opened.task.check_search()
@@ -76,6 +93,29 @@ def evaluate(
     print_scores(scores)
     table: Any = scores.get("table", [])
     _print_table(table)
+
+
+def _score_labels(run: "Run", data: str | None, asked: dict[str, Any], as_json: bool) -> None:
+    """Print the accuracy of labels that a language model chooses for a labelled table."""
+    from glassformer.tasks.options import ChooseOptions
+    from glassformer.tasks.predictors.choose import examples_of
+
+    if data is None:
+        raise ConfigError("--shots chooses labels of other texts; name their table: --data FILE.")
+    chooser: Any = run.predictor("choose")
+    scores = {"run": str(run.folder), "data": data}
+    few = chooser.prompts(ChooseOptions.parse(asked))
+    scores |= few.evaluate(examples_of(data))
+    if scores["shots"] < len(few.shots):
+        sys.stderr.write(
+            f"{scores['shots']} of {len(few.shots)} shots, since no more fit into the model beside "
+            "the longest text\n"
+        )
+    if as_json:
+        print_json(scores)
+        return
+    print(f"{run.folder}, {data}: {scores['examples']:,} examples, {scores['shots']} shots")
+    print_scores(scores)
 
 
 def _score_checkpoints(folder: Path, device: str, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from glassformer.cli.outputs import check_output
 from glassformer.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.data.config import DataConfig
     from glassformer.data.tables import InputTable, Row
     from glassformer.tasks.options import Options
     from glassformer.tasks.predictors.predictor import Prediction, Predictor
@@ -77,14 +78,17 @@ class Files:
             raise ConfigError(f"--out {out} is the file that --in reads; name another.")
         return cls(inp, out, tuple(fields or ()), resume, force)
 
-    def table(self, task: "Task", settings: Sequence[str]) -> "InputTable":
-        """The file of --in as a table with the inputs of these settings."""
+    def table(
+        self, task: "Task", settings: Sequence[str], learned: "DataConfig | None" = None
+    ) -> "InputTable":
+        """The file of --in as a table with the inputs of these settings; `learned`: how the data
+        of the run were read, or None: of its recipe."""
         from glassformer.data.formats.delimited import default_of
         from glassformer.data.formats.records import RECORDS
         from glassformer.data.sources import Source, resolve
         from glassformer.data.tables import input_table
 
-        learned = task.recipe.data
+        learned = learned or task.recipe.data
         config = learned.model_copy(update={"format": "auto", "root": None})
         sources = resolve(str(self.inp), config)
         if len(sources) != 1:
@@ -111,7 +115,7 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
     """
     from glassformer.data.table_output import Output, new_column
 
-    table, total = files.table(predictor.task, predictor.input_columns), 0
+    table, total = files.table(predictor.task, predictor.input_columns, predictor.data), 0
     own, whole = dict.fromkeys(table.columns()), files.out.suffix != ".parquet"
     for row in table.rows(whole):
         predictor.from_values(row.values, row.where)
@@ -148,4 +152,6 @@ def predictions(
         predictor.parse(one, options, where, number)
         for number, (one, where) in enumerate(given, first)
     ]
+    for note in dict.fromkeys(one.note for one in parsed if one.note):
+        sys.stderr.write(f"{note}\n")
     return filter(None, predictor.predict(parsed, options))

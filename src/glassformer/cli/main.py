@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
@@ -37,8 +36,6 @@ from glassformer.cli.show import (
 from glassformer.cli.sweep import sweep
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
-from glassformer.cli.translate import translate
-from glassformer.cli.use import generate
 from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.core.files import WINDOWS
 from glassformer.core.progress import LEARNING
@@ -57,8 +54,9 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, "tag", classify, embed, fill)
-COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
+COMMANDS = (demo, train, sweep, evaluate, "generate", "chat", "translate", "tag", classify, embed)
+COMMANDS += (fill, "draw", "score", "choose", tokenize, plan, verify, inspect, serve)
+COMMANDS += (import_, export)
 """In the order of `--help`; the names of those that predict."""
 LAST_STANDARD = 2
 """The number of standard error."""

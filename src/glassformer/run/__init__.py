@@ -3,4 +3,4 @@
 from glassformer.run.folder import load as load
 from glassformer.run.folder import train as train
 from glassformer.run.run import Run as Run
-from glassformer.run.run import TokenScore as TokenScore
+from glassformer.tasks.predictors.score import TokenScore as TokenScore

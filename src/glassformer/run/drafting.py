@@ -1,5 +1,6 @@
 """Drafts, which propose the next tokens of a text: a smaller run, or a look-up in the text."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from glassformer.core.errors import ConfigError
@@ -11,13 +12,21 @@ NGRAM = "ngram"
 """The draft that looks up the last tokens in the text itself."""
 
 
-def drafts_in(changes: dict[str, Any], run: Any) -> Drafts | None:
-    """What proposes a run's tokens by `draft` and `draft_tokens`, which are taken out of `changes`.
+def with_drafts(changes: Mapping[str, Any], run: Any) -> Mapping[str, Any]:
+    """Return choices in which `draft` is what proposes a run's tokens, as `drafts_in` makes it."""
+    names = {"draft", "draft_tokens"}
+    if not names & changes.keys():
+        return changes
+    drafts = drafts_in(run, changes.get("draft"), changes.get("draft_tokens"))
+    return {**changes, **dict.fromkeys(names), "draft": drafts}
 
-    ConfigError: a draft that is neither a run with the same vocabulary nor `ngram`, or
-    `draft_tokens` without a draft or below 1.
+
+def drafts_in(run: Any, draft: Any, ahead: int | None = None) -> Drafts | None:
+    """What proposes a run's tokens by a draft, at most so many for a step.
+
+    ConfigError: a draft that is neither a run with the same vocabulary nor `ngram`, or `ahead`
+    without a draft or below 1.
     """
-    draft, ahead = changes.pop("draft", None), changes.pop("draft_tokens", None)
     if draft is None:
         if ahead is not None:
             raise ConfigError(f"draft_tokens={ahead} is for a draft; give one, or leave it out.")

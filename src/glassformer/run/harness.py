@@ -63,7 +63,7 @@ class Answers:
         found = list[float]()
         for part in _parts(requests, disable_tqdm):
             texts = [request.args[0] for request in part]
-            own = self.run.task.rolled(self.run.model, texts)
+            own = self.run.predictor("score").roll(texts)
             self._keep("loglikelihood_rolling", part, own)
             found += own
         return found
@@ -76,7 +76,7 @@ class Answers:
             for options, group in groupby(part, key=lambda request: request.args[1]):
                 how = self.run.options(**_decoding(options))
                 prompts = [request.args[0] for request in group]
-                own += self.run.task.complete(self.run.model, prompts, how)
+                own += self.run.predictor("score").complete(prompts, how)
             self._keep("generate_until", part, own)
             found += own
         return found

@@ -6,7 +6,7 @@ run.generate("The", max_new_tokens=50)          a verb of its task; `run.predict
 run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -27,32 +27,22 @@ from glassformer.models.transformer import Transformer
 from glassformer.native import Program
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import Recipe
-from glassformer.run.drafting import drafts_in
+from glassformer.run.drafting import with_drafts
 from glassformer.run.evaluating import evaluate
-from glassformer.runtime.config import SAMPLING, GenerateConfig
+from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.prompts import check_ids, check_source
-from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 from glassformer.tasks.evaluate import Evaluation
-from glassformer.tasks.few_shot import FewShot, examples_of
 from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predict.embed import embed
 from glassformer.tasks.predict.fill import Filled
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import Likelihood
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.choose import FewShot, examples_of
+from glassformer.tasks.predictors.likelihood import Likelihood
 from glassformer.tasks.predictors.predictor import Predictor
+from glassformer.tasks.predictors.text import Delta, Text, one_or_texts
+from glassformer.tasks.predictors.writer import Writer
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
-
-
-@dataclass(frozen=True)
-class TokenScore:
-    """One token of a scored text: its piece and log p in nats (None for the first, unless the
-    tokenizer begins a text with a symbol)."""
-
-    piece: str
-    log_prob: float | None
 
 
 @dataclass
@@ -124,19 +114,7 @@ class Run:
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are
         ConfigErrors."""
-        base = self.task.recipe.generate.model_dump()
-        if "beams" not in changes and SAMPLING & changes.keys():  # sampling replaces a search
-            base |= {"beams": 0, "n_best": 1}
-        if changes.get("beams"):  # and a search replaces sampling
-            if name := min(SAMPLING & changes.keys(), default=""):
-                raise ConfigError(
-                    f"generate: {name}={changes[name]} is for sampling and "
-                    f"beams={changes['beams']} searches; leave one of them out."
-                )
-            base = {name: value for name, value in base.items() if name not in SAMPLING}
-        if "beams" in changes and "n_best" not in changes:
-            base |= {"n_best": 1}
-        return GenerateConfig.parse({**base, **changes})
+        return self.task.recipe.generate.with_changes(changes)
 
     def evaluate(
         self,
@@ -165,97 +143,87 @@ class Run:
         config = self.model.config
         return config.classes or tuple(str(i) for i in range(config.class_count))
 
-    def generate(self, prompt: str | Sequence[str] = "", **changes: Any) -> Any:
+    @keywords("generate")
+    def generate(
+        self, prompt: Any = "", image: Any = None, audio: Any = None, **options: Any
+    ) -> Any:
         """The new text for a prompt (str to str), or for each of a list of prompts (list to list).
 
         A model of sequences of parts also takes `image` and `audio`, files or arrays, for all
         prompts. `draft`, a smaller run with the same vocabulary or "ngram", proposes at most
         `draft_tokens` tokens a step, which changes only the time (see `runtime.speculative`).
         """
-        named, drafts = ("image", "audio"), drafts_in(changes, self)
-        files = {kind: changes.pop(kind) for kind in named if changes.get(kind) is not None}
-        config = self.options(**changes)
-        written = lambda prompts: self.generated(prompts, config, files, drafts)
-        return _each(prompt, lambda prompts: [one.text for one in written(prompts)])
+        named = (("image", image), ("audio", audio))
+        files = {name: value for name, value in named if value is not None}
+        about, (single, prompts) = self.predictor("generate").about, one_or_texts(prompt)
+        given = [about(one, files) for one in prompts]
+        return self._values(given[0] if single else given, "generate", options)
 
-    def generated(
-        self,
-        prompts: Sequence[str],
-        config: GenerateConfig,
-        files: Mapping[str, Any] | None = None,
-        drafts: Drafts | None = None,
-    ) -> list[Generated]:
-        """Texts with token ids, log-probabilities and why each ended."""
-        options = {} if drafts is None else {"drafts": drafts}
-        return self.task.generate(self.model, prompts, files or {}, config, **options)
+    def stream(self, given: Any = "", verb: str | None = None, **options: Any) -> Iterator[Delta]:
+        """The new text for an input as it grows; the last piece says why it ended."""
+        writer, *read = self._read(given, verb, options)
+        return writer.stream(*read)
 
-    def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Generated:
-        """The new text for a prompt with a record of each step; see `runtime.trace`."""
-        config, watch = self.options(**changes), watch or Watch()
-        return self.task.generate(self.model, [prompt], {}, config, watch=watch)[0]
+    def record(self, given: Any, watch: Watch | None = None, **options: Any) -> Text:
+        """The new text for an input with a record of each step; see `runtime.trace`."""
+        writer, *read = self._read(given, None, options)
+        return writer.record(*read, watch or Watch())
 
-    def stream(self, prompt: str = "", **changes: Any) -> Iterator[Delta]:
-        """The new text for a prompt as it grows; the last piece says why it ended."""
-        drafts = drafts_in(changes, self)
-        options = {} if drafts is None else {"drafts": drafts}
-        return self.task.stream(self.model, prompt, self.options(**changes), **options)
+    def _read(self, given: Any, verb: str | None, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """What writes texts, an input that it read, and choices; ConfigError: it writes none."""
+        writer = self.predictor(verb or self.task.main)
+        if not isinstance(writer, Writer):
+            raise self.task.refusal("streaming text")
+        how = OPTIONS[writer.name].parse(with_drafts(options, self))
+        return writer, writer.parse(given, how), how
 
-    def chat(self, messages: Any, **changes: Any) -> Any:
+    @keywords("chat")
+    def chat(self, messages: Any, **options: Any) -> Any:
         """The assistant's next message, by the run's chat template.
 
         `messages`: a text of the user, or {"role": ..., "content": ...} in order; of a list of such
         conversations, a list of answers.
         """
-        several = isinstance(messages, list) and isinstance(next(iter(messages), None), str | list)
-        rows, how = messages if several else [messages], self.options(**changes)
-        found = [one.text for one in self.chatted(rows, how)]
-        return found if several else found[0]
+        return self._values(messages, "chat", options)
 
-    def chatted(self, conversations: Sequence[Any], config: GenerateConfig) -> list[Generated]:
-        """Answers with token ids, log-probabilities and why each ended."""
-        return self.task.chat(self.model, conversations, config)
-
-    def chat_stream(self, messages: Any, **changes: Any) -> Iterator[Delta]:
-        """The assistant's next message as it grows; the last piece says why it ended."""
-        return self.task.chat_stream(self.model, messages, self.options(**changes))
-
-    def score(self, text: str) -> list[TokenScore]:
-        """The log-probability of each token of a text, given those before it."""
-        return [TokenScore(*row) for row in self.task.score(self.model, text)]
+    def score(self, text: Any) -> Any:
+        """The log-probability of each token of a text, given those before it; of a source and its
+        target (a tuple), of each token of the target."""
+        return self._values(text, "score", {})
 
     def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
         """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
         beginning, and is a ConfigError otherwise."""
-        return self.task.likelihoods(self.model, pairs, fit)
+        return self.predictor("score").likelihoods(pairs, fit)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
+        """log p of each token of each target, the end included, given its source."""
+        return [[one.log_prob for one in own] for own in self.score(list(pairs))]
+
+    @keywords("choose")
+    def choose(self, text: Any, **options: Any) -> Any:
+        """The likeliest label of a text, by prompts with examples (see `tasks.predictors.choose`),
+        or of each of a list."""
+        return self._values(text, "choose", options)
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
         """The model asked by prompts with `n` examples of a labelled table (see `FewShot.of`)."""
-        return FewShot.of(self.model, self.task, examples_of(examples), n, **how)
+        choose = self.predictor("choose")
+        return choose.of(examples_of(examples), n, **how)
 
-    def answer(self, parts: Any, watch: Watch | None = None, **changes: Any) -> Any:
+    @keywords("generate")
+    def answer(self, parts: Any, **options: Any) -> Any:
         """The text for a list of parts (to str), or for each of a list of such lists (to list).
 
         A part is a text, or {"text": TEXT}, {"image": FILE or pixels}, {"audio": FILE or (samples,
         rate)}; all in the order of the training rows.
         """
-        single, rows = self.processor.one_or_several(parts)
-        texts = [result.text for result in self.answered(rows, self.options(**changes), watch)]
-        return texts[0] if single else texts
+        return self._values(parts, "generate", options)
 
-    def answered(
-        self, rows: Sequence[Any], config: GenerateConfig, watch: Watch | None = None
-    ) -> list[Generated]:
-        """Answers with token ids, log-probabilities and why each ended."""
-        return finish(self.task.answer_steps(self.model, rows, config, watch=watch))
-
-    def draw(self, prompt: str | Sequence[str], **changes: Any) -> np.ndarray:
+    @keywords("draw")
+    def draw(self, prompt: str | Sequence[str], **options: Any) -> Any:
         """The image drawn for a text, uint8 [H, W, 3], or for each of a list, [N, H, W, 3]."""
-        if name := min({"max_new_tokens", "stop", "overflow"} & changes.keys(), default=""):
-            raise ConfigError(
-                f"generate.{name} is for text, and an image always has the same size; leave it out."
-            )
-        config = self.options(**changes)
-        return _each(prompt, lambda prompts: self.task.draw(self.model, prompts, config))
+        return self._values(prompt, "draw", options)
 
     def fill(self, text: str | Sequence[str]) -> Any:
         """A text with the likeliest word in each blank (`___` or `[MASK]`), or each of a list."""
@@ -265,20 +233,10 @@ class Run:
         """Filled texts with the `top` likeliest words of each blank; errors count from `first`."""
         return self.task.fill(self.model, texts, top, first)
 
-    def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
+    @keywords("translate")
+    def translate(self, text: str | Sequence[str], **options: Any) -> Any:
         """The target of a source (str to str), or of each of a list of sources (list to list)."""
-        config = self.options(**changes)
-        return _each(text, lambda texts: [best[0].text for best in self.transduced(texts, config)])
-
-    def transduced(
-        self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
-    ) -> list[list[Generated]]:
-        """The `n_best` targets of each source; errors count sources from `first`."""
-        return finish(self.task.translate_steps(self.model, texts, config, batch_size, first))
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]], first: int = 1) -> list[list[float]]:
-        """log p of each token of each target, the end included, given its source."""
-        return self.task.score_pairs(self.model, pairs, first)
+        return self._values(text, "translate", options)
 
     def cross_attention(self, source: str, target: str) -> CrossAttention:
         """Cross-attention of a pair in every head: word alignments, and data for pictures."""
@@ -287,7 +245,7 @@ class Run:
     def predictor(self, verb: str) -> Predictor[Any]:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
         if (kind := self.task.predictors.get(verb)) is None:
-            raise self.task.refusal(OPTIONS[verb].doing)
+            raise self.task.misfit(verb)
         return kind(self.model, self.task)
 
     def predict(self, given: Any, verb: str | None = None, **options: Any) -> Any:
@@ -295,12 +253,13 @@ class Run:
 
         `verb`: None is the first of the task. `options`: those of the command of this name.
         """
-        predictor = self.predictor(verb or next(iter(self.task.predictors), self.task.verb))
-        single, found = predictor.predict_given(given, options)
+        predictor = self.predictor(verb or self.task.main)
+        single, found = predictor.predict_given(given, with_drafts(options, self))
         return found[0] if single else found
 
     def _values(self, given: Any, verb: str, options: dict[str, Any]) -> Any:
-        single, found = (predictor := self.predictor(verb)).predict_given(given, options)
+        changes = with_drafts(options, self)
+        single, found = (predictor := self.predictor(verb)).predict_given(given, changes)
         return found[0].value if single else predictor.gather([one.value for one in found])
 
     @keywords("tag")

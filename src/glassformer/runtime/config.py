@@ -1,10 +1,12 @@
 """How text is generated: the fields of a recipe's `generate` section and of every generating
 command."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from glassformer.core.errors import ConfigError
 from glassformer.core.record import Record
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p"})
@@ -80,6 +82,25 @@ class GenerateConfig(Record):
     length_ratio: float | None = Field(default=2.0, gt=0, allow_inf_nan=False)
     """The target of a text has at most so many times its tokens and 20 more; null: no such
     limit."""
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+        """Return these choices with changes: a search replaces sampling, and sampling a search.
+
+        ConfigError: an unknown name, a bad value, or sampling and a search together.
+        """
+        base = self.model_dump()
+        if "beams" not in changes and SAMPLING & changes.keys():
+            base |= {"beams": 0, "n_best": 1}
+        if changes.get("beams"):
+            if name := min(SAMPLING & changes.keys(), default=""):
+                raise ConfigError(
+                    f"generate: {name}={changes[name]} is for sampling and "
+                    f"beams={changes['beams']} searches; leave one of them out."
+                )
+            base = {name: value for name, value in base.items() if name not in SAMPLING}
+        if "beams" in changes and "n_best" not in changes:
+            base |= {"n_best": 1}
+        return self.parse(base | changes)
 
     def ends(self, own: int | None) -> tuple[int, ...]:
         """The ids that end a text; `own`: the tokenizer's."""

@@ -101,7 +101,7 @@ def check_prompt(model: Transformer, prompt: Prompt, config: GenerateConfig) -> 
     elif len(prompt) > context and config.overflow == "refuse":
         raise ConfigError(
             f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or "
-            "go on from its last part with --window (overflow='window' in Python)."
+            "go on from its last part with --overflow window (overflow='window' in Python)."
         )
 
 

@@ -1,6 +1,6 @@
 """Text generation learned from conversations: the assistant's messages, given what comes before."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -8,27 +8,27 @@ from typing import Any
 import torch
 
 from glassformer.core.batch import IGNORE, Batch
-from glassformer.core.errors import ConfigError, DataError, counted
+from glassformer.core.errors import DataError, counted
 from glassformer.data.conversations import ASSISTANT, Conversation, Messages
 from glassformer.data.order import spread
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.chatting import Chatting
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.chat import Chat, Reply
+from glassformer.tasks.predictors.choose import Choose
+from glassformer.tasks.predictors.score import Score
 from glassformer.tasks.task import Card, Sample
 
 SHOWN = 3
 
 
-class Conversations(GenerativeTask, Chatting):
+class Conversations(GenerativeTask):
     """The next message of the assistant; every prompt is a message of the user."""
 
+    uses = (Chat, Reply, Score, Choose)
     verb = "chat"
     summary = "answers messages"
 
@@ -111,7 +111,7 @@ class Conversations(GenerativeTask, Chatting):
         how = self.recipe.generate.model_copy(
             update={"max_new_tokens": self.recipe.train.sample.tokens, "seed": 0}
         )
-        outputs = [self.chat(model, [asked], how)[0].text for asked, _ in found]
+        outputs = [Chat(model, self).complete([asked], how)[0] for asked, _ in found]
         rows = [
             {"source": asked[-1].content, "reference": answer, "output": output}
             for (asked, answer), output in zip(found, outputs, strict=True)
@@ -131,39 +131,6 @@ class Conversations(GenerativeTask, Chatting):
             super().card(),
             use=f"glassformer chat {self.folder}\nglassformer evaluate {self.folder}",
         )
-
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        return {"text": {"type": "string", "description": "the assistant's message"}}
-
-    def stream(
-        self, model: Transformer, prompt: str, how: GenerateConfig, **options: Any
-    ) -> Iterator[Delta]:
-        """See `Task`: the answer to a message of the user."""
-        return self.chat_stream(model, prompt, how, **options)
-
-    def generate(
-        self,
-        model: Transformer,
-        prompts: Sequence[str],
-        files: Mapping[str, Any],
-        how: GenerateConfig,
-        **options: Any,
-    ) -> list[Generated]:
-        """See `Task`: the answer to each prompt, a message of the user."""
-        if files:
-            raise ConfigError(
-                f"{self.folder} reads text alone, not {' and '.join(files)}; leave out the others."
-            )
-        return self.chat(model, prompts, how, **options)
-
-    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
-        """See `Task`: of a text as it is, without the template."""
-        tokenizer = self.processor.tokenizer
-        ids = tokenizer.encode(text).tolist()
-        log_probs = score(model, ids)
-        pieces = [tokenizer.piece(i) for i in ids]
-        return list(zip(pieces, [None, *log_probs], strict=True))
 
 
 def _question(record: Conversation) -> tuple[Messages, str]:

@@ -99,6 +99,15 @@ class TranslateOptions(Writing):
     head: tuple[int, ...] = ()
     """Heads of the alignments, from 0; none: all."""
 
+    def check(self, form: Form) -> None:
+        """See `Options`."""
+        if self.alignments and (self.n_best or 1) > 1:
+            raise ConfigError(
+                "--alignments belong to the best translation, so --n-best has no place beside it."
+            )
+        if form == "table":
+            refuse({"alignments": self.alignments, "n_best": (self.n_best or 1) > 1})
+
 
 class TagOptions(Options):
     """A tag for each word."""
@@ -219,7 +228,8 @@ def refuse(given: dict[str, Any]) -> None:
     """Raise ConfigError for the first of these choices that was made beside a table."""
     for name, value in given.items():
         if value:
-            raise ConfigError(f"--out has a form of its own, so --{name} has no use; leave it out.")
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--out has a form of its own, so --{flag} has no use; leave it out.")
 
 
 def plain_fields(record: type[Options]) -> Iterator[tuple[str, Any, FieldInfo]]:

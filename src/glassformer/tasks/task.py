@@ -25,13 +25,13 @@ from glassformer.data.collate import Share
 from glassformer.layers.heads import Pool
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
-from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.inputs import Inputs, split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
+from glassformer.tasks.options import OPTIONS
 
 SHOWN = 5
 """Examples in a sample."""
@@ -78,10 +78,6 @@ class Task(ABC):
     """Its predictors, classes of `tasks.predictors`; the first is the main one."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
-    continues: ClassVar[bool] = False
-    """Whether generated text continues its prompt."""
-    first_prompt: ClassVar[str] = ""
-    """The prompt where none is given."""
     routes: ClassVar[tuple[str, ...]] = ("embeddings",)
     """Routes of the HTTP API, below /v1/, that may answer by it."""
 
@@ -283,6 +279,11 @@ class Task(ABC):
         """The predictors of this task and its inputs, by verb."""
         return {one.name: one for one in self.uses if one.misfit(self) is None}
 
+    @property
+    def main(self) -> str:
+        """The verb of its first predictor."""
+        return next(iter(self.predictors), self.verb)
+
     def reply(self) -> dict[str, Any]:
         """JSON schema of each value of a reply, by its name."""
         return {}
@@ -358,35 +359,18 @@ class Task(ABC):
             "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
         )
 
-    # Verbs of single tasks, which those define. Of language models:
-    # likelihoods(model, [(prompt, answer)], fit)   log p of answers; fit: cut prompts at the left
-    # room(model, prompt, answer)                   tokens that are left, below 0 if too many
-    # rolled(model, texts)                          log p of whole texts
-    # complete(model, prompts, how)                 new text, of prompts that are cut if too long
-
-    stream = refused("streaming text")
-    generate = refused("generating text")
-    score = refused("scoring text")
-    translate_steps = refused("translating")
-    answer_steps = refused("answering")
-    score_pairs = refused("scoring pairs")
     classify = examples = classify_steps = refused("classifying")
-    draw = refused("drawing")
     fill = refused("filling blanks")
-    likelihoods = room = refused("scoring answers")
-    rolled = refused("scoring running text")
-    complete = refused("generating text")
-    chat = chat_stream = chat_prompt = refused("chatting")
-
-    @property
-    def template(self) -> ChatTemplate:
-        """How messages are written for the model."""
-        raise self.refusal("chatting")
 
     @property
     def pair(self) -> PairTokenizer:
         """The tokenizers of a source and a target."""
         raise self.refusal("reading a source")
+
+    def misfit(self, verb: str) -> ConfigError:
+        """The error for a verb that this task, or its inputs, has no predictor for."""
+        said = [one.misfit(self) for one in self.uses if one.name == verb]
+        return ConfigError(said[0]) if said else self.refusal(OPTIONS[verb].doing)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

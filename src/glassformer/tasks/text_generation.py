@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import torch
@@ -20,11 +18,11 @@ from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.chatting import Chatting, continuations
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.scores import score
-from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.chat import Chat
+from glassformer.tasks.predictors.choose import Choose
+from glassformer.tasks.predictors.generate import Generate
+from glassformer.tasks.predictors.score import Score
 from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20
@@ -33,8 +31,6 @@ READ_WHOLE = 1 << 20
 
 class RunningText(Task):
     """Windows of running text; training predicts some of its tokens."""
-
-    first_prompt = "\n"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -129,18 +125,14 @@ class RunningText(Task):
         """See `Task`."""
         return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)
 
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        return {"text": {"type": "string", "description": "the text behind the prompt"}}
 
-
-class TextGeneration(RunningText, Chatting):
+class TextGeneration(RunningText):
     """The next token of running text."""
 
+    uses = (Generate, Chat, Score, Choose)
     verb = "generate"
     capabilities = frozenset({"generates"})
     summary = "continues a text"
-    continues = True
 
     def measured(self) -> list[str]:
         """See `Task`."""
@@ -170,35 +162,5 @@ class TextGeneration(RunningText, Chatting):
             prompt = tokenizer.decode([int(self.split("train").tokens[0])])
         chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
         how = GenerateConfig.parse({**chosen, "overflow": "window"})
-        text = prompt + self.generate(model, [prompt], {}, how)[0].text
+        text = prompt + Generate(model, self).complete([prompt], how)[0]
         return Sample(text, {"sample": text})
-
-    def stream(
-        self, model: Transformer, prompt: str, how: GenerateConfig, **options: Any
-    ) -> Iterator[Delta]:
-        """See `Task`."""
-        tokenizer = self.processor.tokenizer
-        return chain.from_iterable(continuations(model, tokenizer, [prompt], how, **options))
-
-    def generate(
-        self,
-        model: Transformer,
-        prompts: Sequence[str],
-        files: Mapping[str, Any],
-        how: GenerateConfig,
-        **options: Any,
-    ) -> list[Generated]:
-        """See `Task`."""
-        if files:
-            raise ConfigError(
-                f"{self.folder} reads text alone, not {' and '.join(files)}; leave out the others."
-            )
-        return finish(continuations(model, self.processor.tokenizer, prompts, how, **options))
-
-    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
-        """See `Task`."""
-        tokenizer = self.processor.tokenizer
-        ids, first = tokenizer.encode(text).tolist(), tokenizer.frame_or("", "").begin
-        pieces = [tokenizer.piece(i) for i in ids]
-        log_probs = score(model, ids, prefix=first)
-        return list(zip(pieces, log_probs if first else [None, *log_probs], strict=True))

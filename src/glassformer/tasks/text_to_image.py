@@ -30,15 +30,14 @@ from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, ids_of
 from glassformer.recipe.recipe import Recipe
-from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.draw import brief, draw
+from glassformer.tasks.options import DrawOptions
+from glassformer.tasks.predictors.draw import Draw, brief
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import Card, Sample
 
 ARRAY, SHOWN = "pixels", 3
-_SHADES = " .:-=+*#%@"
 
 
 class ImageTargets(PartsInputs):
@@ -64,7 +63,8 @@ class ImageTargets(PartsInputs):
 class TextToImage(GenerativeTask):
     """An image for each text."""
 
-    verb = "generate --to-image"
+    uses = (Draw,)
+    verb = "draw"
     capabilities = frozenset({"generates", "draws"})
     summary = "draws an image of a text, pixel by pixel"
 
@@ -192,21 +192,14 @@ class TextToImage(GenerativeTask):
         scores = super().evaluate(model, split, of)
         return scores | {"bits_per_pixel": scores["loss"] / math.log(2)}
 
-    def draw(
-        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig, batch_size: int = 64
-    ) -> np.ndarray:
-        """See `Task`."""
-        found = draw(model, self.processor.parts, self.palette, prompts, how, batch_size)
-        return self.palette.pixels(found)
-
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: images drawn for the first texts, in characters for their shades."""
         records, of = self.split(self.shown_split).records, self.recipe.generate
         texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
-        how = GenerateConfig.parse({"temperature": of.temperature, "seed": of.seed})
+        how = DrawOptions.parse({"temperature": of.temperature, "seed": of.seed})
         rows = [
-            {"text": text, "drawn": in_characters(pixels)}
-            for text, pixels in zip(texts, self.draw(model, texts, how), strict=True)
+            {"text": text, "drawn": one.line()}
+            for text, one in zip(texts, Draw(model, self).predict_each(texts, how), strict=True)
         ]
         text = "\n".join(f"{row['text']}\n{row['drawn']}" for row in rows)
         return Sample(text, {"samples": rows, "sample": text, "inputs": texts})
@@ -269,11 +262,7 @@ class TextToImage(GenerativeTask):
     @property
     def use(self) -> str:
         """See `RecordTask`."""
-        return f"glassformer generate {self.folder} --prompt TEXT --to-image out.png"
-
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        return {"image": {"type": "string", "description": "a PNG file as a data: address"}}
+        return f"glassformer draw {self.folder} --prompt TEXT --out out.png"
 
 
 def check_rows(rows: Sequence[Mixed], lengths: Sequence[int] | np.ndarray, recipe: Recipe) -> None:
@@ -289,10 +278,3 @@ def check_rows(rows: Sequence[Mixed], lengths: Sequence[int] | np.ndarray, recip
             raise DataError(
                 f"{row.where} has {n} elements and the model {most}; raise model.max_length"
             )
-
-
-def in_characters(pixels: np.ndarray) -> str:
-    """An image, uint8 [H, W, 3], in characters, dark is dense; two rows of pixels a line."""
-    light = pixels[::2].astype(np.float64) @ [0.299, 0.587, 0.114]
-    shades = ((255 - light) / 256 * len(_SHADES)).astype(int)
-    return "\n".join("".join(_SHADES[shade] for shade in row).rstrip() for row in shades)

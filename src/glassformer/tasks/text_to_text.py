@@ -22,10 +22,9 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predict.gradually import Steps, finish
-from glassformer.tasks.predict.scores import Likelihood, likelihoods
-from glassformer.tasks.predict.text import Generated
-from glassformer.tasks.predict.transduce import score_pairs, transduce_steps
+from glassformer.tasks.predictors.answer import Answer, Translate
+from glassformer.tasks.predictors.choose import Choose
+from glassformer.tasks.predictors.score import ScoreTargets
 from glassformer.tasks.task import Sample
 
 SHOWN = 3
@@ -118,16 +117,12 @@ class TextToText(GenerativeTask):
         text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
         return Sample(text, {"samples": rows, "inputs": self.samples(n)[1]})
 
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        return {"text": {"type": "string", "description": "the generated text"}}
-
 
 class PairsToText(TextToText):
     """A target for a source; stored pairs have their targets."""
 
+    uses = (Translate, Answer, ScoreTargets, Choose)
     verb = "translate"
-    routes = ("translate", "embeddings")
     metrics = ("loss", "accuracy", *DECODED)
     search: ClassVar[dict[str, Any]] = {"beams": 1, "overflow": "window"}
 
@@ -194,7 +189,8 @@ class PairsToText(TextToText):
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
 
         def compute(block: Sequence[int]) -> list[str]:
-            return self.complete(model, [sources[i] for i in block], how, len(block))
+            given = [sources[i] for i in block]
+            return Translate(model, self).complete(given, how, len(block))
 
         texts = chain.from_iterable(of.processes.spread(blocks(order), compute))
         return [text for _, text in sorted(zip(order, texts, strict=True))]
@@ -215,71 +211,18 @@ class PairsToText(TextToText):
             read = (pair.source.decode(inputs.split.source.row(i)) for i in range(n))
             sources = [text.removeprefix(pair.prefix) for text in read]
             targets = [pair.target.decode(inputs.split.target.row(i)) for i in range(n)]
-        outputs = self.complete(model, sources, self.greedy)
+        outputs = Translate(model, self).complete(sources, self.greedy)
         return zip(sources, targets, outputs, strict=True)
 
     def source_piece(self, index: int) -> str:
         """See `Task`."""
         return self.pair.source.piece(index)
 
-    def translate_steps(
-        self,
-        model: Transformer,
-        texts: Sequence[str],
-        how: GenerateConfig,
-        batch_size: int = 32,
-        first: int = 1,
-    ) -> Steps[list[list[Generated]]]:
-        """The best targets of each source text; errors count texts from `first`."""
-        return transduce_steps(model, self.pair, texts, how, batch_size, first)
-
-    def score_pairs(
-        self, model: Transformer, pairs: Sequence[tuple[str, str]], first: int = 1
-    ) -> list[list[float]]:
-        """Log-probability of each token of each target, the end symbol included."""
-        return score_pairs(model, self.pair, pairs, first=first)
-
-    def likelihoods(
-        self, model: Transformer, pairs: Sequence[tuple[str, str]], fit: bool = False
-    ) -> list[Likelihood]:
-        """See `Task`: of targets with their end, of which prompts are the sources."""
-        longest = model.config.max_length if fit else None
-        ids = [self._ids(*pair, longest) for pair in pairs]
-        return likelihoods(model, ids, begin=self.begin)
-
-    def room(self, model: Transformer, prompt: str, answer: str) -> int:
-        """See `Task`."""
-        return model.config.max_length - max(map(len, self._ids(prompt, answer)))
-
-    def _ids(self, prompt: str, answer: str, longest: int | None = None) -> Any:
-        source, target = self.pair.source_ids(prompt), self.pair.target_ids(answer)
-        return tuple(source[-longest if longest else 0 :].tolist()), tuple(target.tolist())
-
-    def complete(
-        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig, *options: int
-    ) -> list[str]:
-        """See `Task`."""
-        found = finish(self.translate_steps(model, prompts, how, *options))
-        return [best[0].text for best in found]
-
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: a source and its target, given or generated."""
         given = self.first_input() if text is None else text
         source, target = given if isinstance(given, tuple) else (given, "")
         if not target:
-            (target,) = self.complete(model, [source], self.greedy)
+            (target,) = Translate(model, self).complete([source], self.greedy)
         example = Example(self.pair.source_ids(source), answer=self.pair.target_ids(target))
         return encoder_decoder([example], self.begin)
-
-    def answer_steps(self, *arguments: Any, **options: Any) -> Steps[list[Generated]]:
-        """Refused."""
-        raise ConfigError(
-            f"{self.folder} reads text alone, not parts of several kinds; leave out the others."
-        )
-
-    def generate(self, *arguments: Any, **options: Any) -> list[Generated]:
-        """Refused."""
-        raise ConfigError(
-            f"{self.folder} is an encoder-decoder, which writes a target for a source; use "
-            "`glassformer translate`."
-        )

@@ -12,7 +12,7 @@ import pytest
 from glassformer.run.harness import Answers
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import decode
-from glassformer.tasks.predict.scores import likelihoods, split_answer
+from glassformer.tasks.predictors.likelihood import likelihoods, split_answer
 
 ASKED = {"temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
 PAIRS = {

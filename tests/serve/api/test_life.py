@@ -15,7 +15,7 @@ from glassformer.runtime.engine import Engine
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log
-from glassformer.tasks.predict.text import Generated
+from glassformer.tasks.predictors.text import Text
 from small_runs import go, recipe
 
 from .conftest import Api, Connection
@@ -277,7 +277,7 @@ def test_a_token_waits_for_one_step_of_a_translation(api_of, monkeypatch):
             turns.append("search")
             yield
         turns.append("over")
-        return [[Generated("ab")]]
+        return [[Text("ab")]]
 
     def token(engine):
         turns.extend(["token"] * engine.invariant)  # those of searches are not

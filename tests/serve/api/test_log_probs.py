@@ -14,7 +14,7 @@ from glassformer.serve.api.texts import (
     chat_log_probs,
     completion_log_probs,
 )
-from glassformer.tasks.predict.text import RowText
+from glassformer.tasks.predictors.text import RowText
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

@@ -17,11 +17,9 @@ from glassformer.models import Transformer
 from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search, decode
-from glassformer.tasks.parts_to_text import requests
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.text import write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from small_writers import answer
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 
@@ -61,11 +59,6 @@ def example(layout, seed: int = 0) -> Example:
             patches.append(Patches(kind, len(row), values))
             row += [0] * n
     return Example(np.array(row, np.int32), patches=tuple(patches))
-
-
-def answer(model, tokenizer, examples, config, batch_size=64):
-    asked = requests(model, tokenizer, examples, config)
-    return finish(write(model, tokenizer.text, asked, batch_size=batch_size))
 
 
 def run(model, prompts, config, ends=(), sources=None):

@@ -6,7 +6,7 @@ import torch
 import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
-from glassformer.tasks.predict.scores import score
+from glassformer.tasks.predictors.likelihood import score
 
 CONTEXT = 32
 

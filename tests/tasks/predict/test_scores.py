@@ -15,7 +15,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.native import Program, compiler
 from glassformer.runtime import scoring
-from glassformer.tasks.predict.scores import cut, likelihoods, rolling, split_answer
+from glassformer.tasks.predictors.likelihood import cut, likelihoods, rolling, split_answer
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer

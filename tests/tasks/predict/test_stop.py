@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.tasks.predict.stop import StopStrings
+from glassformer.tasks.predictors.text import StopStrings
 
 TEXT = st.text("abc\né", max_size=30)
 STOPS = st.lists(st.text("abc\né", min_size=1, max_size=5), max_size=4)

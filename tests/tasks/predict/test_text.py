@@ -16,13 +16,11 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.decode import beam_search
 from glassformer.runtime.request import Request
 from glassformer.runtime.speculative import Drafts
-from glassformer.tasks.chatting import continuations
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.stop import StopStrings
-from glassformer.tasks.predict.text import write
+from glassformer.tasks.predictors.text import StopStrings, finish, write
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
+from small_writers import continuations
 
 SAMPLE = "the naïve café — 日本 🙂 sings the song\nand the dog sleeps\n" * 3
 

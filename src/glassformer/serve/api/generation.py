@@ -35,8 +35,8 @@ from glassformer.serve.api.texts import (
     chat_log_probs,
     completion_log_probs,
 )
-from glassformer.tasks.predict.scores import prompt_ids
-from glassformer.tasks.predict.text import RowText
+from glassformer.tasks.predictors.likelihood import prompt_ids
+from glassformer.tasks.predictors.text import RowText
 
 NEW_TOKENS = 16
 """New tokens of a completion whose request does not say how many, as in OpenAI's API."""
@@ -176,7 +176,7 @@ class Completion:
     def _count(self, facts: Facts) -> dict[str, int]:
         """Return the usage, and keep it for the log."""
         facts.prompt_tokens = read = sum(len(prompt.ids) for prompt in self.prompts)
-        facts.generated_tokens = made = sum(len(choice.row.made.ids) for choice in self.choices)
+        facts.generated_tokens = made = sum(len(choice.row.ids) for choice in self.choices)
         return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
@@ -230,7 +230,7 @@ def chat(served: Served, asked: ChatRequest) -> Chat:
         )
     least = sum(tokenizer.at_least(one["content"]) for one in messages)
     _check_fits(least, 0, served.run.model.config.max_length)
-    template = served.run.task.template
+    template = served.run.processor.template
     prompt = Prompt("", tuple(template.encode(messages, prompt=True).ids.tolist()))
     new = asked.max_completion_tokens or asked.max_tokens
     how = _how(served, asked, [prompt], new, served.run.options().max_new_tokens)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError
 from glassformer.native import compiler, fits
 from glassformer.run import Run, load
 from glassformer.run.drafting import NGRAM, drafts_in
@@ -29,14 +29,14 @@ class Served:
     @cached_property
     def routes(self) -> tuple[str, ...]:
         """The routes below /v1/ that it answers."""
-        return tuple(route for route in self.run.task.routes if self.refusal(route) is None)
+        task = self.run.task
+        own = (route for one in task.predictors.values() for route in one.routes)
+        given = (route for route in task.routes if self.refusal(route) is None)
+        return tuple(dict.fromkeys((*own, *given)))
 
     def refusal(self, route: str) -> str | None:
-        """Why this run has no answer at a route of its task; None: it has."""
-        try:
-            if route == CHAT:
-                _ = self.run.task.template
-        except (ConfigError, DataError):
+        """Why this run has no answer at a route; None: it is another task's."""
+        if any(route == CHAT and route in one.routes for one in self.run.task.uses):
             return f"The model {self.id!r} has no chat template."
         if route == EMBEDDINGS and self.run.processor.medium:
             return f"The model {self.id!r} reads {self.run.processor.noun}s, not text."
@@ -47,8 +47,7 @@ class Served:
         if route in self.routes:
             return
         own = " and ".join(f"/v1/{one}" for one in self.routes)
-        why = self.refusal(route) if route in self.run.task.routes else None
-        said = why or f"The model {self.id!r} is for {self.run.task.recipe.task}."
+        said = self.refusal(route) or f"The model {self.id!r} is for {self.run.task.recipe.task}."
         raise ApiError(
             400, f"{said} It answers {own}, not /v1/{route}.", "model", "model_not_supported"
         )
@@ -100,13 +99,13 @@ def open_models(
         if name in found:
             raise ConfigError(f"Two runs are named {name!r}; give each a name: --name A --name B.")
         run, draft = open_run(folder, quantize), drafted.get(name)
-        if draft and COMPLETIONS not in run.task.routes:
+        if draft and COMPLETIONS not in Served(name, run, now).routes:
             raise ConfigError(
                 f"--draft {name}={draft} is for a run that answers /v1/{COMPLETIONS}, unlike this "
                 "one; leave it out."
             )
         proposes = draft if draft in (None, NGRAM) else open_run(draft)
-        found[name] = Served(name, run, now, drafts_in({"draft": proposes}, run))
+        found[name] = Served(name, run, now, drafts_in(run, proposes))
         if not found[name].routes:
             raise ConfigError(
                 f"{folder} is a model for {run.task.recipe.task}, which no route answers; use "

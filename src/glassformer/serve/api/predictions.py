@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inspect.alignment import aligned
 from glassformer.processors.text_reader import parts_of
 from glassformer.serve.api import replies, requests
 from glassformer.serve.api.admission import Admitted
@@ -25,8 +24,6 @@ from glassformer.serve.inputs import decode_all
 from glassformer.tasks.predict.embed import embed_steps
 from glassformer.tasks.predict.gradually import Steps
 
-ENDS = {"end": "stop", "stop": "stop", "length": "length"}
-"""How OpenAI's API calls the end of a text."""
 LIKELY = 0.5
 """Probability from which a class is given, where an input may have several."""
 
@@ -97,26 +94,6 @@ def _base64(row: np.ndarray) -> str:
     return b64encode(row.astype("<f4").tobytes()).decode()
 
 
-def translate(served: Served, asked: requests.TranslateRequest) -> Batch:
-    """Targets of texts."""
-    run, how = served.run, served.run.options(**asked.changes())
-
-    def work(texts: list[Any]) -> Steps[list[Any]]:
-        found, rows = (yield from run.task.translate_steps(run.model, texts, how)), list[Any]()
-        for source, (best, *others) in zip(texts, found, strict=True):
-            row = {"text": best.text, "score": best.score, "finish_reason": ENDS[best.finish]}
-            row["alternatives"] = [{"text": one.text, "score": one.score} for one in others]
-            if asked.alignments:
-                yield
-                row["alignment"] = aligned(run.model, run.task.pair, source, best.text)
-            rows.append(row)
-        return rows
-
-    texts = [asked.input] if isinstance(asked.input, str) else asked.input
-    key = "translate", how.model_dump_json(), asked.alignments
-    return Batch(served, key, work, texts)
-
-
 def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
     """Classes of texts, images, audio, parts."""
     run = served.run
@@ -141,18 +118,6 @@ def _classes(served: Served, row: np.ndarray) -> dict[str, Any]:
     return {"labels": labels, "probabilities": by_name}
 
 
-def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
-    """Text for texts, images and audio."""
-    run, how = served.run, served.run.options(**asked.changes())
-
-    def work(given: list[Any]) -> Steps[list[Any]]:
-        found = yield from run.task.answer_steps(run.model, given, how)
-        return [{"text": one.text, "finish_reason": ENDS[one.finish]} for one in found]
-
-    inputs = [[one] if isinstance(one, str) else list(one) for one in inputs_of(served, asked)]
-    return Batch(served, ("generate", how.model_dump_json()), work, inputs)
-
-
 def inputs_of(served: Served, asked: Any) -> list[Any]:
     """The inputs of a request."""
     given = asked.model_dump(include={"input"}, exclude_none=True)["input"]
@@ -161,8 +126,6 @@ def inputs_of(served: Served, asked: Any) -> list[Any]:
 
 ROUTES = {
     EMBEDDINGS: (requests.EmbeddingRequest, replies.Embeddings, embeddings),
-    "translate": (requests.TranslateRequest, replies.Predictions, translate),
     "classify": (requests.ClassifyRequest, replies.Predictions, classify),
-    "generate": (requests.GenerateRequest, replies.Predictions, generate),
 }
 """The request and the reply of each route, and how a request is read."""

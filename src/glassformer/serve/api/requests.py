@@ -16,7 +16,6 @@ from glassformer.serve.api.fields import (
     Numbers,
     Prompt,
     Stops,
-    Texts,
     TokenId,
 )
 
@@ -222,17 +221,6 @@ class EmbeddingRequest(ModelRequest):
     dimensions: int | None = Field(None, ge=1, le=LARGEST, description="Only the model's own.")
 
 
-class TranslateRequest(ModelRequest):
-    """POST /v1/translate."""
-
-    input: str | Texts
-    beams: int | None = Field(None, ge=0, le=16, description="Width of the search; 0: sample.")
-    n_best: int | None = Field(None, ge=1, le=16)
-    length_penalty: float | None = Field(None, ge=-10, le=10)
-    max_tokens: int | None = Field(None, ge=1, le=LARGEST)
-    alignments: bool = Field(False, description="Which word of the source each word is from.")
-
-
 class File(Base):
     """A file by its content."""
 
@@ -258,15 +246,6 @@ class ClassifyRequest(ModelRequest):
     input: str | File | Inputs = Field(
         description="An input, or a list of inputs: texts, pairs of texts, files, lists of parts."
     )
-
-
-class GenerateRequest(ModelRequest):
-    """POST /v1/generate."""
-
-    input: Inputs = Field(description="A list of inputs, each a list of texts and files.")
-    max_tokens: int | None = Field(None, ge=1, le=LARGEST)
-    temperature: float | None = Field(None, ge=0, le=10)
-    seed: int | None = Field(None, ge=0, le=LARGEST)
 
 
 class TokenizeRequest(ModelRequest):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.runtime.request import Event, Scored
-from glassformer.tasks.predict.text import RowText
+from glassformer.tasks.predictors.text import RowText
 from glassformer.tokenizers.stream import StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
@@ -67,7 +67,7 @@ class Choice:
             raise event.error
         assert event.token is not None
         before = len(self.text)
-        if self.echo and not self.row.made.ids:
+        if self.echo and not self.row.ids:
             scores = event.scored[self.prompt.framed :]
             texts = _shares(self.tokenizer, self.prompt) if scores else ()
             for one, text in zip(scores, texts, strict=True):

@@ -17,6 +17,8 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
+from glassformer.core.errors import ConfigError
+from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tasks.options import OPTIONS, Options
@@ -89,12 +91,18 @@ class Predictor(ABC, Generic[Chosen]):
     """The verb."""
     noun: ClassVar[str] = "Line"
     """Name of an input in an error, before its number."""
-    together: ClassVar[int] = 256
+    together: int = 256
     """Inputs that a command computes together, if they are there already."""
     lines: ClassVar[bool] = True
     """Whether each line of standard input is an input; else all of it is one."""
     streams: ClassVar[bool] = False
     """Whether `stream` exists, and a terminal shows texts as they grow."""
+    continues: ClassVar[bool] = False
+    """Whether a text continues its prompt."""
+    routes: ClassVar[tuple[str, ...]] = ()
+    """Routes of the HTTP API, below /v1/, that it answers."""
+    first: ClassVar[str] = ""
+    """The prompt where none is given."""
 
     def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
         self.model, self.task, self.precision = model, task, precision
@@ -115,6 +123,19 @@ class Predictor(ABC, Generic[Chosen]):
         """Raise ConfigError for a choice that does not fit the model."""
         return
 
+    def resize(self, batch_size: int) -> None:
+        """Compute this many inputs together."""
+        self.together = batch_size
+
+    def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
+        """The input of a prompt and files beside it; ConfigError: the model reads no files."""
+        if files:
+            raise ConfigError(
+                f"{self.task.folder} reads text alone, not {' and '.join(files)}; leave out the "
+                "others."
+            )
+        return prompt
+
     def several(self, given: Any) -> tuple[bool, list[Any]]:
         """Whether one input was given, and not a list of inputs; all of them."""
         return self.processor.one_or_several(given)
@@ -122,6 +143,11 @@ class Predictor(ABC, Generic[Chosen]):
     def from_values(self, values: Sequence[Any], where: str) -> Any:
         """Return the input in a line, or in these columns of a row; None: they are empty."""
         return self.processor.from_values(values, where)
+
+    @property
+    def data(self) -> DataConfig:
+        """How a table is read."""
+        return self.task.recipe.data
 
     @property
     def input_columns(self) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ A prompt is ids, or an `Example`: ids with patches of images and audio among the
 continues it. An encoder-decoder reads an `Example` as its source, and continues <bos>.
 """
 
-from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer
 from glassformer.runtime.decode import steps
@@ -18,7 +18,7 @@ from glassformer.runtime.prompts import tokens_of
 from glassformer.runtime.request import Event, Request, Scored
 from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Choice, Watch
-from glassformer.tasks.predict.stop import StopStrings
+from glassformer.tasks.predictors.predictor import Prediction
 from glassformer.tokenizers.stream import WINDOW, StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
@@ -34,26 +34,57 @@ class Delta:
     finish: Finish | None = None
 
 
-@dataclass
-class Generated:
-    """One finished text: the new text without the prompt, its token ids and log-probabilities, and
-    why it ended.
+@dataclass(frozen=True)
+class Text(Prediction):
+    """A text that a model wrote, without its prompt: its token ids with their log-probabilities,
+    and why it ended.
 
     `choices`: a record of each token, if the decoding was watched. `others`: the next best, if a
-    search found them. `score`: that of beam search, of a target.
+    search found them. `score`: that of a search; None: there was none.
     """
 
     text: str = ""
-    ids: list[int] = field(default_factory=list)
-    log_probs: list[float] = field(default_factory=list)
+    ids: Sequence[int] = ()
+    log_probs: Sequence[float] = ()
     finish: Finish = "length"
-    choices: list[Choice] = field(default_factory=list)
-    others: list["Generated"] = field(default_factory=list)
-    score: float = 0.0
+    choices: Sequence[Choice] = ()
+    others: Sequence["Text"] = ()
+    score: float | None = None
+
+    @property
+    def value(self) -> str:
+        """See `Prediction`."""
+        return self.text
+
+    def line(self) -> str:
+        """See `Prediction`."""
+        return one_line(self.text)
+
+    def columns(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"text": self.text}
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`: of a search, with the score and the next best."""
+        values = {"text": self.text, "finish": self.finish, "tokens": len(self.ids)}
+        if self.score is None:
+            return values
+        others = [{"text": one.text, "score": one.score} for one in self.others]
+        return values | {"score": self.score, "alternatives": others}
 
 
-Writing = Generator[list[Delta], None, list[Generated]]
+Found = TypeVar("Found")
+Writing = Generator[list[Delta], None, list[Text]]
 """Steps that yield new text, and return whole texts."""
+
+
+def finish(steps: Generator[object, None, Found]) -> Found:
+    """Return the result of steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def write(
@@ -121,6 +152,19 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
         )
 
 
+def one_or_texts(given: Any) -> tuple[bool, list[Any]]:
+    """Whether one text was given, and not several; all of them."""
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    return single, [given] if single else list(given)
+
+
+def check_text(given: Any) -> str:
+    """Return a text; ConfigError: it is something else."""
+    if not isinstance(given, str):
+        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
+    return given
+
+
 class RowText:
     """The text of one row as its tokens come: what may be shown, and why it ended.
 
@@ -137,24 +181,32 @@ class RowText:
     ):
         self.own = tokenizer, before, stops, ends
         self.decoder, self.stops, self.ends = StreamDecoder(tokenizer), StopStrings(stops), ends
-        self.made = Generated()
+        self.text, self.ids, self.log_probs = "", list[int](), list[float]()
+        self.finish: Finish = "length"
+        self.choices, self.others = list[Choice](), list[Text]()
         self.added = ""
         """The text that the last token added, held back or not."""
         for index in before[-WINDOW:]:
             self.decoder.push(index)
 
+    @property
+    def made(self) -> Text:
+        """The text so far."""
+        own = self.text, self.ids, self.log_probs, self.finish, self.choices, self.others
+        return Text(*own)
+
     def push(self, new: Scored, last: bool) -> tuple[str, Finish | None]:
         """Return the text that a token makes safe to show, and why it ended; `last`: no room for
         more."""
-        token, made = new.id, self.made
+        token = new.id
         finish: Finish | None = "end" if token in self.ends else "length" if last else None
         self.added = "" if token in self.ends else self.decoder.push(token)
         self.added += self.decoder.flush() if finish else ""
         shown = self.stops.push(self.added) + (self.stops.flush() if finish else "")
         finish = "stop" if self.stops.stopped else finish
-        made.ids.append(token)
-        made.log_probs.append(new.log_prob or 0.0)
-        made.text, made.finish = made.text + shown, finish or made.finish
+        self.ids.append(token)
+        self.log_probs.append(new.log_prob or 0.0)
+        self.text, self.finish = self.text + shown, finish or self.finish
         return shown, finish
 
     def read(self, event: Event) -> tuple[str, Finish | None]:
@@ -163,23 +215,62 @@ class RowText:
         if event.token is not None:
             if self.stops.stopped:
                 return "", None
-            self.made.choices += [event.choice] if event.choice else []
+            self.choices += [event.choice] if event.choice else []
             return self.push(event.token, event.finish is not None)
         best, *others = event.hypotheses
-        self.made.others = [RowText(*self.own).whole(one) for one in others]
-        made = self.whole(best)
-        return made.text, made.finish
+        self.others = [RowText(*self.own).whole(one) for one in others]
+        self.whole(best)
+        return self.text, self.finish
 
-    def whole(self, one: Hypothesis) -> Generated:
+    def whole(self, one: Hypothesis) -> Text:
         """Return the text of a hypothesis, up to a stop string."""
         tokenizer, before, stops, _ = self.own
         if not (before or stops):  # many times as fast as token by token
-            made = self.made
-            made.finish = "end" if one.finished else "length"
-            made.text = tokenizer.decode(one.ids[:-1] if one.finished else one.ids)
-            made.ids, made.log_probs = one.ids, one.log_probs
-            return made
+            self.text = tokenizer.decode(one.ids[:-1] if one.finished else one.ids)
+            self.ids, self.log_probs = one.ids, one.log_probs
+            self.finish = "end" if one.finished else "length"
+            return self.made
         for at, new in enumerate(map(Scored, one.ids, one.log_probs), 1):
             if self.push(new, at == len(one.ids))[1]:
                 break
         return self.made
+
+
+class StopStrings:
+    """Text that arrives in pieces, without the longest tail that may still become one of `stops`.
+
+    The stop that is complete first counts (of several that end at one place the longest), so that
+    the result does not depend on how the text was cut into pieces.
+    """
+
+    def __init__(self, stops: Sequence[str]):
+        self.stops = tuple(stop for stop in stops if stop)
+        self.held = ""
+        self.stopped = False
+
+    def push(self, text: str) -> str:
+        """Return the text that may be shown after `text` arrived; "" after the first stop."""
+        if self.stopped:
+            return ""
+        self.held += text
+        found = [(at + len(stop), at) for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            shown, self.held = self.held[: min(found)[1]], ""
+            return shown
+        keep = max((_overlap(self.held, stop) for stop in self.stops), default=0)
+        cut = len(self.held) - keep
+        shown, self.held = self.held[:cut], self.held[cut:]
+        return shown
+
+    def flush(self) -> str:
+        """Return the rest, when no more text will come."""
+        shown, self.held = self.held, ""
+        return shown
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Return the length of the longest tail of `text` that is a proper beginning of `stop`."""
+    return next(
+        (n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0
+    )

@@ -1,32 +1,33 @@
-"""Zero- and few-shot prompts: labelled examples before a text, and the likeliest label as its
-answer.
+"""`choose`: the likeliest label of a text, by prompts with labelled examples before it.
 
-    Text: what a film
-    Label: good
+Text: what a film
+Label: good
 
-    Text: I slept
-    Label:              log p(good | ...), log p(bad | ...)
+Text: I slept
+Label:              log p(good | ...), log p(bad | ...)
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.errors import ConfigError, DataError, one_line
 from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import DataConfig
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
-from glassformer.data.tables import input_table
-from glassformer.data.usual_columns import columns_of, with_usual_columns
+from glassformer.data.usual_columns import with_usual_columns
 from glassformer.metrics.baselines import commonest
 from glassformer.metrics.comparison import judged
-from glassformer.models.transformer import Transformer
+from glassformer.processors.processor import cell_text
+from glassformer.tasks.options import ChooseOptions
+from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor
+from glassformer.tasks.predictors.score import Score
 from glassformer.tasks.task import Task
 
 TEMPLATE = "Text: {text}\nLabel: {label}"
@@ -42,16 +43,37 @@ FORMATS = ("jsonl", "csv", "tsv", "parquet")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Prediction):
     """The likeliest label of a text, and for all labels log p in nats and p among them.
 
-    `by_length`: the label whose log p divided by its number of characters is largest.
+    `by_length`: the label whose log p divided by its number of characters is largest. `shots`: the
+    number of examples before the text.
     """
 
-    label: str
-    by_length: str
-    log_probs: dict[str, float]
-    probabilities: dict[str, float]
+    label: str | None = None
+    by_length: str | None = None
+    log_probs: dict[str, float] = field(default_factory=dict)
+    probabilities: dict[str, float] = field(default_factory=dict)
+    shots: int = 0
+
+    @property
+    def value(self) -> str | None:
+        """See `Prediction`."""
+        return self.label
+
+    def line(self) -> str:
+        """See `Prediction`."""
+        if self.label is None:
+            return ""
+        return f"{self.probabilities[self.label]:.4f}\t{one_line(self.label)}"
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"shots": self.shots} | ({} if self.label is None else vars(self))
+
+    def columns(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"label": self.label, "probability": self.probabilities.get(self.label or "")}
 
 
 @dataclass(frozen=True)
@@ -63,8 +85,7 @@ class FewShot:
     harnesses.
     """
 
-    model: Transformer
-    task: Task
+    score: Score
     labels: tuple[str, ...]
     shots: tuple[Labelled, ...] = ()
     template: str = TEMPLATE
@@ -72,8 +93,7 @@ class FewShot:
     @classmethod
     def of(
         cls,
-        model: Transformer,
-        task: Task,
+        score: Score,
         examples: Sequence[Labelled],
         n: int = 5,
         template: str | None = None,
@@ -82,7 +102,7 @@ class FewShot:
         """With `n` of these examples as shots, as many of each label as there can be: the first, or
         any by a `seed`. Their labels are the answers.
 
-        ConfigError: another template, another task, or fewer than two labels.
+        ConfigError: another template, or fewer than two labels.
         """
         labels = tuple(dict.fromkeys(one.labels[0] for one in examples if one.labels))
         if len(labels) < 2:
@@ -100,15 +120,13 @@ class FewShot:
                 "end."
             )
         shots = balanced(examples, labels, n, seed)
-        made = cls(model, task, labels, tuple(examples[i] for i in shots), form)
-        made.task.likelihoods(model, [])  # another task is refused before any work
-        return made
+        return cls(score, labels, tuple(examples[i] for i in shots), form)
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """The shots and the text, up to its label."""
-        asked = self._filled(text, pair, "").removesuffix(" ")
+        last = self._filled(text, pair, "").removesuffix(" ")
         shots = (self._filled(one.text, one.pair, one.labels[0]) for one in self.shots)
-        return BETWEEN.join([*shots, asked])
+        return BETWEEN.join([*shots, last])
 
     def _filled(self, text: str, pair: str | None, label: str) -> str:
         of = {"text": text, "pair": pair or "", "label": label}
@@ -119,7 +137,7 @@ class FewShot:
         if not texts:
             return self
         room = lambda of, text: min(
-            self.task.room(self.model, of.prompt(*text), answer) for answer in of.answers
+            self.score.room(of.prompt(*text), answer) for answer in of.answers
         )
         bare = replace(self, shots=())
         longest = min(texts, key=lambda text: room(bare, text))
@@ -136,14 +154,17 @@ class FewShot:
 
     def choose(self, texts: Sequence[Asked]) -> list[Chosen]:
         """The label of each text (and its second text); ConfigError: a prompt that does not fit."""
-        parts = (texts[at : at + TOGETHER] for at in range(0, len(texts), TOGETHER))
+        return self.label([self.prompt(*text) for text in texts])
+
+    def label(self, prompts: Sequence[str]) -> list[Chosen]:
+        """The label of each prompt."""
+        parts = (prompts[at : at + TOGETHER] for at in range(0, len(prompts), TOGETHER))
         return [one for part in parts for one in self._chosen(part)]
 
-    def _chosen(self, texts: Sequence[Asked]) -> list[Chosen]:
-        prompts = [self.prompt(*text) for text in texts]
+    def _chosen(self, prompts: Sequence[str]) -> list[Chosen]:
         pairs = [(prompt, answer) for prompt in prompts for answer in self.answers]
-        found = [one.log_prob for one in self.task.likelihoods(self.model, pairs)]
-        rows = np.array(found).reshape(len(texts), len(self.labels))
+        found = [one.log_prob for one in self.score.likelihoods(pairs)]
+        rows = np.array(found).reshape(len(prompts), len(self.labels))
         lengths = np.array([len(label) for label in self.labels])
         shares = np.exp(rows - np.logaddexp.reduce(rows, 1, keepdims=True))
         return [
@@ -152,6 +173,7 @@ class FewShot:
                 self.labels[(row / lengths).argmax()],
                 dict(zip(self.labels, row.tolist(), strict=True)),
                 dict(zip(self.labels, share.tolist(), strict=True)),
+                len(self.shots),
             )
             for row, share in zip(rows, shares, strict=True)
         ]
@@ -177,6 +199,100 @@ class FewShot:
         return scores | {"baselines": judged(learned, scores)}
 
 
+class Choose(Predictor[ChooseOptions]):
+    """A label for each text, or pair of texts, with as many shots as fit beside it."""
+
+    name = "choose"
+    _known: tuple[Any, FewShot] | None = None
+    """The last options, and the examples that they name."""
+
+    def of(self, examples: Sequence[Labelled], n: int = 5, **how: Any) -> FewShot:
+        """The model asked by prompts with `n` of these examples; see `FewShot.of`."""
+        score = self.task.predictors["score"](self.model, self.task)
+        return FewShot.of(score, examples, n, **how)
+
+    def prompts(self, options: ChooseOptions) -> FewShot:
+        """The model asked by prompts with the examples that were named.
+
+        ConfigError: there are none.
+        """
+        if options.shots is None:
+            raise ConfigError("choose: shots is missing, a table of labelled texts; name one.")
+        if self._known is None or self._known[0] is not options:
+            form = options.template and options.template.replace("\\n", "\n").replace("\\t", "\t")
+            examples, n = examples_of(options.shots), options.n_shots
+            self._known = options, self.of(examples, n, template=form, seed=options.seed)
+        return self._known[1]
+
+    def check(self, options: ChooseOptions) -> None:
+        """See `Predictor`: the examples are read, which also say whether texts come in pairs."""
+        self.prompts(options)
+
+    @property
+    def data(self) -> DataConfig:
+        """See `Predictor`: the columns are those of the examples."""
+        assert self._known is not None, "options are checked first"
+        return _config(self._known[0].shots)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return COLUMNS[: 1 if self.data.pair_field is None else 2]
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Predictor`: a text, or a tuple of two."""
+        single = isinstance(given, str | tuple)
+        return single, [given] if single else list(given)
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """See `Predictor`."""
+        text, *pair = ("" if one is None else cell_text(one, where) for one in values)
+        return (text, *pair) if pair else text
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return dict(
+            zip(("text", "pair"), (given,) if isinstance(given, str) else given, strict=False)
+        )
+
+    def parse(
+        self, given: Any, options: ChooseOptions, where: str = "The input", number: int = 1
+    ) -> Parsed:
+        """See `Predictor`: `about` is what asks for its label."""
+        text, pair = (given, None) if isinstance(given, str) else given
+        if not text.strip():
+            return Parsed(given, ())
+        every, note = self.prompts(options), ""
+        own = every.fitting([(text, pair)])
+        if len(own.shots) < len(every.shots):
+            used = f"{len(own.shots)} of {len(every.shots)} shots"
+            note = f"{used}, since no more fit into the model beside the text"
+        return Parsed(given, (), (own.prompt(text, pair), len(own.shots)), number, note)
+
+    def predict(
+        self, inputs: Iterable[Parsed], options: ChooseOptions, elements: int = WHOLE
+    ) -> Iterator[Chosen | None]:
+        """See `Predictor`."""
+        every, inputs = self.prompts(options), list(inputs)
+        found = iter(every.label([one.about[0] for one in inputs if one.about]))
+        yield
+        for one in inputs:
+            if one.about:
+                yield replace(next(found), shots=one.about[1])
+            else:
+                yield Chosen(shots=len(every.shots))
+
+    def columns(self, options: ChooseOptions) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return "label", "probability"
+
+    @classmethod
+    def schema(cls, task: Task) -> dict[str, Any]:
+        """See `Predictor`."""
+        label = {"type": "string", "description": "the likeliest label"}
+        return {"type": "object", "properties": {"label": label}, "required": ["label"]}
+
+
 def balanced(
     examples: Sequence[Labelled], labels: Sequence[str], n: int, seed: int | None = None
 ) -> list[int]:
@@ -193,25 +309,10 @@ def balanced(
 
 def examples_of(path: str | Path) -> list[Labelled]:
     """The labelled texts of a table with its usual columns; DataError: it has none of them."""
-    config = _config(path)
-    rows = [row for row in labelled(config)]
+    rows = [row for row in labelled(_config(path))]
     if wrong := next((row for row in rows if len(row.labels) != 1), None):
         raise DataError(f"{wrong.where} has {len(wrong.labels)} labels, not one; mend it")
     return rows
-
-
-def texts_of(path: str | Path) -> list[Asked]:
-    """The texts of a table without labels, each with its second text if the table has one."""
-    config = _config(path)
-    settings = COLUMNS[: 1 if config.pair_field is None else 2]
-    rows = [row.values for row in input_table(resolve(str(path), config)[0], settings).rows()]
-    return [(str(text or ""), None if not pair else str(pair[0] or "")) for text, *pair in rows]
-
-
-def is_labelled(path: str | Path) -> bool:
-    """Whether a table has a column of labels."""
-    config = _config(path)
-    return config.label_field in columns_of(resolve(str(path), config)[0])
 
 
 def _config(path: str | Path) -> DataConfig:

@@ -1,0 +1,244 @@
+"""`score`: log p of each token of a text given those before it, or of a target given its source."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from glassformer.core.errors import ConfigError
+from glassformer.data.example import Example
+from glassformer.runtime.config import GenerateConfig
+from glassformer.runtime.scoring import Likelihood
+from glassformer.tasks.options import ScoreOptions
+from glassformer.tasks.predictors.answer import Translate
+from glassformer.tasks.predictors.generate import Generate
+from glassformer.tasks.predictors.likelihood import (
+    Pair,
+    beginning,
+    cut,
+    likelihoods,
+    prompt_ids,
+    rolling,
+    score,
+    split_answer,
+)
+from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor
+from glassformer.tasks.predictors.text import check_text, finish, one_or_texts
+from glassformer.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """One token of a scored text: its piece and log p in nats (None for the first, unless the
+    tokenizer begins a text with a symbol)."""
+
+    piece: str
+    log_prob: float | None
+
+
+@dataclass(frozen=True)
+class TokenScores(Prediction):
+    """The tokens of a text with their log-probabilities."""
+
+    tokens: Sequence[TokenScore]
+
+    @property
+    def value(self) -> list[TokenScore]:
+        """See `Prediction`."""
+        return [*self.tokens]
+
+    @property
+    def log_prob(self) -> float:
+        """log p of all tokens that have one."""
+        return math.fsum(one.log_prob for one in self.tokens if one.log_prob is not None)
+
+    def line(self) -> str:
+        """See `Prediction`: a line for each token, and their sum."""
+        rows = [f"{'piece':16} {'log p':>9}"]
+        for one in self.tokens:
+            quoted, shown = f"'{one.piece}'", "-" if one.log_prob is None else f"{one.log_prob:.4f}"
+            rows.append(f"{quoted:16} {shown:>9}")
+        total, n = self.log_prob, sum(one.log_prob is not None for one in self.tokens)
+        mean = f"{-total / max(n, 1):.4f} nats a token, {n} predicted"
+        return "\n".join([*rows, f"{'sum':16} {total:9.4f}  ({mean})"])
+
+    def columns(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"log_prob": self.log_prob}
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"tokens": [vars(one) for one in self.tokens], "log_prob": self.log_prob}
+
+
+@dataclass(frozen=True)
+class TargetScores(TokenScores):
+    """The tokens of a target, its end included."""
+
+    target: str
+
+    @property
+    def log_probs(self) -> list[float]:
+        """log p of each token."""
+        return [one.log_prob or 0.0 for one in self.tokens]
+
+    def line(self) -> str:
+        """See `Prediction`: log p, its mean, and the target."""
+        total = sum(self.log_probs)
+        return f"{total:.4f}\t{total / len(self.tokens):.4f}\t{self.target}"
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`."""
+        return {"log_prob": sum(self.log_probs), "log_probs": self.log_probs}
+
+
+class Score(Predictor[ScoreOptions]):
+    """log p of the tokens of texts; and of answers to prompts, for labels and harnesses."""
+
+    name, routes = "score", ("score",)
+    lines, first = False, "\n"
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Predictor`."""
+        return one_or_texts(given)
+
+    def parse(
+        self, given: Any, options: ScoreOptions, where: str = "The input", number: int = 1
+    ) -> Parsed:
+        """See `Predictor`."""
+        one = Example(self.processor.tokenizer.encode(check_text(given)))
+        return Parsed(given, (one,), number=number)
+
+    def predict(
+        self, inputs: Iterable[Parsed], options: ScoreOptions, elements: int = WHOLE
+    ) -> Iterator[TokenScores | None]:
+        """See `Predictor`."""
+        tokenizer = self.processor.tokenizer
+        first = tokenizer.frame_or("", "").begin
+        for one in inputs:
+            ids = one.windows[0].ids.tolist()
+            log_probs = score(self.model, ids, prefix=first)
+            yield
+            own = log_probs if first else [None, *log_probs]
+            yield TokenScores([*map(TokenScore, map(tokenizer.piece, ids), own)])
+
+    def ids_of(self, prompt: str, answer: str, fit: bool = False) -> Pair:
+        """Ids of a prompt and its answer; `fit`: a prompt that is too long loses its beginning."""
+        pair = split_answer(self.processor.tokenizer, prompt, answer)
+        return cut(pair, self.model.config.max_length) if fit else pair
+
+    def likelihoods(self, pairs: Iterable[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
+        """log p of the answer in each (prompt, answer)."""
+        return likelihoods(self.model, [self.ids_of(*pair, fit=fit) for pair in pairs])
+
+    def room(self, prompt: str, answer: str) -> int:
+        """Tokens that are left beside a prompt and its answer; below 0: too many."""
+        return self.model.config.max_length + 1 - sum(map(len, self.ids_of(prompt, answer)))
+
+    def roll(self, texts: Sequence[str]) -> list[float]:
+        """log p of whole texts, read in windows that predict each token once.
+
+        ConfigError: no symbol begins a text.
+        """
+        tokenizer, longest = self.processor.tokenizer, self.model.config.max_length
+        first, frame = beginning(tokenizer), tokenizer.frame_or("", "").begin
+        if texts and not first:
+            raise ConfigError(
+                f"{self.task.folder} has no symbol after which a text's first token is predicted; "
+                "use `glassformer evaluate`."
+            )
+        windows = [
+            rolling([*frame, *tokenizer.encode(text).tolist()], first[0], longest) for text in texts
+        ]
+        found = iter(likelihoods(self.model, [*chain.from_iterable(windows)]))
+        return [sum(next(found).log_prob for _ in own) for own in windows]
+
+    def complete(self, prompts: Sequence[str], how: GenerateConfig) -> list[str]:
+        """Return the new text after prompts, whose beginning is left out where it is too long."""
+        longest = self.model.config.max_length
+        kept, tokenizer = max(longest - how.max_new_tokens, longest // 2), self.processor.tokenizer
+        read = (np.array(prompt_ids(tokenizer, text)[0][-kept:], np.int32) for text in prompts)
+        parsed = [Parsed("", (Example(ids),)) for ids in read]
+        return [one.text for one in finish(Generate(self.model, self.task).write(parsed, how))]
+
+    def columns(self, options: ScoreOptions) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return ("log_prob",)
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return {"text": given}
+
+    @classmethod
+    def schema(cls, task: Task) -> dict[str, Any]:
+        """See `Predictor`."""
+        number = {"type": "number", "description": "log p in nats"}
+        return {"type": "object", "properties": {"log_prob": number}, "required": ["log_prob"]}
+
+
+class ScoreTargets(Score):
+    """log p of the tokens of targets, of which each has its source."""
+
+    lines = True
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Predictor`: a tuple of a source and a target, or a list of them."""
+        single = isinstance(given, tuple)
+        return single, [given] if single else list(given)
+
+    def parse(
+        self, given: Any, options: ScoreOptions, where: str = "The input", number: int = 1
+    ) -> Parsed:
+        """See `Predictor`. ConfigError: a side longer than the context."""
+        if not isinstance(given, tuple | list) or [*map(type, given)] != [str, str]:
+            raise ConfigError(f"A source and its target are needed, not {str(given)[:60]!r}.")
+        source, target = self.ids_of(*given)
+        context = self.model.config.max_length
+        if max(len(source), len(target)) > context:
+            raise ConfigError(
+                f"Pair {number} has {len(source)} source and {len(target)} target tokens and the "
+                f"context {context}; shorten it, or leave it out."
+            )
+        return Parsed(given, (Example(np.array(source)),), (source, target), number)
+
+    def predict(
+        self, inputs: Iterable[Parsed], options: ScoreOptions, elements: int = WHOLE
+    ) -> Iterator[TargetScores | None]:
+        """See `Predictor`."""
+        inputs, pair = list(inputs), self.processor.pair
+        sides = [one.about for one in inputs]
+        found = likelihoods(self.model, sides, begin=pair.bos)
+        yield
+        for one, (_, ids), own in zip(inputs, sides, found, strict=True):
+            tokens = [*map(TokenScore, map(pair.target.piece, ids), own.log_probs)]
+            yield TargetScores(tokens, one.given[1])
+
+    def ids_of(self, prompt: str, answer: str, fit: bool = False) -> Pair:
+        """See `Score`: of a source and a target with its end."""
+        pair, longest = self.processor.pair, self.model.config.max_length if fit else 0
+        source, target = pair.source_ids(prompt).tolist(), pair.target_ids(answer).tolist()
+        return tuple(source[-longest:]), tuple(target)
+
+    def likelihoods(self, pairs: Iterable[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
+        """See `Score`."""
+        ids = [self.ids_of(*pair, fit=fit) for pair in pairs]
+        return likelihoods(self.model, ids, begin=self.processor.pair.bos)
+
+    def room(self, prompt: str, answer: str) -> int:
+        """See `Score`: beside the longer of both."""
+        return self.model.config.max_length - max(map(len, self.ids_of(prompt, answer)))
+
+    def roll(self, texts: Sequence[str]) -> list[float]:
+        """Refused."""
+        raise self.task.refusal("scoring running text")
+
+    def complete(self, prompts: Sequence[str], how: GenerateConfig) -> list[str]:
+        """See `Score`: the targets of sources."""
+        return Translate(self.model, self.task).complete(prompts, how)
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return dict(zip(("source", "target"), given, strict=True))
