@@ -127,14 +127,13 @@ class Machine:
         return "float32" if self.precision == torch.float32 else "bfloat16"
 
 
-def choose_machine(device: str, precision: str) -> Machine:
+def choose_machine(device: str, precision: Precision, threads: int) -> Machine:
     """Resolve `auto` choices: the best device there is, and on it the precision with the faster
     matrix products.
 
     Errors: a device that is not there (ConfigError).
     """
     chosen = find_device(device)
-    threads = torch.get_num_threads()
     peaks = {dtype: measured_peak(chosen, dtype, threads) for dtype in candidates(precision)}
     first, *others = peaks
     fastest = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)

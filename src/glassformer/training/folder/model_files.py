@@ -56,11 +56,11 @@ def accept_changed(folder: Path) -> None:
         write_manifest(folder, MODEL | ADAPTER | INPUTS)
 
 
-def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
+def save_inputs(task: Task, run: Path, platform: str) -> None:
     """Write the recipe of a run that begins or goes on, its tokenizers and the like."""
     with replacing_files(run, last="recipe.yaml") as new:
         depends = f"# The last bits depend on {platform}, train.threads and train.precision."
-        write_text(new / "recipe.yaml", f"{depends}\n{recipe}")
+        write_text(new / "recipe.yaml", f"{depends}\n{task.recipe.yaml()}")
         task.save(new)
 
 

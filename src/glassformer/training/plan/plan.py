@@ -28,8 +28,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.retention import kept
-from glassformer.training.folder.run_folder import temporary_task
 from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.step import TrainingStep, flops
 
 Batches = Callable[[int], list[Batch]]
@@ -106,7 +106,7 @@ def make_plan(recipe: Recipe) -> Plan:
         if task.processor.elements != "tokens":
             step = f"{task.sequences:,} {task.processor.noun}s, {step}"
         costs = Costs(task.recipe, task.length, task.sequences, task.processor.unit, step)
-        return _plan(costs, task.batches, task.loss, task.elements)
+        return _plan(costs, recipe, task.batches, task.loss, task.elements)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _without_data(recipe: Recipe) -> Plan:
         return [_random_batch(recipe, n, length, step)] * recipe.train.micro_batches
 
     costs = Costs(recipe, length, rows, "token", f"{rows * length:,} tokens")
-    return _plan(costs, batches, cross_entropy, None)
+    return _plan(costs, recipe, batches, cross_entropy, None)
 
 
 def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
@@ -145,12 +145,12 @@ def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
     return recipe, length, recipe.train.batch_size if tokens is None else max(1, tokens // length)
 
 
-def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> Plan:
+def _plan(costs: Costs, asked: Recipe, batches: Batches, loss: Loss, elements: int | None) -> Plan:
     recipe, length = costs.recipe, costs.length
     config, train = recipe.model, recipe.train
     per_step = costs.sequences * length
     keep_freed_memory()
-    machine = choose_machine(train.device, train.precision)
+    machine = choose_machine(train.device, asked.train.precision, torch.get_num_threads())
     seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
     listed, share_of = matrices(config), recipe.predicted_fraction
     operations = flops(recipe, length)
