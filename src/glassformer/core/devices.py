@@ -144,7 +144,7 @@ def choose_machine(device: str, precision: Precision, threads: int) -> Machine:
 
 
 def platform(device: torch.device) -> str:
-    """What the last bits of results depend on beside the recipe, in words."""
+    """Return in words on which software and device the last bits of results depend."""
     return f"torch {torch.__version__}, {described(device)}"
 
 
@@ -180,7 +180,7 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
     """FLOP/s of matrix products with this number of threads, the best of several in 0.04 seconds;
     measured once in a process, so that all its runs choose alike."""
     size = 512 if device.type == "cpu" else 4096
-    random = torch.Generator(device).manual_seed(0)  # the caller's own stays as it is
+    random = torch.Generator(device).manual_seed(0)  # not that of the caller
     a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
     least, end = float("inf"), time.perf_counter() + 0.04
     torch.mm(a, b)

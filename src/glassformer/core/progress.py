@@ -22,7 +22,7 @@ SOON = 0.25
 
 @contextmanager
 def following(listener: Listener) -> Iterator[None]:
-    """Tell the listener what is done in the body."""
+    """Give the listener the reports of the body."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -37,8 +37,7 @@ def report(what: str) -> None:
 
 
 def report_reading(file: str, done: int, total: int) -> None:
-    """Say that so many bytes of a file are read, of so many; a compressed one gives more than it
-    has."""
+    """Report how many bytes of a file are read; a compressed one gives more than its `total`."""
     share = f" ({done / total:.0%})" if done <= total else ""
     report(f"reading {os.path.basename(file)}: {done / 1e6:,.0f} MB{share}")
 

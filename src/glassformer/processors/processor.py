@@ -170,7 +170,7 @@ class Processor(ABC):
 
     @classmethod
     @abstractmethod
-    def taken(
+    def take_over(
         cls,
         config: ProcessorConfig,
         trunk: ModelConfig,

@@ -17,7 +17,7 @@ IN_ORDER = ("train.micro_batches", "train.threads")
 """What it keeps too in deterministic mode, because the order of sums depends on it."""
 
 
-def resumed(
+def with_machine_of(
     recipe: Recipe, begun: Recipe, run: Path, processes: int, say: Callable[[str], None]
 ) -> Recipe:
     """Return the recipe with the precision and the threads of its run, where it leaves them open:

@@ -17,7 +17,7 @@ from glassformer.data.sources import capture_stdin, is_gone
 from glassformer.processors.processor import Processor
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.recipe.resuming import check_same, resumed
+from glassformer.recipe.resuming import check_same, with_machine_of
 from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.folder.model_files import INPUTS, MANIFEST
@@ -72,7 +72,7 @@ def prepare(
     kind, inputs = kinds_of(recipe)
     recipe = with_init_from(recipe.for_processes(processes), begun)
     if begun is not None:
-        recipe = resumed(recipe, begun, run, processes_here(), say)
+        recipe = with_machine_of(recipe, begun, run, processes_here(), say)
     if recipe.train.threads is not None:
         torch.set_num_threads(recipe.train.threads)
     keep_freed_memory()

@@ -35,9 +35,9 @@ def train(
     `given_data`. `stop`: requests between the first step and the end, also of a run that is
     complete or fails.
 
-    Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
-    DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
-    folder that cannot be written, or a named checkpoint that is damaged.
+    ConfigError: the folder already holds a run (or another one, when resuming). DataError: unusable
+    data. TrainingError: a loss that is not finite. CheckpointError: the folder cannot be written,
+    or the named checkpoint is damaged.
     """
     with ExitStack() as held:
         processes = held.enter_context(joined())
