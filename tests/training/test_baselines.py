@@ -9,7 +9,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.metrics.comparison import judged, report, verdict
-from glassformer.training.folder.history import History, read_metrics
+from glassformer.training.folder.history import History, of_model, read_metrics
 from glassformer.training.loop.trainer import Result
 from small_runs import go, recipe, stopped_after
 from small_tasks import LEARNING, class_recipe, json_file, tag_recipe, words
@@ -183,4 +183,4 @@ def test_the_model_that_is_compared_is_the_best_one(tmp_path, taken):
     mean = {"averaged": [4, 6], "averaged_taken": taken}
     history.add(6, validation_loss=1.0, validation_accuracy=0.75, **mean)
     history.close()
-    assert history.best_scores(4)["accuracy"] == (0.75 if taken else 0.5)
+    assert of_model(history.lines, 4).scores["accuracy"] == (0.75 if taken else 0.5)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.training.folder.history import History, read_metrics
+from glassformer.training.folder.history import History, evaluations, of_model, read_metrics
 from small_runs import go, losses, recipe
 
 
@@ -63,14 +63,15 @@ def test_what_is_not_a_number_never_reaches_the_file(tmp_path, value):
     assert read_metrics(tmp_path) == []
 
 
-def test_scores_are_those_of_a_step_or_the_last(tmp_path):
+def test_scores_are_those_of_a_step(tmp_path):
     history = History(tmp_path, 0)
-    assert history.scores() == {}
+    assert evaluations(history.lines) == []
+    assert of_model(history.lines, None).scores == {}
     history.add(1, validation_loss=2.0, validation_tokens=3, seconds=1.0)
     history.add(2, validation_loss=1.0)
     history.close()
-    assert history.scores() == {"loss": 1.0}
-    assert history.scores(1) == {"loss": 2.0, "tokens": 3}
+    assert evaluations(history.lines)[-1] == (2, {"loss": 1.0}, False)
+    assert of_model(history.lines, 1).scores == {"loss": 2.0, "tokens": 3}
 
 
 class Full:

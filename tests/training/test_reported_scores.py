@@ -1,6 +1,5 @@
 """What training reports of a step is what its checkpoint does: scores, samples, and the best."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import glassformer as gf
 import small_chat
 from glassformer.layers import cpu_kernels
 from glassformer.recipe.recipe import Recipe
-from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores, taken_mean
+from glassformer.run.checkpoints import CheckpointScores, best, checkpoint_scores
 from glassformer.run.evaluating import own_data
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.tasks.text_to_text import PairsToText
 from glassformer.training.folder.checkpoints import Checkpoints
-from glassformer.training.folder.history import read_metrics, scores_at
+from glassformer.training.folder.history import evaluations, of_model, read_metrics
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import go, laid, pair_recipe, recipe
@@ -83,7 +82,7 @@ def check_reports(run: Path) -> None:
     reported = {}
     for step in STEPS:
         at = opened.at(step)
-        scores = scores_at(lines, step)
+        [scores] = (one.scores for one in evaluations(lines) if one.step == step)
         reported[step] = scores[metric]
         found = at.evaluate(**how)
         compared = {name for name in scores if isinstance(found.get(name), int | float)}
@@ -212,7 +211,7 @@ def test_a_mean_of_checkpoints_is_scored_too(averaged):
 
 def test_a_mean_that_is_no_longer_the_model_is_not_compared(averaged):
     lines = read_metrics(averaged)
-    mean = next(line for line in lines if line.get("averaged_taken"))
-    state = dataclasses.replace(Checkpoints(averaged).state(20), best_step=20)
-    assert taken_mean(lines, state) is mean
-    assert taken_mean(lines, dataclasses.replace(state, best_step=22)) is None
+    [mean] = (one for one in evaluations(lines) if one.mean)
+    assert mean.step == 20
+    assert of_model(lines, 20) == mean
+    assert not of_model(lines, 22).mean

@@ -653,7 +653,7 @@ def test_all_processes_average_what_the_first_one_chooses(monkeypatch):
         raise KeyboardInterrupt
 
     other.checkpoints = None
-    other.history = SimpleNamespace(since=lambda *given: [])
+    other.history = SimpleNamespace(lines=[])
     other.state = SimpleNamespace(step=6, base=None)
     other.config = SimpleNamespace(save=SimpleNamespace(average_checkpoints=2))
     other.task, other.run = SimpleNamespace(recipe=None), None

@@ -14,8 +14,8 @@ from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.run.evaluating import own_data
 from glassformer.run.run import Run
-from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.history import read_metrics, scores_at
+from glassformer.training.folder.checkpoints import Checkpoints
+from glassformer.training.folder.history import evaluations, of_model, read_metrics
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ def checkpoint_scores(run: Run, say: Callable[[str], None]) -> Iterator[Checkpoi
         raise ConfigError(
             f"{run.folder} has no checkpoints; score its model without --all-checkpoints."
         )
+    reported = {(one.step, one.mean): one.scores for one in evaluations(lines)}
     [precision] = candidates(run.recipe.train.precision)
     with own_data(run.task, "validation") as (task, _):
         if not task.validated:
@@ -55,7 +56,7 @@ def checkpoint_scores(run: Run, say: Callable[[str], None]) -> Iterator[Checkpoi
 
         def score(step: int, model: Transformer, mean: bool) -> CheckpointScores:
             scores = task.evaluate(model, "validation", how)
-            return CheckpointScores(step, scores, scores_at(lines, step, mean), mean)
+            return CheckpointScores(step, scores, reported.get((step, mean), {}), mean)
 
         for step in there:
             try:
@@ -64,15 +65,8 @@ def checkpoint_scores(run: Run, say: Callable[[str], None]) -> Iterator[Checkpoi
                 say(f"left out: {error}")
             else:
                 yield score(step, model, mean=False)
-        if line := taken_mean(lines, checkpoints.state(there[-1])):
-            yield score(line["step"], run.model, mean=True)
-
-
-def taken_mean(lines: Sequence[dict[str, Any]], state: State) -> dict[str, Any] | None:
-    """Return the line of the mean of checkpoints that is a run's model; None: it is none."""
-    since = state.best_step or 0
-    means = [line for line in lines if line["step"] >= since and line.get("averaged_taken")]
-    return means[-1] if means else None
+        if (own := of_model(lines, checkpoints.state(there[-1]).best_step)).mean:
+            yield score(own.step, run.model, mean=True)
 
 
 def seal(run: Run, step: int) -> str:

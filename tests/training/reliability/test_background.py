@@ -27,8 +27,6 @@ class Log:
 
     def sync(self) -> None: ...
 
-    def scores(self, step: int) -> dict: ...
-
 
 @pytest.fixture
 def under_way(tmp_path) -> Saving:

@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_text, writing
@@ -18,20 +18,20 @@ Listener = Callable[[Mapping[str, Any]], None]
 
 
 class History:
-    """The lines of a run; those after the step at which it goes on are taken back, as their steps
+    """Lines of a run; those after the step from which it continues are removed, because their steps
     come again."""
 
     def __init__(
         self, run: Path, step: int, listeners: Sequence[Listener] = (), written: bool = True
     ):
-        """`written`: false for a process that leaves the file to another one."""
+        """`written`: false in a process that leaves the file to another one."""
         self._path = run / "metrics.jsonl" if written else Path(os.devnull)
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
         self._listeners, self._mutex = listeners, Lock()
         self._write()
 
     def _write(self) -> None:
-        """Write every line anew; CheckpointError if they cannot be written."""
+        """Write every line again; CheckpointError if they cannot be written."""
         if self._path != Path(os.devnull):
             write_text(self._path, "".join(map(_text, self.lines)))
         with writing(self._path):
@@ -39,7 +39,7 @@ class History:
         self._behind = False
 
     def add(self, step: int, **values: Any) -> None:
-        """Append one line, and tell the listeners; one that a full disk refuses is written by
+        """Append a line, and give it to the listeners; one that a full disk refuses is written by
         `sync`."""
         line = {"step": step, **values}
         text = _text(line)
@@ -68,21 +68,6 @@ class History:
                 self.close()
                 self._write()
             os.fsync(self._file.fileno())
-
-    def since(self, step: int, name: str) -> list[dict[str, Any]]:
-        """The lines from a step on in which this value is there, and not false."""
-        return [line for line in self.lines if line["step"] >= step and line.get(name)]
-
-    def scores(self, step: int | None = None) -> dict[str, float]:
-        """The validation scores of a step, or the last ones; {} if there are none, and never of a
-        mean not taken."""
-        return scores_at(self.lines, step)
-
-    def best_scores(self, best_step: int | None) -> dict[str, float]:
-        """The validation scores of the best model: of the mean of checkpoints that was taken since
-        the best step, else of that step; {} if there are none."""
-        means = self.since(best_step or 0, "averaged_taken")
-        return self.scores(means[-1]["step"] if means else best_step)
 
     def close(self) -> None:
         """Close the files."""
@@ -120,28 +105,39 @@ def tensorboard(run: Path) -> Iterator[Listener]:
             writer.close()
 
 
-def scores_at(
-    lines: Sequence[Mapping[str, Any]], step: int | None = None, mean: bool | None = None
-) -> dict[str, Any]:
-    """The last validation scores, or those of a step; {} if there are none.
+class Evaluation(NamedTuple):
+    """Validation scores of the weights of a step, or of the `mean` of checkpoints that became the
+    run's model; {} without a validation split."""
 
-    `mean`: those of a mean of checkpoints, or of none; None: of either, but never of a mean that
-    was not taken.
-    """
-    for line in reversed(lines):
-        of_mean = "averaged" in line
-        fits = line.get("averaged_taken", True) if mean is None else of_mean == mean
-        if "validation_loss" in line and step in (None, line["step"]) and fits:
-            return {
-                name.removeprefix(VALIDATION): value
-                for name, value in line.items()
-                if name.startswith(VALIDATION)
-            }
-    return {}
+    step: int
+    scores: dict[str, Any]
+    mean: bool = False
+
+
+def evaluations(lines: Iterable[Mapping[str, Any]]) -> list[Evaluation]:
+    """Return the evaluations among the lines of a run, without those of means that were not
+    taken."""
+    return [
+        Evaluation(
+            line["step"],
+            {key.removeprefix(VALIDATION): line[key] for key in line if key.startswith(VALIDATION)},
+            "averaged" in line,
+        )
+        for line in lines
+        if line.get("averaged_taken", "validation_loss" in line)
+    ]
+
+
+def of_model(lines: Iterable[Mapping[str, Any]], best: int | None) -> Evaluation:
+    """Return the evaluation of a run's model: of the mean of checkpoints that was taken since the
+    `best` step, else of that step."""
+    since = [one for one in evaluations(lines) if one.step >= (best or 0)]
+    own = [one for one in since if one.mean or one.step == best]
+    return own[-1] if own else Evaluation(best or 0, {})
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl; a line that was cut short is left out."""
+    """Return the lines of a run's metrics.jsonl; a line that was cut short is left out."""
     path, lines = run / "metrics.jsonl", []
     for text in (
         path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []

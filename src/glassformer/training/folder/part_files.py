@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,10 +41,6 @@ class Part:
     where: Mapping[str, Where] = field(default_factory=dict)
     number: int = 0
     count: int = 1
-
-    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Part":
-        """The same place with other numbers."""
-        return replace(self, tensors=tensors)
 
     def save(self, folder: Path, stem: str) -> Path:
         """Write its file, which is not there yet; CheckpointError: it cannot be written."""

@@ -31,7 +31,7 @@ from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
 from glassformer.models.transformer import Transformer
 from glassformer.training.folder.checkpoints import Checkpoints, State
-from glassformer.training.folder.history import History, Listener
+from glassformer.training.folder.history import History, Listener, evaluations, of_model
 from glassformer.training.folder.model_card import Origin
 from glassformer.training.folder.model_files import check_there, export
 from glassformer.training.folder.models import fill_mean, model_to_fill, trained
@@ -85,7 +85,7 @@ class Trainer:
         self.checkpoints = Checkpoints(run, config.save, saving)
         self.processes.from_first(lambda: self.checkpoints.go_on_from(self.state.step))
         self.history = History(run, self.state.step, listeners, own.processes.first)
-        self.scores = self.history.scores()
+        self.scores = next((one.scores for one in reversed(evaluations(self.history.lines))), {})
         self.saving = Saving(
             self.task, self.checkpoints, self.history, self.state, progress.message
         )
@@ -128,7 +128,7 @@ class Trainer:
             if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
-        best = self.history.best_scores(state.best_step)
+        best = of_model(self.history.lines, state.best_step).scores
         baselines = report(self.origin.baselines, best, self.progress.message)
         return Result(
             self.run,
@@ -261,7 +261,9 @@ class Trainer:
     def average(self) -> None:
         """Try the mean of the last checkpoints as the final model; it is taken if it scores better
         than the best."""
-        done = self.history.since(self.state.step, "averaged")  # before this run was resumed
+        done = any(  # before this run was resumed
+            "averaged" in line for line in self.history.lines if line["step"] == self.state.step
+        )
         steps = self.processes.from_first(lambda: [] if done else self.checkpoints.regular())
         steps = steps[-self.config.save.average_checkpoints :]
         if not steps:
