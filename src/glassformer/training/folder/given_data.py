@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ DATA, FILES = "data", "files"
 """Folders: of a run, for its data; of these, for images and audio."""
 AUDIO = {"array", "sampling_rate"}
 """Keys of decoded audio, as the `datasets` library has it."""
-Keep = Callable[[bytes, str], str]
-"""Keeps the content of a file with a suffix; its name."""
 
 
 def write_data(write: Callable[[Path], None], folder: Path) -> None:
@@ -63,35 +61,25 @@ def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], di
 @contextmanager
 def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
     """Write rows into the run folder, or compare them with those that it has when it is resumed; if
-    no run begins there in the body, they are removed again. ConfigError: a row that JSON cannot
-    hold."""
+    no run begins there in the body, they are removed again. ConfigError: other rows, or one that
+    JSON cannot hold."""
     home = run.absolute() / DATA
-    mine = bool(rows) and not (resume and home.is_dir())
+    new = bool(rows) and not (resume and home.is_dir())
     try:
-        if mine:
+        if new:
             shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
-            write_data(lambda folder: _write(rows, folder), home)
+            write_data(lambda folder: _write_or_compare(rows, folder, new), home)
         else:
             check_rows(rows, run)
         yield
     finally:
-        if mine and not (run / "recipe.yaml").exists():
+        if new and not (run / "recipe.yaml").exists():
             shutil.rmtree(home, ignore_errors=True)
 
 
 def check_rows(rows: Mapping[str, Any], run: Path) -> None:
     """Raise ConfigError unless rows are those of the run folder."""
-    for split, given in rows.items():
-        file = run.absolute() / DATA / f"{split}.jsonl"
-        with file.open(encoding="utf-8") as kept:
-            lines = _lines(split, given, _name)
-            for number, (line, own) in enumerate(zip_longest(lines, kept), 1):
-                if own is None or line != own.rstrip("\n"):
-                    raise ConfigError(
-                        f"Row {number} of data.{split}.path is not the one that {run.absolute()} "
-                        "is trained with; give the same rows, in every process and when resuming, "
-                        "or choose another run folder."
-                    )
+    _write_or_compare(rows, run.absolute() / DATA, new=False)
 
 
 def _are_rows(given: Any) -> bool:
@@ -101,25 +89,35 @@ def _are_rows(given: Any) -> bool:
     return not (isinstance(given, list) and all(isinstance(one, str | Path) for one in given))
 
 
-def _write(rows: Mapping[str, Iterable[Any]], folder: Path) -> None:
-    (folder / FILES).mkdir()
-
-    def keep(content: bytes, suffix: str) -> str:
-        name = _name(content, suffix)
-        (folder / name).write_bytes(content)
-        return name
-
+def _write_or_compare(rows: Mapping[str, Any], folder: Path, new: bool) -> None:
+    """Write rows and their files into a new folder, or compare rows with those that it has."""
+    if new:
+        (folder / FILES).mkdir()
+    mode = "w" if new else "r"
     for split, given in rows.items():
-        with (folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n") as out:
-            out.writelines(f"{line}\n" for line in _lines(split, given, keep))
+        with (folder / f"{split}.jsonl").open(mode, encoding="utf-8", newline="\n") as file:
+            lines = _lines(split, given, folder if new else None)
+            for number, line in enumerate(chain(lines, [""]), 1):
+                if new:
+                    file.write(line)
+                elif file.readline() != line:
+                    raise ConfigError(
+                        f"Row {number} of data.{split}.path is not the one that {folder.parent} "
+                        "is trained with; give the same rows, in every process and when resuming, "
+                        "or choose another run folder."
+                    )
 
 
-def _name(content: bytes, suffix: str) -> str:
-    return f"{FILES}/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+def _keep(content: bytes, suffix: str, folder: Path | None) -> str:
+    """Return the name of a file with this content, and write it into a folder."""
+    name = f"{FILES}/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+    if folder is not None:
+        (folder / name).write_bytes(content)
+    return name
 
 
-def _lines(split: str, rows: Any, keep: Keep) -> Iterator[str]:
-    """Each row as a line of JSON."""
+def _lines(split: str, rows: Any, folder: Path | None) -> Iterator[str]:
+    """Each row as a line of JSON; its files are written into a folder."""
     if not isinstance(rows, Iterable):
         raise ConfigError(f"data.{split}.path must be files or rows, not {str(rows)[:60]!r}.")
     for number, row in enumerate(rows, 1):
@@ -129,9 +127,9 @@ def _lines(split: str, rows: Any, keep: Keep) -> Iterator[str]:
                 f"{where} is {str(row)[:60]!r}, no dict; give dicts such as {{'text': 'a b'}}."
             )
         try:
-            line = json.dumps(_plain(row, keep), ensure_ascii=False, allow_nan=False)
+            line = json.dumps(_plain(row, folder), ensure_ascii=False, allow_nan=False)
             line.encode()  # an unpaired surrogate fails here
-            yield line
+            yield f"{line}\n"
         except (TypeError, ValueError, OSError) as error:
             raise ConfigError(
                 f"{where} cannot be written as JSON ({error}); give texts, numbers, lists, images "
@@ -139,21 +137,21 @@ def _lines(split: str, rows: Any, keep: Keep) -> Iterator[str]:
             ) from None
 
 
-def _plain(value: Any, keep: Keep) -> Any:
+def _plain(value: Any, folder: Path | None) -> Any:
     """A value as JSON has it; images and audio as the names of files."""
     match value:
         case Mapping() if value.keys() >= AUDIO:
             samples = np.asarray(value["array"], np.float32)
-            return keep(write_wav(samples, int(value["sampling_rate"])), ".wav")
+            return _keep(write_wav(samples, int(value["sampling_rate"])), ".wav", folder)
         case Mapping():
-            return {str(key): _plain(one, keep) for key, one in value.items()}
+            return {str(key): _plain(one, folder) for key, one in value.items()}
         case list() | tuple():
-            return [_plain(one, keep) for one in value]
+            return [_plain(one, folder) for one in value]
         case Image.Image():
-            return keep(_png(value), ".png")
+            return _keep(_png(value), ".png", folder)
         case np.ndarray() if value.dtype == np.uint8 and value.ndim in (2, 3):
-            grey = value.ndim == 3 and value.shape[2] == 1
-            return keep(_png(Image.fromarray(value[..., 0] if grey else value)), ".png")
+            grey = value.shape[2:] == (1,)
+            return _plain(Image.fromarray(value[..., 0] if grey else value), folder)
         case np.ndarray() | np.generic():
             return value.tolist()
         case Path():
