@@ -14,14 +14,14 @@ from divided_checks import CASES, LENGTH, ROWS
 from glassformer.core.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.models.presets import llama
-from glassformer.training.parallel.sharding import build_mesh, divide
+from glassformer.training.parallel.sharding import AXES, build_mesh, divide
 from glassformer.training.plan.cluster import (
     Hardware,
     _memory_of_training,
     one_of,
     plan_cluster,
 )
-from glassformer.training.plan.collectives import Part, collectives, ring_seconds
+from glassformer.training.plan.collectives import Collective, Part, collectives
 from small_runs import recipe
 from torchrun import MESHES, launched
 
@@ -81,7 +81,11 @@ def test_slower_machines_take_longer(tmp_path):
     assert slow.step_seconds > fast.step_seconds
     assert slow.memory == fast.memory
     assert "too much (raise train.distributed.shard)" in fast.as_text()
-    assert ring_seconds("all-reduce", 1, 8e9, 2, 1e9, 0.5) == 2 * (4 + 0.5)
+
+
+def test_what_passes_through_each_process_of_a_ring():
+    passing = lambda operation: Collective("x", operation, "shard", 1, 12).passing(4)
+    assert [passing("all-gather"), passing("all-reduce"), passing("broadcast")] == [9, 18, 12]
 
 
 def test_what_cannot_be_is_refused(tmp_path):
@@ -141,7 +145,8 @@ def expected(case, mesh):
     divide(model, mesh)
     part = Part(ROWS // 4, LENGTH, LENGTH, ROWS // 4 * LENGTH, 8)
     sent = {}
-    for one in collectives(model, mesh, part, 2):
+    sizes = {axis: mesh[axis].size() for axis in AXES}
+    for one in collectives(model, sizes, part, 2):
         total = sent.setdefault(one.operation, [0, 0])
         total[0], total[1] = total[0] + one.calls, total[1] + one.bytes
     return [*_memory_of_training(model, False).values(), sent]

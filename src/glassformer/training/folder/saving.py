@@ -3,7 +3,7 @@
 All processes of a run save together, each what it answers for; the first one does the rest. A save
 that the disk refuses to one of them costs only itself: the run reports it, continues, and tries
 again at the next one. In the background, a save begins with a copy of what it writes, and a thread
-of each process writes it; its error comes where the run waits for it: before the next save, and at
+of each process writes it. Its error comes where the run waits for it: before the next save, and at
 the end.
 """
 

@@ -29,13 +29,8 @@ from glassformer.training.plan.collectives import (
     Part,
     collectives,
     gathered_together,
-    ring_seconds,
 )
-from glassformer.training.plan.failures import (
-    GPU_HOURS_PER_FAILURE,
-    Losses,
-    mean_time_between_failures,
-)
+from glassformer.training.plan.failures import GPU_HOURS_PER_FAILURE, Losses, losses
 from glassformer.training.plan.plan import sizes_without_data
 
 
@@ -55,10 +50,6 @@ class Hardware(Record):
     """Bytes/s to other GPUs of the machine (NVLink 4)."""
     inter: float = Field(default=50e9, gt=0)
     """Bytes/s to other machines (400 Gbit/s for each GPU)."""
-    intra_latency: float = Field(default=2e-6, ge=0)
-    """Seconds of a turn of a ring within a machine."""
-    inter_latency: float = Field(default=8e-6, ge=0)
-    """Seconds of a turn of a ring between machines."""
     overlap: float = Field(default=0.8, ge=0, le=1)
     """Share of computing during which parameters and gradients can travel."""
     gpu_hours_per_failure: float = Field(default=GPU_HOURS_PER_FAILURE, gt=0)
@@ -136,7 +127,7 @@ class ClusterPlan:
             mtbf = f"{one.mean_time_between_failures / 3600:,.1f} h between failures"
             lines.append(
                 f"failures    {mtbf}; {how} save: best every {one.interval:,.0f} s, which loses "
-                f"{one.lost:.1%} of the time ({one.simulated:.1%} simulated)"
+                f"{one.lost:.1%} of the time"
             )
         stated = ", ".join(f"{name}={value:g}" for name, value in self.hardware.items())
         return "\n".join([*lines, f"hardware    stated, not measured: {stated}"])
@@ -161,13 +152,13 @@ def plan_cluster(
         mesh = build_mesh("cpu", processes, train.distributed.shard, train.distributed.tensor)
         divide(model, mesh)
         parts, part = _parts(recipe, length, sequences, mesh.size(0) * mesh.size(1))
-        sent = collectives(model, mesh, part, parts)
         sizes = {axis: mesh[axis].size() for axis in AXES}
+        sent = collectives(model, sizes, part, parts)
         memory = _memory_of_training(model, muon)
         memory |= _memory_of_a_step(model, recipe, part, sizes)
     computing = flops(recipe, length) * sequences * length / processes
     seconds = _seconds(sent, sizes, gpus_per_node, hardware, computing)
-    mtbf = mean_time_between_failures(processes, hardware.gpu_hours_per_failure)
+    mtbf = 3600 * hardware.gpu_hours_per_failure / processes
     stalls = {"blocking": hardware.save, "asynchronous": hardware.stall}
     saved = lambda memory: memory["parameters"] + memory["optimizer"]
     return ClusterPlan(
@@ -175,7 +166,7 @@ def plan_cluster(
         {"process": saved(memory), "whole": saved(whole)},
         seconds,
         train.steps,
-        {how: Losses.of(stall, mtbf, hardware.restart) for how, stall in stalls.items()},
+        {how: losses(stall, mtbf, hardware.restart) for how, stall in stalls.items()},
         hardware.model_dump(),
     )
 
@@ -228,16 +219,14 @@ def _memory_of_a_step(
     Activations of an element in a block: 8 D numbers of the stream in float32; 3 F (5 F gated) and
     5 H d_head of `part.number` bytes, of which a process has a part.
     """
-    config, gathered = model.config, 0
-    if mesh["shard"] > 1:
-        *groups, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
-        gathered = 2 * rest + 3 * max(groups)  # two blocks and the gradient of one
+    config = model.config
+    *blocks, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
+    gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
     hidden = (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
-    blocks = config.n_layers + (config.depth("encoder") if config.is_encoder_decoder else 0)
-    element = blocks * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
+    element = len(blocks) * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
     words = config.vocab_size if config.predicts_words else 0
     return {
-        "gathered": gathered,
+        "gathered": gathered if mesh["shard"] > 1 else 0,
         "activations": part.rows * part.length * element,
         "logits": 3 * 4 * part.queries * words,
     }
@@ -250,17 +239,17 @@ def _seconds(
     not fit behind it."""
     computing = operations / (hardware.peak * hardware.mfu)
     stride = {"tensor": 1, "shard": mesh["tensor"], "replicate": mesh["tensor"] * mesh["shard"]}
-    waiting = {"activations": 0.0, "others": 0.0}
+    activations, others = 0.0, -hardware.overlap * computing
     for one in sent:
-        n = mesh[one.axis]
-        near = n * stride[one.axis] <= gpus
-        together = max(1, min(n, gpus // stride[one.axis]))  # of a group, on one machine
-        bandwidth = hardware.intra if near else min(hardware.intra, hardware.inter * together)
-        latency = hardware.intra_latency if near else hardware.inter_latency
-        kind = "activations" if one.axis == "tensor" else "others"
-        waiting[kind] += ring_seconds(one.operation, one.calls, one.bytes, n, bandwidth, latency)
+        n, together = mesh[one.axis], gpus // stride[one.axis]  # of a group, on one machine
+        between = min(hardware.intra, hardware.inter * max(1, together))
+        seconds = one.passing(n) / (hardware.intra if n <= together else between)
+        if one.axis == "tensor":
+            activations += seconds
+        else:
+            others += seconds
     return {
         "computing": computing,
-        "sending activations": waiting["activations"],
-        "sending the rest": max(0.0, waiting["others"] - hardware.overlap * computing),
+        "sending activations": activations,
+        "sending the rest": max(0.0, others),
     }

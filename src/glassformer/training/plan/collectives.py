@@ -1,22 +1,21 @@
-"""What the processes of a divided model send each other in a step: counted from the divided model,
-and the time that it takes by the cost of a ring.
+"""Messages of the processes of a divided model in a step, counted from the divided model.
 
-    all-gather, reduce-scatter of B bytes     (n - 1) / n · B / bandwidth + (n - 1) · latency
+Of B bytes, this many pass through each process of a ring of n:
+
+    all-gather, reduce-scatter of B bytes     (n - 1) / n · B
     all-reduce                                twice that
-    broadcast                                 B / bandwidth + (n - 1) · latency
+    broadcast                                 B
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 
 from glassformer.core.axes import Tensor
-from glassformer.layers.attention import Attention
 from glassformer.models.transformer import Transformer
-from glassformer.training.parallel.sharding import AXES, bytes_here
+from glassformer.training.parallel.sharding import bytes_here
 from glassformer.training.parallel.tensor_parallel import copies, stacks
 
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
@@ -35,6 +34,13 @@ class Collective:
     calls: int
     bytes: int
 
+    def passing(self, processes: int) -> float:
+        """Bytes that pass through each process of a ring."""
+        if self.operation == "broadcast":
+            return self.bytes
+        turns = 2 if self.operation == "all-reduce" else 1
+        return turns * self.bytes * (processes - 1) / processes
+
 
 @dataclass(frozen=True)
 class Part:
@@ -49,11 +55,12 @@ class Part:
     number: int
 
 
-def collectives(model: Transformer, mesh: DeviceMesh, part: Part, parts: int) -> list[Collective]:
-    """Those of a step of `parts` micro-batches in each process, for the first process of a mesh,
-    whose parts of tensors are the largest. Left out are calls that exchange a few numbers, the
-    gradients of norms and biases of heads, and what Muon sends."""
-    sizes = {axis: mesh[axis].size() for axis in AXES}
+def collectives(
+    model: Transformer, sizes: Mapping[str, int], part: Part, parts: int
+) -> list[Collective]:
+    """Return the collectives of a step of `parts` micro-batches in each process, for the first
+    process of a mesh of these sizes, whose parts of tensors are the largest. Left out are calls
+    that exchange a few numbers, the gradients of norms and biases of heads, and what Muon sends."""
     found: list[Collective] = []
     trained = [one for one in model.parameters() if one.requires_grad]
     size = bytes_here(trained)
@@ -87,29 +94,17 @@ def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
 
 def _of_tensors(model: Transformer, part: Part, parts: int) -> Collective:
     """Outputs of attention and feed-forward network on the way forward; gradients of their inputs,
-    in float32, on the way back."""
+    in float32, on the way back. Self-attention reads all elements, the others those with
+    queries; cross-attention the source too."""
     number, calls, size = next(model.parameters()).element_size(), 0, 0
-    for stack in stacks(model):
-        encodes = stack is model.encoder and model.decoder is not None
-        read = part.rows * (part.source if encodes else part.length)
+    *before, last = stacks(model)
+    for stack in (*before, last):
+        source = part.rows * part.source
+        read, crosses = (part.rows * part.length, len(before)) if stack is last else (source, 0)
         for block in stack.blocks:
-            last = stack is stacks(model)[-1] and block is stack.blocks[-1]
-            queries = part.queries if last else read
-            for module in block.children():
-                if not isinstance(module, Attention) and module is not block.feedforward:
-                    continue
-                crossed = module is block.cross
-                attends = isinstance(module, Attention) and not crossed
-                vectors = part.number * queries + number * (read if attends else queries)
-                vectors += crossed * number * part.rows * part.source
-                calls, size = calls + 2 + crossed, size + vectors * model.config.d_model
-    return Collective("activations", "all-reduce", "tensor", parts * calls, parts * size)
-
-
-def ring_seconds(
-    operation: Operation, calls: int, size: float, processes: int, bandwidth: float, latency: float
-) -> float:
-    """Seconds of so many calls on `size` bytes in all."""
-    turns = 2 if operation == "all-reduce" else 1
-    share = 1.0 if operation == "broadcast" else (processes - 1) / processes
-    return turns * (share * size / bandwidth + calls * (processes - 1) * latency)
+            queries = part.queries if block is last.blocks[-1] else read
+            calls += 4 + 3 * crosses
+            size += (2 + crosses) * (part.number + number) * queries
+            size += number * (read - queries + crosses * source)
+    size *= parts * model.config.d_model
+    return Collective("activations", "all-reduce", "tensor", parts * calls, size)

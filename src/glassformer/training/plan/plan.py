@@ -12,7 +12,7 @@ import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.cpu import keep_freed_memory, micro_batch_threads
-from glassformer.core.devices import choose_machine
+from glassformer.core.devices import Machine, choose_machine
 from glassformer.core.errors import ConfigError, plural
 from glassformer.core.progress import clock, size
 from glassformer.data.collate import Share
@@ -101,24 +101,14 @@ def make_plan(recipe: Recipe) -> Plan:
     if recipe.data.train.path is None:
         return _without_data(with_init_from(recipe))
     with temporary_task(recipe) as task:
-        per_step = task.sequences * task.length
-        step = f"{per_step:,} {plural(task.processor.unit)}"
+        rows, unit = task.sequences, task.processor.unit
+        step = f"{rows * task.length:,} {plural(unit)}"
         if task.processor.elements != "tokens":
-            step = f"{task.sequences:,} {task.processor.noun}s, {step}"
-        costs = Costs(task.recipe, task.length, task.sequences, task.processor.unit, step)
-        return _plan(costs, recipe, task.batches, task.loss, task.elements)
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What a plan is counted from: the length of a sequence, sequences in a step, what an element
-    is called, a step in words."""
-
-    recipe: Recipe
-    length: int
-    sequences: int
-    element: str
-    step: str
+            step = f"{rows:,} {task.processor.noun}s, {step}"
+        machine = _machine(recipe)
+        seconds = step_seconds(task.recipe, machine, task.batches, task.loss)
+        sizes = task.length, rows, unit, step, task.elements
+        return _plan(task.recipe, machine, seconds, *sizes)
 
 
 def _without_data(recipe: Recipe) -> Plan:
@@ -133,60 +123,69 @@ def _without_data(recipe: Recipe) -> Plan:
     def batches(step: int) -> list[Batch]:
         return [_random_batch(recipe, n, length, step)] * recipe.train.micro_batches
 
-    costs = Costs(recipe, length, rows, "token", f"{rows * length:,} tokens")
-    return _plan(costs, recipe, batches, cross_entropy, None)
+    machine = _machine(recipe)
+    seconds = step_seconds(recipe, machine, batches, cross_entropy)
+    step = f"{rows * length:,} tokens"
+    return _plan(recipe, machine, seconds, length, rows, "token", step, None)
+
+
+def _machine(recipe: Recipe) -> Machine:
+    keep_freed_memory()
+    return choose_machine(recipe.train.device, recipe.train.precision, torch.get_num_threads())
+
+
+def _plan(
+    recipe: Recipe,
+    machine: Machine,
+    seconds: float,
+    length: int,
+    sequences: int,
+    element: str,
+    step: str,
+    elements: int | None,
+) -> Plan:
+    """Return the plan of steps that take `seconds`; `element` and `step` name an element and all of
+    a step, `elements` are those of the training data."""
+    config, train, save = recipe.model, recipe.train, recipe.train.save
+    per_step = sequences * length
+    listed, operations = matrices(config), flops(recipe, length)
+    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
+    rows = train.forward_passes * max(1, sequences // train.micro_batches)
+    trained = _count_trained(recipe) if train.finetune.partial else None
+    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
+    checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
+    older = len(kept(range(save.every, train.steps + 1, save.every), save))
+    return Plan(
+        matrices=listed,
+        parameters=sum(m.numbers for m in listed),
+        forward_flops=forward_flops(config, length, recipe.predicted_fraction),
+        training_flops=operations,
+        memory=memory,
+        disk=(max(save.keep_last, older) + 1) * checkpoint
+        + memory["weights"] * (1 + train.finetune.partial),
+        tokens_per_step=per_step,
+        step=step,
+        element=element,
+        seconds_per_step=seconds,
+        seconds=seconds * train.steps,
+        share_of_peak=operations * per_step / seconds / machine.peak,
+        machine=machine.reason,
+        epochs=None if elements is None else train.steps * per_step / max(1, elements),
+    )
 
 
 def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
-    """The recipe with a vocabulary, the length of its sequences, and their number in a step."""
+    """Return the recipe with a vocabulary, the length of its sequences, and their number in a
+    step."""
     length, tokens = recipe.train.length or recipe.model.max_length, recipe.train.batch_tokens
     if recipe.model.predicts_words and not recipe.model.vocab_size:
         recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
     return recipe, length, recipe.train.batch_size if tokens is None else max(1, tokens // length)
 
 
-def _plan(costs: Costs, asked: Recipe, batches: Batches, loss: Loss, elements: int | None) -> Plan:
-    recipe, length = costs.recipe, costs.length
-    config, train = recipe.model, recipe.train
-    per_step = costs.sequences * length
-    keep_freed_memory()
-    machine = choose_machine(train.device, asked.train.precision, torch.get_num_threads())
-    seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
-    listed, share_of = matrices(config), recipe.predicted_fraction
-    operations = flops(recipe, length)
-    share = operations * per_step / seconds / machine.peak
-    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
-    rows = train.forward_passes * max(1, costs.sequences // train.micro_batches)
-    trained = _count_trained(recipe) if train.finetune.partial else None
-    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
-    saved = memory["weights"] if trained is None else 4 * trained
-    whole = memory["weights"] * (1 if trained is None else 2)
-    save = train.save
-    older = len(kept(range(save.every, train.steps + 1, save.every), save))
-    disk = (max(save.keep_last, older) + 1) * (saved + memory["optimizer"]) + whole
-    return Plan(
-        listed,
-        sum(m.numbers for m in listed),
-        forward_flops(config, length, share_of),
-        operations,
-        memory,
-        disk,
-        per_step,
-        costs.step,
-        costs.element,
-        seconds,
-        seconds * train.steps,
-        share,
-        machine.reason,
-        None if elements is None else train.steps * per_step / max(1, elements),
-    )
-
-
-def step_seconds(
-    recipe: Recipe, batches: Batches, loss: Loss, device: torch.device, precision: torch.dtype
-) -> float:
+def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss) -> float:
     """The median time of three training steps, after one to warm up."""
-    train = recipe.train
+    train, device = recipe.train, machine.device
     model = Transformer(recipe.model, train.seed, device)
     adapt(model, train.finetune, train.seed)
     optimizer, times = Optimizer(model, train.optimizer), []
@@ -194,7 +193,7 @@ def step_seconds(
         compute = TrainingStep(
             model,
             optimizer,
-            precision=precision,
+            precision=machine.precision,
             max_grad_norm=train.optimizer.max_grad_norm,
             loss=loss,
             consistency=train.consistency,
