@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
 from glassformer.recipe.train import SaveConfig
-from glassformer.training.folder.retention import kept, thinned
+from glassformer.training.folder.checkpoints import kept, thinned
 
 EVERY, SAVES = st.integers(1, 700), st.integers(1, 600)
 

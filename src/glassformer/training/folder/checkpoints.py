@@ -13,7 +13,7 @@ The state is small: everything else is a function of (seed, step).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -44,7 +44,6 @@ from glassformer.core.manifest import (
 )
 from glassformer.recipe.train import SaveConfig
 from glassformer.training.folder.part_files import Part, part_files
-from glassformer.training.folder.retention import kept
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 BEST, QUARANTINE = "best.json", ".quarantine"
@@ -270,3 +269,29 @@ def _written(path: Path, parts: dict[str, Part], state: State | None) -> dict[st
 def _raise(found: str | None) -> None:
     if found is not None:
         raise CheckpointError(f"{found}; the checkpoint is damaged.")
+
+
+def kept(steps: Collection[int], save: SaveConfig, best: int | None = None) -> set[int]:
+    """Return the steps to keep: the last ones, the best, and older ones by `keep_every` and
+    `keep_thinned`."""
+    keep = {*sorted(steps)[-save.keep_last :], best}
+    if save.keep_every is not None:
+        keep |= {step for step in steps if step % save.keep_every == 0}
+    if save.keep_thinned:
+        keep |= thinned(steps, save.every)
+    return {step for step in steps if step in keep}
+
+
+def thinned(steps: Collection[int], every: int) -> set[int]:
+    """Return the multiples of `every` that are younger than twice their largest power of two times
+    `every`.
+
+    With the newest step n, s = k every is kept while n - s < 2 every (k & -k). So a step that is
+    let go is never missed later, and of each age a up to n / 3 there is one between a and 3 a.
+    """
+    newest = max(steps, default=0)
+    return {
+        step
+        for step in steps
+        if step % every == 0 and newest - step < 2 * every * (step // every & -(step // every))
+    }

@@ -74,8 +74,8 @@ def _fill(model: Transformer, files: list[Path]) -> None:
 def model_to_fill(
     recipe: Recipe, run: Path, base: str | None, device: torch.device | str = "cpu"
 ) -> Transformer:
-    """The model of a run for the weights of a checkpoint; CheckpointError: RUN/base.safetensors is
-    not the one of SHA-256 `base`."""
+    """Return the model of a run for the weights of a checkpoint; CheckpointError:
+    RUN/base.safetensors is not the one of SHA-256 `base`."""
     model = Transformer(recipe.model, None, device)
     if recipe.train.finetune.partial:
         path = run / BASE
@@ -93,18 +93,16 @@ def model_to_fill(
 def model_at(
     run: Path, step: int, recipe: Recipe | None, config: ModelConfig, device: torch.device
 ) -> Transformer:
-    """The model of a run as it was at a step, adapters merged, in evaluation mode.
+    """Return the model of a run at a step, adapters merged, in evaluation mode.
 
     ConfigError: there is no checkpoint of that step; CheckpointError: it is damaged.
     """
     checkpoints = Checkpoints(run)
     checkpoints.weights(step)
-    if recipe is None or not recipe.train.finetune.partial:
-        model = Transformer(config, seed=None, device=device)
-        fill(checkpoints, step, model)
-    else:
+    if recipe is not None and recipe.train.finetune.partial:
         model = model_to_fill(recipe, run, checkpoints.state(step).base, device)
-        fill(checkpoints, step, model)
-        fold(model)
-        model.requires_grad_(True)
-    return model.eval()
+    else:
+        model = Transformer(config, seed=None, device=device)
+    fill(checkpoints, step, model)
+    fold(model)
+    return model.requires_grad_(True).eval()

@@ -27,7 +27,7 @@ from glassformer.models.cost import (
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.retention import kept
+from glassformer.training.folder.checkpoints import kept
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.step import TrainingStep, flops
