@@ -2,13 +2,14 @@
 
 import io
 import os
-from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from glassformer.core import progress
 from glassformer.core.errors import printable
-from glassformer.core.progress import Moment, Progress, bar, clock, line
+from glassformer.core.progress import Progress, bar, clock
+from glassformer.training.loop.trainer import Trainer
 
 
 class Terminal(io.StringIO):
@@ -16,8 +17,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def moment(step: int, steps: int = 100) -> Moment:
-    return Moment(step, steps, 2.5, "12,346 tokens/s", 0.42, 61.4, None)
+def moment(step: int, steps: int = 100) -> tuple[int, int, str]:
+    return step, steps, f"step {step}/{steps}  loss 2.5000  12,346 tokens/s  1:01 left"
 
 
 @pytest.fixture
@@ -27,13 +28,22 @@ def time(monkeypatch):
     return now
 
 
-def test_a_line_says_step_loss_speed_share_and_time_left():
-    assert line(moment(3)) == "step 3/100  loss 2.5000  12,346 tokens/s  42% of peak  1:01 left"
-    assert (
-        line(replace(moment(3), share_of_peak=1.3))
-        == "step 3/100  loss 2.5000  12,346 tokens/s  1:01 left"
-    )
-    assert "validation 2.0000" in line(Moment(3, 4, 2.5, "1 token/s", 0.1, 1.0, 2.0))
+@pytest.mark.parametrize(
+    ("peak", "scores", "text"),
+    [
+        (100.0, {}, "step 3/100  loss 2.5000  7 tokens/s  42% of peak  1:37 left"),
+        (10.0, {}, "step 3/100  loss 2.5000  7 tokens/s  1:37 left"),
+        (10.0, {"loss": 2}, "step 3/100  loss 2.5000  validation 2.0000  7 tokens/s  1:37 left"),
+    ],
+)
+def test_a_line_says_step_loss_speed_share_and_time_left(peak, scores, text):
+    shown, run = [], object.__new__(Trainer)
+    run.state, run.config = SimpleNamespace(step=3), SimpleNamespace(steps=100)
+    run.machine, run.flops = SimpleNamespace(peak=peak), 6.0
+    run.task, run.scores = SimpleNamespace(pace=lambda speed: f"{speed} tokens/s"), scores
+    run.per_step, run.progress = 1.0, SimpleNamespace(show=lambda *given: shown.append(given))
+    run._show(2.5, 7)
+    assert shown == [(3, 100, text)]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +71,7 @@ def test_piped_there_is_a_line_at_first_every_ten_seconds_and_at_the_end(time):
     shown = Progress(stream)
     for step in range(1, 101):
         time[0] += 0.5
-        shown.show(moment(step))
+        shown.show(*moment(step))
     shown.close()
     steps = [int(text.split()[1].split("/")[0]) for text in stream.getvalue().splitlines()]
     assert steps == [1, 21, 41, 61, 81, 100]
@@ -76,9 +86,9 @@ def test_on_a_terminal_one_line_is_redrawn_and_left_behind(time, monkeypatch):
     shown = Progress(stream)
     for step in range(1, 101):
         time[0] += 0.06
-        shown.show(moment(step))
+        shown.show(*moment(step))
     shown.message("a message")
-    shown.show(moment(100))
+    shown.show(*moment(100))
     shown.close()
     drawn = stream.getvalue()
     pieces = drawn.split("\r")
@@ -95,7 +105,7 @@ def test_on_a_terminal_one_line_is_redrawn_and_left_behind(time, monkeypatch):
 
 def test_a_stream_without_a_size_is_eighty_wide():
     stream = Terminal()
-    Progress(stream).show(moment(100))
+    Progress(stream).show(*moment(100))
     assert 60 < len(stream.getvalue()) <= 80
 
 
@@ -103,7 +113,7 @@ def test_quiet_says_nothing():
     stream = io.StringIO()
     shown = Progress(stream, quiet=True)
     shown.message("x")
-    shown.show(moment(100))
+    shown.show(*moment(100))
     shown.close()
     assert stream.getvalue() == ""
 

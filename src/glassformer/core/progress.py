@@ -1,5 +1,4 @@
-"""How a run tells where it is: a live line on a terminal, plain lines when piped; always on
-stderr."""
+"""Progress of long work: a live line on a terminal, plain lines when piped; always on stderr."""
 
 import os
 import sys
@@ -7,17 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
 Listener = Callable[[str], None]
 LEARNING = "learning"
-"""Name of a thread that works in a library, and does not hear that the program ends."""
+"""Name of a thread that works in a library, and does not notice that the program ends."""
 _LISTENER: ContextVar[Listener | None] = ContextVar("progress", default=None)
 PLAIN_SECONDS = 10.0
 SOON = 0.25
-"""Seconds before training of which nothing is told."""
+"""Seconds before training of which nothing is shown."""
 
 
 @contextmanager
@@ -31,7 +29,7 @@ def following(listener: Listener) -> Iterator[None]:
 
 
 def report(what: str) -> None:
-    """Say what is being done."""
+    """Report what is being done to the listener of this context."""
     if (listener := _LISTENER.get()) is not None:
         listener(what)
 
@@ -40,32 +38,6 @@ def report_reading(file: str, done: int, total: int) -> None:
     """Report how many bytes of a file are read; a compressed one gives more than its `total`."""
     share = f" ({done / total:.0%})" if done <= total else ""
     report(f"reading {os.path.basename(file)}: {done / 1e6:,.0f} MB{share}")
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What is shown of one step."""
-
-    step: int
-    steps: int
-    loss: float
-    pace: str
-    """How fast data go by."""
-    share_of_peak: float
-    seconds_left: float
-    validation_loss: float | None = None
-
-
-def line(moment: Moment) -> str:
-    """One line: step, loss, speed, share of the machine's measured matrix-product peak, time
-    left."""
-    parts = [f"step {moment.step}/{moment.steps}", f"loss {moment.loss:.4f}"]
-    if moment.validation_loss is not None:
-        parts.append(f"validation {moment.validation_loss:.4f}")
-    parts.append(moment.pace)
-    if moment.share_of_peak <= 1:  # else it was measured too low
-        parts.append(f"{moment.share_of_peak:.0%} of peak")
-    return "  ".join([*parts, f"{clock(moment.seconds_left)} left"])
 
 
 def clock(seconds: float) -> str:
@@ -85,44 +57,43 @@ def size(n: float) -> str:
 
 
 class Progress:
-    """Shows moments; messages are printed on lines of their own."""
+    """Shows how far training has come; messages are printed on lines of their own."""
 
     def __init__(self, stream: TextIO | StringIO | None = None, quiet: bool = False):
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty() and not quiet
+        self._often = 0.1 if self._live else PLAIN_SECONDS
         self._quiet, self._shown, self._width = quiet, 0.0, 0
-        self._began, self._told = time.monotonic(), 0.0
+        self._begin, self._before = time.monotonic(), 0.0
 
     def message(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if not self._quiet:
             self._erase()
             self._stream.write(text + "\n")
             self._stream.flush()
 
-    def show(self, moment: Moment) -> None:
-        """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at
-        the end."""
-        now, last = time.monotonic(), moment.step == moment.steps
-        if not last and now - self._shown < (0.1 if self._live else PLAIN_SECONDS):
-            return
-        self._shown = now
-        if self._live:
-            self._draw(f"{bar(moment.step, moment.steps)} {line(moment)}")
-        else:
-            self.message(line(moment))
+    def show(self, step: int, steps: int, text: str) -> None:
+        """Show a text on the newest step: redrawn in place on a terminal, beside a bar; when piped,
+        every ten seconds and at the end."""
+        now = time.monotonic()
+        if step == steps or now - self._shown >= self._often:
+            self._shown = now
+            self._update(f"{bar(step, steps)} {text}" if self._live else text)
 
     def before(self, what: str) -> None:
-        """What is done before training, if it takes long: in place on a terminal, every ten seconds
+        """Show work before training, if it takes long: in place on a terminal, every ten seconds
         when piped."""
-        now, often = time.monotonic(), 0.2 if self._live else PLAIN_SECONDS
-        if self._quiet or now - self._began < SOON or now - self._told < often:
-            return
-        self._told = now
+        now = time.monotonic()
+        if now - self._begin >= SOON and now - self._before >= self._often:
+            self._before = now
+            self._update(what)
+
+    def _update(self, text: str) -> None:
         if self._live:
-            self._draw(what)
+            self._draw(text)
         else:
-            self.message(what)
+            self.message(text)
 
     def _draw(self, text: str) -> None:
         """Write a line over the one that was drawn; one that wraps could not be redrawn."""
@@ -132,7 +103,7 @@ class Progress:
         self._width = len(text)
 
     def close(self) -> None:
-        """Leave the live line behind, as the last thing that was shown."""
+        """End the live line, which stays as the last thing that was shown."""
         if self._width:
             self._width = 0
             self._stream.write("\n")

@@ -25,7 +25,7 @@ from glassformer.core.errors import (
     counted,
     printable,
 )
-from glassformer.core.progress import Moment, Progress
+from glassformer.core.progress import Progress, clock
 from glassformer.core.signals import Stop, interruptions
 from glassformer.metrics.comparison import report
 from glassformer.metrics.scores import SCORES
@@ -208,12 +208,16 @@ class Trainer:
         self._show(result.loss, speed)
 
     def _show(self, loss: float, speed: float) -> None:
-        """Show where the run is."""
+        """Show step, losses, speed, share of the measured peak of matrix products, time left."""
         step, steps = self.state.step, self.config.steps
-        share = speed * self.flops / self.machine.peak
-        left, pace = (steps - step) * self.per_step, self.task.pace(speed)
-        best = self.scores.get("loss")
-        self.progress.show(Moment(step, steps, loss, pace, share, left, best))
+        parts = [f"step {step}/{steps}", f"loss {loss:.4f}"]
+        if "loss" in self.scores:
+            parts.append(f"validation {self.scores['loss']:.4f}")
+        parts.append(self.task.pace(speed))
+        if (share := speed * self.flops / self.machine.peak) <= 1:  # else it was measured too low
+            parts.append(f"{share:.0%} of peak")
+        parts.append(f"{clock((steps - step) * self.per_step)} left")
+        self.progress.show(step, steps, "  ".join(parts))
 
     def _pass_over(self, error: NotFiniteError) -> None:
         """Leave out a step whose loss or gradient is not finite, if the recipe allows it; else
