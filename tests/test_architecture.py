@@ -190,8 +190,8 @@ def test_house_rules(name):
 
 
 PLATFORM = {
-    "fcntl": {"core.files"},
-    "msvcrt": {"core.files"},
+    "fcntl": {"core.locks"},
+    "msvcrt": {"core.locks"},
     "signal": {"core.signals", "core.workers"},
     "ctypes": {"core.cpu", "native.library", "native.program"},
     "resource": {"core.workers"},

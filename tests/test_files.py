@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from command_line import tree
-from glassformer.core import files
+from glassformer.core import files, locks
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.manifest import new_folder
 
@@ -73,21 +73,21 @@ def test_a_refusal_is_one_sentence_and_the_old_file_stays(
 
 
 def test_only_one_trainer_holds_the_lock(tmp_path):
-    with files.locked(tmp_path / "run"):
+    with locks.lock(tmp_path / "run"):
         with (
             pytest.raises(ConfigError, match="Another process is training"),
-            files.locked(tmp_path / "run"),
+            locks.lock(tmp_path / "run"),
         ):
             pass
         code = (
-            "import sys; from pathlib import Path; from glassformer.core.files import locked\n"
-            "with locked(Path(sys.argv[1])): pass"
+            "import sys; from pathlib import Path; from glassformer.core.locks import lock\n"
+            "with lock(Path(sys.argv[1])): pass"
         )
         other = subprocess.run(
             [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True
         )
         assert "Another process is training" in other.stderr
-    with files.locked(tmp_path / "run"):
+    with locks.lock(tmp_path / "run"):
         pass
 
 
@@ -96,15 +96,15 @@ def test_an_error_before_anything_was_written_leaves_no_trace(tmp_path):
     run, own = tmp_path / "runs" / "x", tmp_path / "own"
     own.mkdir()
     for folder in (run, own):
-        with pytest.raises(ConfigError, match="a bad file"), files.locked(folder):
+        with pytest.raises(ConfigError, match="a bad file"), locks.lock(folder):
             raise ConfigError("a bad file")
     assert not run.exists()
     assert list(own.iterdir()) == []
-    with pytest.raises(KeyboardInterrupt), files.locked(run):
+    with pytest.raises(KeyboardInterrupt), locks.lock(run):
         raise KeyboardInterrupt
     assert [p.name for p in run.iterdir()] == ["run.lock"], "it was stopped, and can be begun again"
     (run / "tokenizer.json").write_text("{}")
-    with pytest.raises(ConfigError), files.locked(run):
+    with pytest.raises(ConfigError), locks.lock(run):
         raise ConfigError("a bad file")
     assert sorted(p.name for p in run.iterdir()) == ["run.lock", "tokenizer.json"]
 
@@ -122,7 +122,7 @@ def test_windows_locks_by_another_call(tmp_path, monkeypatch, taken):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
     refusal = pytest.raises(ConfigError, match="Another process is training")
-    with refusal if taken else nullcontext(), files.locked(tmp_path / "run"):
+    with refusal if taken else nullcontext(), locks.lock(tmp_path / "run"):
         pass
     assert calls == [(2, 1)]
 
@@ -151,10 +151,10 @@ def test_windows_removes_a_lock_when_it_is_closed(tmp_path, monkeypatch):
             raise PermissionError(errno.EACCES, "it is open")
         unlink(path, **named)
 
-    monkeypatch.setattr(files, "WINDOWS", True)
+    monkeypatch.setattr(locks, "WINDOWS", True)
     monkeypatch.setattr(Path, "open", held)
     monkeypatch.setattr(Path, "unlink", refuses)
-    with pytest.raises(ConfigError, match="a bad file"), files.locked(tmp_path / "run"):
+    with pytest.raises(ConfigError, match="a bad file"), locks.lock(tmp_path / "run"):
         raise ConfigError("a bad file")
     assert not (tmp_path / "run").exists()
 
@@ -199,7 +199,7 @@ def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with files.locked(tmp_path):
+    with locks.lock(tmp_path):
         pass
 
 
@@ -251,7 +251,7 @@ def test_what_is_refused_leaves_a_folder_as_it_was(tmp_path, monkeypatch, linked
     own = {"changed", "removed", "kept", "store", "same", "new", "new store", "absent"}
 
     def refused_after_changes():
-        with files.unchanged_if_refused(tmp_path, own):
+        with locks.unchanged_if_refused(tmp_path, own):
             files.write_text(tmp_path / "changed", "other")
             (tmp_path / "removed").unlink()
             (tmp_path / "new").write_text("")
@@ -270,7 +270,7 @@ def test_what_is_refused_leaves_a_folder_as_it_was(tmp_path, monkeypatch, linked
 
 def test_what_is_not_refused_stays_changed(tmp_path):
     (tmp_path / "a").write_text("a")
-    with files.unchanged_if_refused(tmp_path, {"a", "b"}):
+    with locks.unchanged_if_refused(tmp_path, {"a", "b"}):
         files.write_text(tmp_path / "a", "other")
         files.write_text(tmp_path / "b", "new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.core.files import LOCK
+from glassformer.core.locks import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS

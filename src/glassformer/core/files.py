@@ -7,19 +7,17 @@ import os
 import re
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from glassformer.core.errors import CheckpointError, ConfigError, DataError
+from glassformer.core.errors import CheckpointError, DataError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WINDOWS = os.name == "nt"
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EACCES, errno.ENOTSUP)
 """How file systems say that they do not sync folders."""
-LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
 """Names of what is being written or removed: a folder, the folder that it replaces, a file or a
 store."""
@@ -185,58 +183,6 @@ def finished_name(name: str) -> str:
     return next(filter(None, found.groups())) if found else name
 
 
-@contextmanager
-def unchanged_if_refused(folder: Path, names: Collection[str]) -> Iterator[None]:
-    """Put the files and folders of these names back as they were, if an error comes.
-
-    They are kept by hard links meanwhile: every writer here replaces a file, and none changes one.
-    A file system without hard links gets copies.
-    """
-    kept = folder / f".tmp-{BEFORE}"
-    with writing(kept):
-        kept.mkdir()
-        for name in names:
-            if (folder / name).is_dir():
-                shutil.copytree(folder / name, kept / name, copy_function=_link)
-            elif (folder / name).exists():
-                _link(folder / name, kept / name)
-    try:
-        yield
-    except Exception:
-        for name in names:
-            _put_back(kept / name, folder / name)
-        raise
-    finally:
-        shutil.rmtree(kept, ignore_errors=True)
-
-
-def _link(source: str | Path, target: str | Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # a file system without hard links
-        shutil.copy2(source, target)
-
-
-def _put_back(before: Path, now: Path) -> None:
-    """Make `now` what `before` is: a file, a folder, or nothing."""
-    if _same_files(before, now):
-        return
-    if now.is_dir():
-        shutil.rmtree(now)
-    if before.exists():
-        before.replace(now)
-    else:
-        now.unlink(missing_ok=True)
-
-
-def _same_files(one: Path, other: Path) -> bool:
-    """True for two names of a file, or two folders of such names."""
-    if one.is_dir() and other.is_dir():
-        names = {path.name for path in (*one.iterdir(), *other.iterdir())}
-        return all(_same_files(one / name, other / name) for name in names)
-    return one.is_file() and other.is_file() and one.samefile(other)
-
-
 def sync(path: Path) -> None:
     """Ask the system to put a file or folder on disk now."""
     if WINDOWS and path.is_dir():  # which has no handle there
@@ -249,65 +195,3 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-def _take(file: IO[bytes]) -> None:
-    """Lock an open file for this process, until it is closed; BlockingIOError: another has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            raise BlockingIOError(error.errno, error.strerror) from None
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _take_within(file: IO[bytes], patience: float) -> None:
-    """Take a lock; BlockingIOError: another process holds it after this many seconds."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            _take(file)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.1)
-
-
-@contextmanager
-def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the only training lock of a run folder; a second trainer is refused after `patience`
-    seconds. The system frees it at any exit.
-
-    Its file stays, as the mark of a folder in which a run began. After an error before anything was
-    written there, it goes again, and the folder with it if it was made for this.
-    """
-    with writing(folder):
-        new = not folder.exists()
-        make_folder(folder)
-        file = (folder / LOCK).open("ab")  # to empty a file that is locked may be refused
-    with file:
-        try:
-            _take_within(file, patience)
-        except BlockingIOError:
-            raise ConfigError(
-                f"Another process is training in {folder}; wait for it or choose another --run."
-            ) from None
-        except OSError:  # a file system without locks; then nobody is told
-            pass
-        try:
-            yield
-        except Exception:
-            if folder.is_dir() and [entry.name for entry in folder.iterdir()] == [LOCK]:
-                if WINDOWS:  # which does not remove an open file
-                    file.close()
-                with suppress(OSError):
-                    (folder / LOCK).unlink()
-                    if new:
-                        folder.rmdir()
-            raise

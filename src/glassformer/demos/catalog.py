@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glassformer.core.files import locked
+from glassformer.core.locks import lock
 from glassformer.core.signals import Stop
 from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
 from glassformer.demos.results import Shown
@@ -83,7 +83,7 @@ def train_demo(name: str, folder: Path, steps: int | None = None) -> Result:
         begun = (run / "recipe.yaml").is_file()
         if not begun:
             check_unused(run)
-        with locked(run):  # its file says that the data are a run's
+        with lock(run):  # its file says that the data are a run's
             write_data(DATA[training], run / "data")
         changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
         changes += [f"train.steps={steps}"] if steps else []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import LOCK
+from glassformer.core.locks import LOCK
 from glassformer.core.signals import Stop
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import ConfigError, GlassformerError
-from glassformer.core.files import LOCK, locked
+from glassformer.core.locks import LOCK, lock
 from glassformer.core.progress import Progress
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.reading import read_recipe, read_yaml
@@ -46,7 +46,7 @@ def sweep(
     grid = _grid(axes) if trials is None else []
     recipes = [_recipe(recipe, fixed, params) for params in grid or [{}]]
     values = read_yaml(recipe_file(recipe)), sorted(arguments), None if trials is None else seed
-    with locked(folder):
+    with lock(folder):
         own = Sweep(folder, _metric(recipes), json.dumps(values, default=str))
         for params in grid:
             own.study.enqueue_trial(params, skip_if_exists=True)

@@ -11,15 +11,8 @@ from pathlib import Path
 
 from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import (
-    BEFORE,
-    LOCK,
-    SYSTEM,
-    finished_name,
-    locked,
-    sweep,
-    unchanged_if_refused,
-)
+from glassformer.core.files import SYSTEM, finished_name, sweep
+from glassformer.core.locks import BEFORE, LOCK, lock, unchanged_if_refused
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.checkpoints import Checkpoints
@@ -48,7 +41,7 @@ GROWING = {"run.lock", "checkpoints", "tensorboard", "data", ".tokens.shards"}
 def hold(run: Path) -> Iterator[None]:
     """Hold a folder for one trainer, without what a killed one left unfinished."""
     # the loading processes of one that was killed hold it for some seconds
-    with locked(run, patience=30 if is_repeated_start() else 0):
+    with lock(run, patience=30 if is_repeated_start() else 0):
         sweep(run, is_own)
         yield
 
