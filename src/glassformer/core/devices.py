@@ -139,8 +139,8 @@ def choose_machine(device: str, precision: Precision, threads: int) -> Machine:
     fastest = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
-    on = f"{chosen}, {counted(threads, 'thread')}" if chosen.type == "cpu" else f"{chosen}"
-    return Machine(chosen, fastest, peaks[fastest], f"{on}, {_name(fastest)} ({how}: {words})")
+    reason = f"{_with_threads(chosen)}, {_name(fastest)} ({how}: {words})"
+    return Machine(chosen, fastest, peaks[fastest], reason)
 
 
 def platform(device: torch.device) -> str:
@@ -149,11 +149,9 @@ def platform(device: torch.device) -> str:
 
 
 def environment(machine: Machine) -> str:
-    """The software and the kind of machine that a model was trained with, in words."""
-    device = machine.device
-    threads = f", {counted(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
-    on = f"{platform(device)}, {device}{threads}, {machine.precision_name}"
-    return f"Python {python_version()}, {on}"
+    """Name the software and the kind of machine that a model was trained with."""
+    on = f"{_with_threads(machine.device)}, {machine.precision_name}"
+    return f"Python {python_version()}, {platform(machine.device)}, {on}"
 
 
 def find_device(device: str) -> torch.device:
@@ -192,6 +190,11 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
         least = min(least, time.perf_counter() - begin)
         if time.perf_counter() > end:
             return 2 * size**3 / least
+
+
+def _with_threads(device: torch.device) -> str:
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
+    return f"{device}{threads}"
 
 
 def _name(dtype: torch.dtype) -> str:

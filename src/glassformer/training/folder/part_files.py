@@ -13,7 +13,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,10 +86,11 @@ def part_path(folder: Path, stem: str, number: int, count: int) -> Path:
 
 def part_files(folder: Path, stem: str) -> list[Path]:
     """The files of all processes; CheckpointError: one is missing, or there are of two saves."""
-    found: dict[Path, int] = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if (match := NAME.fullmatch(path.name)) and match[1] == stem:
-            found[path] = int(match[3] or 1)
+    found = {
+        path: int(match[3] or 1)
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if (match := NAME.fullmatch(path.name)) and match[1] == stem
+    }
     count = max(found.values(), default=1)
     all_of_one = {part_path(folder, stem, number, count) for number in range(count)}
     for path in sorted(all_of_one - found.keys()):
@@ -101,50 +101,47 @@ def part_files(folder: Path, stem: str) -> list[Path]:
 
 
 def names_in(files: Iterable[Path]) -> list[str]:
-    """The names of all tensors in these files."""
-    with ExitStack() as opened:
-        return sorted(_pieces(files, opened))
+    """Return the names of all tensors in these files."""
+    return sorted(_pieces(files))
 
 
-def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
+def load_parts(targets: Mapping[str, Tensor], files: Sequence[Path]) -> None:
     """Fill this process's part of every target, however the files are divided.
 
     CheckpointError: a file that cannot be read, or tensors of other names, shapes or types, or with
     numbers that no file has.
     """
-    files = [*files]
-    folder = files[0].parent
-    with ExitStack() as opened:
-        pieces = _pieces(files, opened)
-        for name in sorted(targets.keys() - pieces.keys()):
-            raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
-        for name in sorted(pieces.keys() - targets.keys()):
-            raise CheckpointError(
-                f"{folder} holds {name}, which this model does not have; it is of another model."
-            )
-        for name, target in targets.items():
-            put(target, _join(name, target, pieces[name], folder))
+    folder, pieces = files[0].parent, _pieces(files)
+    for name in sorted(targets.keys() - pieces.keys()):
+        raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
+    for name in sorted(pieces.keys() - targets.keys()):
+        raise CheckpointError(
+            f"{folder} holds {name}, which this model does not have; it is of another model."
+        )
+    for name, target in targets.items():
+        put(target, _join(name, target, pieces[name], folder))
 
 
-def _pieces(files: Iterable[Path], opened: ExitStack) -> dict[str, list[Piece]]:
-    """The pieces of each tensor, mapped from the files."""
+def _pieces(files: Iterable[Path]) -> dict[str, list[Piece]]:
+    """Return the pieces of each tensor, mapped from the files."""
     pieces: dict[str, list[Piece]] = defaultdict(list)
     for path in files:
         try:
-            file = opened.enter_context(safe_open(path, framework="pt"))
-            where = json.loads((file.metadata() or {}).get("parts", "null"))
-            names = file.keys()  # `file` itself is no iterable of them
-            for name in names:
-                numbers = file.get_tensor(name)
-                lengths = [*numbers.shape]
-                shape, begins = (lengths, [0] * len(lengths)) if where is None else where[name]
-                places = zip(begins, lengths, shape, strict=True)
-                if not all(0 <= begin <= whole - length for begin, length, whole in places):
-                    raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
-                pieces[name].append(Piece(shape, begins, numbers))
+            with safe_open(path, framework="pt") as file:
+                where = json.loads((file.metadata() or {}).get("parts", "null"))
+                names = file.keys()  # `file` itself is no iterable of them
+                for name in names:
+                    numbers = file.get_tensor(name)
+                    lengths = [*numbers.shape]
+                    whole = lengths, [0] * len(lengths)
+                    shape, begins = whole if where is None else where[name]
+                    places = zip(begins, lengths, shape, strict=True)
+                    if not all(0 <= begin <= of - length for begin, length, of in places):
+                        raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
+                    pieces[name].append(Piece(shape, begins, numbers))
         except (
-            *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
-            *(KeyError, AttributeError, RecursionError, OverflowError),
+            *(SafetensorError, OSError, ValueError, TypeError),
+            *(RuntimeError, KeyError, AttributeError, OverflowError),
         ) as error:
             raise CheckpointError(
                 f"{path} is not a readable file of parts ({error}); it may be cut short."

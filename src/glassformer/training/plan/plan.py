@@ -17,7 +17,7 @@ from glassformer.core.errors import ConfigError, plural
 from glassformer.core.progress import clock, size
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
-from glassformer.layers.losses import LossSum, cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models.cost import (
     Matrix,
     forward_flops,
@@ -30,10 +30,9 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.training.folder.checkpoints import kept
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.loop.prepare import temporary_task
-from glassformer.training.loop.step import TrainingStep, flops
+from glassformer.training.loop.step import Loss, TrainingStep, flops
 
 Batches = Callable[[int], list[Batch]]
-Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
 
 
 @dataclass(frozen=True)
