@@ -57,7 +57,7 @@ def size(n: float) -> str:
 
 
 class Progress:
-    """Shows how far training has come; messages are printed on lines of their own."""
+    """Display of a training: one line that is redrawn, and messages on separate lines."""
 
     def __init__(self, stream: TextIO | StringIO | None = None, quiet: bool = False):
         self._stream = sys.stderr if stream is None else stream

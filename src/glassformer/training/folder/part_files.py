@@ -6,7 +6,7 @@ division reads either.
         metadata "parts": {"name": [[shape of the whole tensor], [where the part begins]]}
 
 No process gathers a tensor to save it. What several processes have alike, one of them writes. The
-files say all by themselves: a reader joins one tensor at a time and keeps its own part.
+files need no other description: a reader joins one tensor at a time and keeps its own part.
 """
 
 import json
@@ -33,7 +33,7 @@ Where = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Part:
-    """What a process writes of some tensors: file `number` of `count`; of one file, whole
+    """Parts of tensors that a process writes, as file `number` of `count`; one file has whole
     tensors."""
 
     tensors: Mapping[str, Tensor]
@@ -61,8 +61,8 @@ class Piece(NamedTuple):
 
 
 def part_of(tensors: Mapping[str, Tensor], mesh: Any) -> Part | None:
-    """The parts that this process of a mesh answers for, those of which it is the first along every
-    axis that does not cut the tensor; None: it is a copy of another process."""
+    """Return the parts that this process of a mesh writes: those of which it is the first along
+    every axis that does not cut the tensor; None: it is a copy of another process."""
     at = {name: mesh.get_local_rank(name) for name in mesh.mesh_dim_names}
     if any(rank for name, rank in at.items() if name not in ("shard", "tensor")):
         return None
@@ -79,13 +79,14 @@ def part_of(tensors: Mapping[str, Tensor], mesh: Any) -> Part | None:
 
 
 def part_path(folder: Path, stem: str, number: int, count: int) -> Path:
-    """The file of one of `count` processes."""
+    """Return the file of one of `count` processes."""
     name = stem if count == 1 else f"{stem}-{number + 1:05d}-of-{count:05d}"
     return folder / f"{name}.safetensors"
 
 
 def part_files(folder: Path, stem: str) -> list[Path]:
-    """The files of all processes; CheckpointError: one is missing, or there are of two saves."""
+    """Return the files of all processes; CheckpointError: one is missing, or there are files of two
+    saves."""
     found = {
         path: int(match[3] or 1)
         for path in (folder.iterdir() if folder.is_dir() else ())

@@ -1,5 +1,4 @@
-"""What a recipe will cost on this machine, found out before training: matrices, operations, memory,
-disk, time."""
+"""Cost of a recipe on this machine, before training: matrices, operations, memory, disk, time."""
 
 import re
 import time
@@ -27,7 +26,7 @@ from glassformer.models.cost import (
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.checkpoints import kept
+from glassformer.training.folder.checkpoints import to_keep
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.step import Loss, TrainingStep, flops
@@ -37,7 +36,7 @@ Batches = Callable[[int], list[Batch]]
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that `glassformer plan` prints."""
+    """Content of `glassformer plan`."""
 
     matrices: list[Matrix]
     parameters: int
@@ -46,11 +45,11 @@ class Plan:
     memory: dict[str, int]
     disk: int
     tokens_per_step: int
-    """Elements in a step, whatever they are."""
+    """Elements in a step: tokens, patches or the like."""
     step: str
-    """The same in words."""
+    """Size of a step in words."""
     element: str
-    """What one is called."""
+    """Name of an element."""
     seconds_per_step: float
     seconds: float
     share_of_peak: float
@@ -58,13 +57,13 @@ class Plan:
     epochs: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; bytes, seconds and operations."""
+        """Return plain values; bytes, seconds and operations."""
         values = {name: value for name, value in vars(self).items() if name != "matrices"}
         rows = [{"name": m.name, "shape": m.shape, "numbers": m.numbers} for m in self.matrices]
         return {**values, "matrices": rows}
 
     def as_text(self) -> str:
-        """A table of matrices (equal blocks together) and the costs."""
+        """Return a table of matrices (equal blocks together) and the costs."""
         lines = [f"{'matrix':48} {'shape':>16} {'numbers':>14}"]
         alike: dict[str, list[Matrix]] = defaultdict(list)
         for matrix in self.matrices:
@@ -153,7 +152,7 @@ def _plan(
     trained = _count_trained(recipe) if train.finetune.partial else None
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
-    older = len(kept(range(save.every, train.steps + 1, save.every), save))
+    older = len(to_keep(range(save.every, train.steps + 1, save.every), save))
     return Plan(
         matrices=listed,
         parameters=sum(m.numbers for m in listed),
@@ -183,7 +182,7 @@ def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
 
 
 def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss) -> float:
-    """The median time of three training steps, after one to warm up."""
+    """Return the median time of three training steps, after one to warm up."""
     train, device = recipe.train, machine.device
     model = Transformer(recipe.model, train.seed, device)
     adapt(model, train.finetune, train.seed)
@@ -208,7 +207,7 @@ def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss)
 
 
 def _count_trained(recipe: Recipe) -> int:
-    """Parameters that are trained, adapters included."""
+    """Return the number of parameters that are trained, adapters included."""
     model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
