@@ -18,6 +18,7 @@ from glassformer.core.errors import counted
 from glassformer.core.progress import clock, size
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
+from glassformer.models.cost import hidden_numbers
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
@@ -223,8 +224,8 @@ def _memory_of_a_step(
     config = model.config
     *blocks, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
     gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
-    hidden = (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
-    element = len(blocks) * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
+    hidden = part.number * hidden_numbers(config) // mesh["tensor"]
+    element = len(blocks) * (4 * 8 * config.d_model + hidden)
     words = config.vocab_size if config.predicts_words else 0
     return {
         "gathered": gathered if mesh["shard"] > 1 else 0,

@@ -4,7 +4,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -38,7 +38,6 @@ Batches = Callable[[int], list[Batch]]
 class Plan:
     """Content of `glassformer plan`."""
 
-    matrices: list[Matrix]
     parameters: int
     forward_flops: float
     training_flops: float
@@ -55,12 +54,11 @@ class Plan:
     share_of_peak: float
     machine: str
     epochs: float | None
+    matrices: list[Matrix]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; bytes, seconds and operations."""
-        values = {name: value for name, value in vars(self).items() if name != "matrices"}
-        rows = [{"name": m.name, "shape": m.shape, "numbers": m.numbers} for m in self.matrices]
-        return {**values, "matrices": rows}
+        return asdict(self)
 
     def as_text(self) -> str:
         """Return a table of matrices (equal blocks together) and the costs."""
@@ -154,7 +152,6 @@ def _plan(
     checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
     older = len(to_keep(range(save.every, train.steps + 1, save.every), save))
     return Plan(
-        matrices=listed,
         parameters=sum(m.numbers for m in listed),
         forward_flops=forward_flops(config, length, recipe.predicted_fraction),
         training_flops=operations,
@@ -169,6 +166,7 @@ def _plan(
         share_of_peak=operations * per_step / seconds / machine.peak,
         machine=machine.reason,
         epochs=None if elements is None else train.steps * per_step / max(1, elements),
+        matrices=listed,
     )
 
 
