@@ -20,7 +20,7 @@ from glassformer.metrics.baselines import NaiveBayes, most_frequent, words
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.reading import read_recipe
 from glassformer.tasks.evaluate import EVERYTHING
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.prepare import temporary_task
 
 CLASSES, WORDS, VOCABULARY = 20, 10, 300_000
 

@@ -39,7 +39,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from glassformer.training.loop.schedule import rate_at
 from side_by_side import OurTraining, say
 
@@ -287,7 +287,7 @@ def decoding(
 def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TextToText:
     """The recipe's data and tokenizers, those of the run if there is one."""
     if run is None:
-        task = prepare(recipe, folder, False, say).task()
+        task = prepare(recipe, folder, False, 1, say).open()
     else:
         opened = load(run)
         assert opened.recipe is not None

@@ -25,8 +25,8 @@ from glassformer.data.collate import Share
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.training.folder.run_folder import prepare
 from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.prepare import prepare
 from glassformer.training.loop.step import StepResult, TrainingStep
 
 Told = tuple[int, float, float]
@@ -39,7 +39,7 @@ def say(text: str) -> None:
 def task_in(recipe: Recipe, folder: Path) -> Task:
     """A recipe's task with its data, encoded in a new folder."""
     folder.mkdir(parents=True)
-    return prepare(recipe, folder, False, say).task()
+    return prepare(recipe, folder, False, 1, say).open()
 
 
 class OurTraining:

@@ -272,7 +272,7 @@ def glassformer_step(copy: Path, shape: dict):
         attention_bias=False, dropout=shape["dropout"], attention_dropout=shape["dropout"],
     )  # fmt: skip
     keep_freed_memory()
-    machine = choose_machine("cpu", "auto")
+    machine = choose_machine("cpu", "auto", torch.get_num_threads())
     train = TrainConfig.parse({"batch_size": shape["batch"]})
     model = Transformer(config)
     optimizer = Optimizer(model, train.optimizer)

@@ -163,7 +163,7 @@ def go(
 ) -> tuple[Result, str]:
     """Train; the result and everything that was said."""
     said = io.StringIO()
-    return train(made, run, resume, Progress(said), checkpoint=checkpoint), said.getvalue()
+    return train(made, run, resume, checkpoint, progress=Progress(said)), said.getvalue()
 
 
 def hashes(run: Path) -> dict[str, str]:

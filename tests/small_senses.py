@@ -13,7 +13,7 @@ from PIL import Image
 from glassformer.media.audio_file import write_wav
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from small_runs import flat
 from small_tasks import ONCE, merged
 
@@ -101,8 +101,8 @@ def sound_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
 
 def prepared(made: Recipe, run: Path) -> Task:
     """The task of a recipe with its data, its files in the folder."""
-    found = prepare(made, run, False, lambda text: None)
+    found = prepare(made, run, False, 1, lambda text: None)
     run.mkdir(exist_ok=True)
-    task = found.task()
+    task = found.open()
     task.save(run)
     return task

@@ -107,6 +107,25 @@ def test_imports_go_down(name):
         assert not wrong, f"{name} (floor {FLOORS[room(name)]}) imports {', '.join(sorted(wrong))}"
 
 
+ROOMS = {
+    name: ranks
+    for line in re.findall(r"```rooms\n(.*?)```", DOC, re.DOTALL)
+    for name, *ranks in [line.split()]
+}
+"""The sub-folders of a folder; each imports only those before it."""
+
+
+@every_module
+def test_sub_folders_import_those_before_them(name):
+    own = name.split(".")[1:]
+    if own and own[0] in ROOMS and len(own) > 2:
+        ranks = ROOMS[own[0]]
+        for other in imports(tree_of(name), name, PATHS):
+            theirs = other.split(".")[1:]
+            if theirs[:1] == own[:1] and len(theirs) > 1:
+                assert ranks.index(theirs[1]) <= ranks.index(own[1]), f"{name} imports {other}"
+
+
 def test_no_file_imports_itself_by_a_detour():
     graph = {
         name: {other for other in imports(tree_of(name), name, PATHS) if other in PATHS}
@@ -314,15 +333,15 @@ def test_the_rule_sees_what_it_forbids(case):
         assert not may_import(name, expected)
 
 
-WALKS = re.findall(r"```walk\n(.*?)```", DOC, re.DOTALL)
+WALKS = re.findall(r"```walk (\d+)\n(.*?)```", DOC, re.DOTALL)
 
 
-def test_a_decode_step_and_a_beam_step_are_walks_of_nine_files_at_most():
-    assert len(WALKS) == 2
-    for walk in WALKS:
+def test_walks_have_files_up_to_their_limit_and_lines_that_are_right():
+    assert len(WALKS) == 3
+    for most, walk in WALKS:
         stops = re.findall(r"^\d+\. `([\w/]+\.py):(\d+)` `([\w.]+)`: ", walk, re.MULTILINE)
         assert len(stops) == len(walk.splitlines())
-        assert len({path for path, *_ in stops}) <= 9
+        assert len({path for path, *_ in stops}) <= int(most)
         wrong = [
             f"{path}:{at} is not {name}, which is at {found}"
             for path, at, name in stops

@@ -14,8 +14,8 @@ import pytest
 from glassformer.cli import main
 from glassformer.data import sources
 from glassformer.models import weights
-from glassformer.training.folder.run_folder import prepare
 from glassformer.training.loop.batches import _Steps
+from glassformer.training.loop.prepare import prepare
 from small_runs import pair_recipe, recipe
 from small_senses import picture_recipe, sound_recipe
 from small_tasks import masked_recipe, tag_recipe
@@ -108,7 +108,7 @@ def test_a_worker_that_is_started_makes_the_same_batches(tmp_path, maker):
     """macOS and Windows start workers, and send them what they need; Linux forks them."""
     run = tmp_path / "run"
     run.mkdir()
-    steps = _Steps(prepare(maker(tmp_path), run, False, lambda text: None).task().batches)
+    steps = _Steps(prepare(maker(tmp_path), run, False, 1, lambda text: None).open().batches)
     sent = ForkingPickler.loads(ForkingPickler.dumps(steps))
     for one, other in zip(steps[3], sent[3], strict=True):
         assert one.elements.equal(other.elements)

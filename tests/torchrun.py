@@ -29,7 +29,7 @@ for run, values, resume, stop in runs:
             os.kill(os.getpid(), signal.SIGTERM)
         if line["step"] == killed and not again:
             os.kill(os.getpid(), signal.SIGKILL)
-    ended = train(Recipe.parse(values), Path(run), resume, Progress(quiet=True), [listen])
+    ended = train(Recipe.parse(values), Path(run), resume, progress=Progress(quiet=True), listeners=[listen])
     assert (ended.steps, ended.interrupted) == (stop or ended.steps, stop and signal.SIGTERM)
 assert killed is None or again
 """

@@ -11,7 +11,7 @@ from glassformer.data.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from small_runs import data_config, go, losses, pair_recipe
 from small_tasks import class_recipe, tag_recipe
 
@@ -95,7 +95,7 @@ def test_every_usual_column_is_a_known_header():
 
 def prepared(made, tmp_path):
     said: list[str] = []
-    return prepare(made, tmp_path / "new", False, said.append), said
+    return prepare(made, tmp_path / "new", False, 1, said.append), said
 
 
 def test_a_run_is_trained_on_them_and_keeps_them_when_it_goes_on(tmp_path):

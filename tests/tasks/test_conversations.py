@@ -14,7 +14,7 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.models.transformer import evaluating
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.prepare import temporary_task
 from small_chat import OPPOSITES, RECIPE, WORDS, rows, written
 
 TALK = [

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from glassformer.tasks.encoded_batch import EncodedMedia, batch_page, encoded_rows
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.prepare import temporary_task
 from pages.reading import Page
 from small_runs import recipe
 from small_senses import picture_recipe, prepared, sound_recipe

@@ -14,7 +14,7 @@ from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tasks.encoded_rows import EncodedRow, targets_by_slot
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.prepare import temporary_task
 from small_runs import recipe
 from small_senses import prepared
 from small_tasks import class_file, class_recipe, json_file, masked_recipe, slash, tag_recipe

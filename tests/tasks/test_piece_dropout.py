@@ -11,7 +11,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.tasks.token_classification import TokenClassification
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from small_runs import pair_recipe, recipe
 from small_senses import prepared
 from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe
@@ -194,6 +194,7 @@ def test_a_tokenizer_without_merges_is_refused_before_anything_is_written(tmp_pa
             make(tmp_path, augment=CUT, train={"batch_size": 8}),
             tmp_path / "x",
             False,
+            1,
             lambda text: None,
         )
     assert not (tmp_path / "x").exists()

@@ -22,7 +22,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.text_to_image import in_characters
 from glassformer.training.folder.history import read_metrics
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
 from small_runs import go, hashes, losses
 from small_runs import recipe as small_recipe
@@ -260,7 +260,7 @@ def test_a_palette_of_a_run_that_never_began_is_not_taken(tmp_path):
 def test_a_preset_is_as_long_as_a_text_and_a_picture(tmp_path):
     values = recipe(tmp_path).values()
     values["model"] = {"preset": "gpt2", "d_model": 16, "n_heads": 2, "n_layers": 1}
-    made = prepare(Recipe.parse(values), tmp_path / "run", False, lambda text: None)
+    made = prepare(Recipe.parse(values), tmp_path / "run", False, 1, lambda text: None)
     assert made.recipe.model.max_length == 7 + 24 - 1
 
 

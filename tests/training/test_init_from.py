@@ -28,7 +28,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.model_files import accept_changed
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.plan.plan import make_plan
 from small_drawings import recipe as drawing_recipe

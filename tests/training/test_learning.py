@@ -11,7 +11,7 @@ from glassformer.core.batch import IGNORE, Batch
 from glassformer.data.collate import Share
 from glassformer.models import ModelConfig, Transformer
 from glassformer.training.loop.optimizer import Optimizer
-from glassformer.training.loop.schedule import rate
+from glassformer.training.loop.schedule import rate_at
 from glassformer.training.loop.step import TrainingStep
 from small_runs import go, recipe, train_config
 
@@ -24,11 +24,12 @@ CHOICES = {
 def fit(batches, config: ModelConfig, kind: str, steps: int) -> tuple[Transformer, list[float]]:
     """Train on batches(step) with a short warm-up and a linear end."""
     model = Transformer(config, seed=0)
-    train = train_config({"optimizer.kind": kind, "optimizer.weight_decay": 0.0, **CHOICES[kind]})
+    values = {"optimizer.kind": kind, "optimizer.weight_decay": 0.0, **CHOICES[kind]}
+    values |= {"steps": steps, "schedule.warmup_steps": 5, "schedule.kind": "linear"}
+    train = train_config({**values, "schedule.final_fraction": 0.0})
     losses, step_of = [], TrainingStep(model, Optimizer(model, train.optimizer))
     for step in range(steps):
-        factor = rate(step, steps=steps, warmup_steps=5, schedule="linear")
-        losses.append(step_of(Share([batches(step)]), step, factor).loss)
+        losses.append(step_of(Share([batches(step)]), step, rate_at(step, train)).loss)
     return model, losses
 
 

@@ -19,7 +19,7 @@ def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
 )
 def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen):
     speeds(monkeypatch, 100e9, bfloat16)
-    found = choose_machine("cpu", "auto")
+    found = choose_machine("cpu", "auto", torch.get_num_threads())
     assert found.precision == getattr(torch, chosen)
     assert found.precision_name == chosen
     assert found.peak == (bfloat16 if chosen == "bfloat16" else 100e9)
@@ -31,7 +31,7 @@ def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen
 
 def test_what_is_asked_for_is_taken(monkeypatch):
     speeds(monkeypatch, 100e9, 1e9)
-    found = choose_machine("cpu", "bfloat16")
+    found = choose_machine("cpu", "bfloat16", torch.get_num_threads())
     assert found.precision == torch.bfloat16
     assert "as asked" in found.reason
 

@@ -8,7 +8,7 @@ import pytest
 from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
 from glassformer.models import Transformer
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from glassformer.training.plan.plan import make_plan
 from small_runs import go, recipe
 from small_senses import picture_recipe, prepared
@@ -18,7 +18,7 @@ from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two
 def test_a_plan_counts_what_the_model_has(tmp_path):
     made = recipe(tmp_path, train={"micro_batches": 2})
     plan = make_plan(made)
-    vocabulary = prepare(made, tmp_path / "x", False, lambda text: None).recipe
+    vocabulary = prepare(made, tmp_path / "x", False, 1, lambda text: None).recipe
     assert (
         plan.parameters
         == sum(m.numbers for m in plan.matrices)

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
 from glassformer.recipe.train import SaveConfig
-from glassformer.training.folder.checkpoints import kept, thinned
+from glassformer.training.folder.checkpoints import thin, to_keep
 
 EVERY, SAVES = st.integers(1, 700), st.integers(1, 600)
 
 
 def test_the_last_the_best_and_the_multiples():
     save = SaveConfig(every=5, keep_last=2, keep_every=20)
-    assert kept(range(5, 101, 5), save, best=45) == {20, 40, 45, 60, 80, 95, 100}
-    assert kept([], save) == set()
-    assert kept([5], save, best=3) == {5}, "nothing is made up"
+    assert to_keep(range(5, 101, 5), save, best=45) == {20, 40, 45, 60, 80, 95, 100}
+    assert to_keep([], save) == set()
+    assert to_keep([5], save, best=3) == {5}, "nothing is made up"
 
 
 @given(EVERY, SAVES, st.integers(1, 4), st.none() | st.integers(1, 5), st.booleans())
@@ -32,22 +32,22 @@ def test_one_after_the_other_is_all_at_once(every, saves, last, times, thin):
     steps = range(every, saves * every + 1, every)
     left: set[int] = set()
     for step in steps:
-        left = kept({*left, step}, save)
-    assert left == kept(steps, save)
+        left = to_keep({*left, step}, save)
+    assert left == to_keep(steps, save)
     assert {*steps[-last:]} <= left
 
 
 @given(EVERY, SAVES)
 def test_few_are_left_and_one_of_each_age(every, saves):
     newest = every * saves
-    left = thinned(range(every, newest + 1, every), every)
+    left = thin(range(every, newest + 1, every), every)
     assert len(left) <= 2 + math.log2(saves)
     for age in range(every, newest // 3 + 1, every):
         assert any(age <= newest - step < 3 * age for step in left)
 
 
 def test_steps_between_saves_are_not_kept_for_their_age():
-    assert thinned({7, 10, 13}, 10) == {10}
+    assert thin({7, 10, 13}, 10) == {10}
 
 
 def test_multiples_that_are_never_saved_are_refused():

@@ -17,7 +17,7 @@ from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import OF_INPUT, TASKS, kinds_of
-from glassformer.training.folder.run_folder import prepare
+from glassformer.training.loop.prepare import prepare
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
 
@@ -108,7 +108,7 @@ def test_a_new_attempt_reads_standard_input_again(tmp_path, monkeypatch):
     run, made = tmp_path / "x", recipe(tmp_path, data={"train.path": "-"})
     for text, resume, kept in (("one", False, "one"), ("two", False, "two"), ("", True, "two")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        prepare(made, run, resume, lambda said: None)
+        prepare(made, run, resume, 1, lambda said: None)
         assert (run / "stdin.txt").read_text() == kept
         (run / LOCK).touch()
 

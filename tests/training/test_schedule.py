@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.training.loop.schedule import Schedule, rate
+from glassformer.recipe.train import Schedule, ScheduleConfig, TrainConfig
+from glassformer.training.loop.schedule import rate_at
 
 KINDS = get_args(Schedule)
 plans = st.fixed_dictionaries(
@@ -21,6 +22,25 @@ plans = st.fixed_dictionaries(
         "decay_fraction": st.floats(0.01, 1),
     }
 )
+
+
+def rate(
+    step: int,
+    *,
+    steps: int,
+    warmup_steps: int,
+    schedule: Schedule,
+    final_fraction: float = 0.0,
+    decay_fraction: float = 0.5,
+) -> float:
+    """As `rate_at`, by the fields of a schedule."""
+    own = ScheduleConfig(
+        kind=schedule,
+        warmup_steps=warmup_steps,
+        final_fraction=final_fraction,
+        decay_fraction=decay_fraction,
+    )
+    return rate_at(step, TrainConfig(steps=steps, schedule=own))
 
 
 @given(plans)

@@ -141,7 +141,7 @@ def data_show(
     """
     from glassformer.core.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
-    from glassformer.training.folder.run_folder import temporary_task
+    from glassformer.training.loop.prepare import temporary_task
 
     check_output("--html", html, (".html",), force)
     with temporary_task(_recipe_of(recipe, overrides)) as task:

@@ -77,9 +77,10 @@ def train(
     if processes is not None:
         from glassformer.core.distributed.launching import launch
         from glassformer.recipe.reading import read_recipe
-        from glassformer.training.loop.setup import check
+        from glassformer.training.folder.run_folder import check_folder
 
-        check(read_recipe(recipe, changes), folder, resume, processes, checkpoint)
+        read_recipe(recipe, changes).for_processes(processes)
+        check_folder(folder, resume, checkpoint)
         given = [*filter(None, [recipe]), *changes, "--run", str(folder)]
         given += ["--resume"] * resume + ["--json"] * json + ["--debug"] * ("--debug" in sys.argv)
         given += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]

@@ -1,4 +1,4 @@
-"""What kinds of devices can do: processors (cpu), NVIDIA and AMD GPUs (cuda), Apple's GPUs (mps).
+"""Abilities of kinds of devices: processors (cpu), NVIDIA and AMD GPUs (cuda), Apple's GPUs (mps).
 
     cpu   float64   a generator for each thread
     cuda  float64   one generator of each device
@@ -71,8 +71,8 @@ def generator(device: torch.device) -> torch.Generator:
             return torch.default_generator
 
 
-def described(device: torch.device) -> str:
-    """What of a device the last bits of results depend on: a GPU's name, a CPU's instructions."""
+def _kind(device: torch.device) -> str:
+    """Return the name of a GPU or the instructions of a CPU."""
     match device.type:
         case "cuda":
             return torch.cuda.get_device_name(device)
@@ -83,17 +83,18 @@ def described(device: torch.device) -> str:
 
 
 def exact_device(device: torch.device) -> torch.device:
-    """Where float64 is computed: on the device, or on the CPU for one without float64."""
+    """Return the device for float64: the CPU for one without float64."""
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
 
 
 def exact(x: Tensor) -> Tensor:
-    """The same numbers in float64, on `exact_device`."""
+    """Return these numbers in float64, on `exact_device`."""
     return x.to(exact_device(x.device)).double()
 
 
 def widest(device: torch.device, wanted: torch.dtype) -> torch.dtype:
-    """The type of numbers to store on a device: the one wanted, or float32 in place of float64."""
+    """Return the type of numbers to store on a device: the one wanted, or float32 if it is float64
+    and the device has none."""
     lacking = wanted == torch.float64 and device.type in WITHOUT_FLOAT64
     return torch.float32 if lacking else wanted
 
@@ -127,38 +128,35 @@ class Machine:
         return "float32" if self.precision == torch.float32 else "bfloat16"
 
 
-def choose_machine(device: str, precision: str) -> Machine:
+def choose_machine(device: str, precision: Precision, threads: int) -> Machine:
     """Resolve `auto` choices: the best device there is, and on it the precision with the faster
     matrix products.
 
     Errors: a device that is not there (ConfigError).
     """
     chosen = find_device(device)
-    threads = torch.get_num_threads()
     peaks = {dtype: measured_peak(chosen, dtype, threads) for dtype in candidates(precision)}
     first, *others = peaks
     fastest = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
-    on = f"{chosen}, {counted(threads, 'thread')}" if chosen.type == "cpu" else f"{chosen}"
-    return Machine(chosen, fastest, peaks[fastest], f"{on}, {_name(fastest)} ({how}: {words})")
+    reason = f"{_with_threads(chosen, threads)}, {_name(fastest)} ({how}: {words})"
+    return Machine(chosen, fastest, peaks[fastest], reason)
 
 
 def platform(device: torch.device) -> str:
-    """What the last bits of results depend on beside the recipe, in words."""
-    return f"torch {torch.__version__}, {described(device)}"
+    """Return in words on which software and device the last bits of results depend."""
+    return f"torch {torch.__version__}, {_kind(device)}"
 
 
 def environment(machine: Machine) -> str:
-    """The software and the kind of machine that a model was trained with, in words."""
-    device = machine.device
-    threads = f", {counted(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
-    on = f"{platform(device)}, {device}{threads}, {machine.precision_name}"
-    return f"Python {python_version()}, {on}"
+    """Name the software and the kind of machine that a model was trained with."""
+    on = f"{_with_threads(machine.device, torch.get_num_threads())}, {machine.precision_name}"
+    return f"Python {python_version()}, {platform(machine.device)}, {on}"
 
 
 def find_device(device: str) -> torch.device:
-    """`auto` is a GPU if there is one; anything else must exist."""
+    """Return a device by name; `auto` is a GPU if there is one, anything else must exist."""
     if device == "auto":
         return best()
     try:
@@ -171,7 +169,7 @@ def find_device(device: str) -> torch.device:
 
 
 def candidates(precision: str) -> list[torch.dtype]:
-    """The precisions that a choice leaves open."""
+    """Return the precisions that a choice leaves open."""
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
     return list(known.values()) if precision == "auto" else [known[precision]]
 
@@ -181,7 +179,7 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
     """FLOP/s of matrix products with this number of threads, the best of several in 0.04 seconds;
     measured once in a process, so that all its runs choose alike."""
     size = 512 if device.type == "cpu" else 4096
-    random = torch.Generator(device).manual_seed(0)  # the caller's own stays as it is
+    random = torch.Generator(device).manual_seed(0)  # not that of the caller
     a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
     least, end = float("inf"), time.perf_counter() + 0.04
     torch.mm(a, b)
@@ -193,6 +191,10 @@ def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> flo
         least = min(least, time.perf_counter() - begin)
         if time.perf_counter() > end:
             return 2 * size**3 / least
+
+
+def _with_threads(device: torch.device, threads: int) -> str:
+    return f"{device}, {counted(threads, 'thread')}" if device.type == "cpu" else f"{device}"
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -82,7 +82,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """A value with None in place of every number that JSON does not have (NaN, infinity)."""
+    """Return a value with None for every number that JSON does not have (NaN, infinity)."""
     match value:
         case float():
             return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A folder that one process has at a time, and that stays as it is if work in it is refused."""
+"""A folder that one process has at a time, and that is unchanged if work in it is refused."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def lock(folder: Path, patience: float = 0.0) -> Iterator[None]:
             raise ConfigError(
                 f"Another process is training in {folder}; wait for it or choose another --run."
             ) from None
-        except OSError:  # a file system without locks; then nobody is told
+        except OSError:  # a file system without locks; then nothing is refused
             pass
         try:
             yield

@@ -35,8 +35,7 @@ def report(what: str) -> None:
 
 
 def report_reading(file: str, done: int, total: int) -> None:
-    """Report the number of bytes that were read of a file; a compressed one gives more than its
-    total."""
+    """Report how many bytes of a file are read; a compressed one gives more than its `total`."""
     share = f" ({done / total:.0%})" if done <= total else ""
     report(f"reading {os.path.basename(file)}: {done / 1e6:,.0f} MB{share}")
 
@@ -58,7 +57,7 @@ def size(n: float) -> str:
 
 
 class Progress:
-    """Shows how far training has come; messages are printed on lines of their own."""
+    """Display of a training: one line that is redrawn, and messages on separate lines."""
 
     def __init__(self, stream: TextIO | StringIO | None = None, quiet: bool = False):
         self._stream = sys.stderr if stream is None else stream

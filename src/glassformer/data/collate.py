@@ -109,9 +109,11 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
 
 
 class Share(NamedTuple):
-    """The micro-batches of a step that one process computes, the number of their first, and how
-    many of the last are `idle`: computed for nothing, because processes that compute a model
-    together must compute as many."""
+    """The micro-batches of a step that one process computes, and the number of their first.
+
+    The last `idle` of them bear no weight: processes that compute a model together compute equal
+    numbers.
+    """
 
     batches: list[Batch]
     first: int = 0
@@ -127,11 +129,11 @@ class Pieces(NamedTuple):
 
 
 def micro_batches(rows: np.ndarray, parts: int, rank: int = 0, count: int = 1) -> Pieces:
-    """Return the contiguous slices of a batch's rows that process `rank` of `count` has, as many as
-    each of the others: where rows are too few, idle copies of its first follow, or of the first
-    of all.
+    """Return the contiguous slices of a batch's rows that process `rank` of `count` has.
 
-    There are `parts` in all, or, of fewer rows, the largest power of two that leaves none empty.
+    Each process has an equal number: where rows are too few, idle copies of its first slice follow,
+    or of the first of all. There are `parts` in all, or, of fewer rows, the largest power of two
+    that leaves none empty.
     """
     each = parts // count if count > 1 else 0
     if len(rows) < parts:

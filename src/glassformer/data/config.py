@@ -212,22 +212,22 @@ class DataConfig(Record):
         """Return these settings with absolute paths, so that a run can be used from any folder."""
         base = Path(self.root or ".").expanduser().absolute()
 
-        def placed(path: str | list[str] | None) -> str | list[str] | None:
+        def place(path: str | list[str] | None) -> str | list[str] | None:
             if isinstance(path, list):
-                return [str(placed(part)) for part in path]
+                return [str(place(part)) for part in path]
             return None if path is None else str(base / Path(path).expanduser())
 
-        def placed_part(part: dict[str, str]) -> dict[str, str]:
-            return {k: v if k in ("text", "type") else str(placed(v)) for k, v in part.items()}
+        def place_part(part: dict[str, str]) -> dict[str, str]:
+            return {k: v if k in ("text", "type") else str(place(v)) for k, v in part.items()}
 
         changes: dict[str, dict[str, Any]] = {
             name: {
-                **{field: placed(getattr(of, field)) for field in ("path", "targets", "labels")},
-                "parts": tuple(map(placed_part, of.parts)),
+                **{field: place(getattr(of, field)) for field in ("path", "targets", "labels")},
+                "parts": tuple(map(place_part, of.parts)),
             }
             for name, of in self.splits.items()
         }
-        others = {field: placed(getattr(self, field)) for field in ("target_image", "store")}
+        others = {field: place(getattr(self, field)) for field in ("target_image", "store")}
         return self.with_splits(**changes).model_copy(update={**others, "root": None})
 
     def class_name(self, written: str) -> str:

@@ -132,11 +132,6 @@ def training_bytes(
     every = sum(matrix.numbers for matrix in matrices(config))
     n = every if trained is None else trained
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
-    per_block = (
-        8 * config.d_model
-        + (5 if config.gated else 3) * config.ff_width
-        + 5 * config.n_heads * config.head_width
-    )
     both = config.architecture == "encoder_decoder"
     blocks = config.n_layers + (config.depth("encoder") if both else 0)
     elements = parallel_micro_batches * rows * length
@@ -144,6 +139,12 @@ def training_bytes(
         "weights": 4 * every,
         "gradients": parallel_micro_batches * 4 * n,
         "optimizer": 8 * n - (4 * inside if optimizer == "muon" and trained is None else 0),
-        "activations": 4 * elements * per_block * blocks,
+        "activations": 4 * elements * (8 * config.d_model + hidden_numbers(config)) * blocks,
         "logits": 3 * 4 * elements * config.vocab_size if config.predicts_words else 0,
     }
+
+
+def hidden_numbers(config: ModelConfig) -> int:
+    """Return the numbers of an element in attention and feed-forward network of a block that the
+    backward pass reads: about 3 F (5 F gated) and 5 H d_head."""
+    return (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width

@@ -142,7 +142,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return cls(reader, facts, skips(data))
 
     @classmethod
-    def taken(
+    def take_over(
         cls,
         config: ProcessorConfig,
         trunk: ModelConfig,

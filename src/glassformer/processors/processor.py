@@ -172,7 +172,7 @@ class Processor(ABC):
 
     @classmethod
     @abstractmethod
-    def taken(
+    def take_over(
         cls,
         config: ProcessorConfig,
         trunk: ModelConfig,

@@ -125,14 +125,14 @@ class TokenProcessor(Processor):
         return cls(train_tokenizer(config.tokenizer, cls.texts_to_fit(data, records)), facts)
 
     @classmethod
-    def taken(
+    def take_over(
         cls,
         config: ProcessorConfig,
         trunk: ModelConfig,
         folder: Path,
         begun: ProcessorConfig | None = None,
     ) -> ProcessorConfig:
-        """See `Processor`."""
+        """See `Processor`: the tokenizers too."""
         changed = readers_of(config, kinds_of(trunk, folder), folder, begun)
         tokenizer = tokenizer_of(config.tokenizer, folder, begun)
         return config.model_copy(update={**changed, "tokenizer": tokenizer})

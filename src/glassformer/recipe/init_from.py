@@ -1,4 +1,4 @@
-"""Start from another run: its trunk's configuration and its processor, and its head if asked."""
+"""Start from another run: its trunk's configuration and its processor, and its head on request."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,10 @@ OF_TIED = {"tied", "head_bias", "head_scale"}
 
 
 def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
-    """The recipe with the trunk and the processor of `train.init_from`, by its absolute path.
+    """Return the recipe with trunk and processor of `train.init_from`, by its absolute path.
 
-    The image size may differ where the model reads nothing but images. A run that has `begun`, with
-    that recipe, keeps what it took over then, whatever became of that folder. CheckpointError: the
+    The image size may differ where the model reads only images. A run that has `begun`, with that
+    recipe, keeps what it took over then, also if that folder has changed. CheckpointError: the
     folder holds no model, or one that was changed. ConfigError: another architecture, other inputs
     or other readers; a head to keep of another task or with other classes.
     """
@@ -38,7 +38,7 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
                 f"train.init_from={folder} has model.{name}={theirs!r} and the recipe has "
                 f"{ours!r}; make them alike."
             )
-    taken = recipe.inputs.taken(recipe.processor, trunk, folder, started)
+    taken = recipe.inputs.take_over(recipe.processor, trunk, folder, started)
     recipe = replace(recipe, processor=recipe.inputs.completed(taken, started))
     recipe = recipe.with_model(_taken_fields(recipe, trunk, folder, begun))
     train = recipe.train.model_copy(update={"init_from": str(folder)})

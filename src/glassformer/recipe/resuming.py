@@ -1,7 +1,7 @@
 """Resume a run by a recipe: what must be as it was, and what is taken over."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +17,35 @@ IN_ORDER = ("train.micro_batches", "train.threads")
 """What it keeps too in deterministic mode, because the order of sums depends on it."""
 
 
-def resumed(recipe: Recipe, begun: Recipe, processes: int, say: Callable[[str], None]) -> Recipe:
+def with_machine_of(
+    recipe: Recipe, begun: Recipe, run: Path, processes: int, say: Callable[[str], None]
+) -> Recipe:
     """Return the recipe with the precision and the threads of its run, where it leaves them open:
-    today's choice could differ. `processes`: those that share the cores of this machine."""
-    precision, threads, had = recipe.train.precision, recipe.train.threads, begun.train.threads
-    if threads in (None, had) and had is not None:
+    today's choice could differ. `processes`: those that share the cores of this machine.
+    ConfigError: the order of sums would differ in deterministic mode."""
+    train, had = recipe.train, begun.train.threads
+    threads = had if train.threads is None else train.threads
+    precision = begun.train.precision if train.precision == "auto" else train.precision
+    recipe = recipe.with_machine(precision, threads)
+    if train.distributed.deterministic and begun.train.distributed.deterministic:
+        check_same(recipe, begun, run, IN_ORDER)
+    if had is not None and threads == had:
         cores = os.cpu_count() or had
-        if not recipe.train.distributed.deterministic:
+        if not train.distributed.deterministic:
             cores = max(1, cores // processes)
-        threads = min(had, cores)
-        if threads < had:
+        if cores < had:
             say(
-                f"computing with {counted(threads, 'thread')} instead of {had}, because a process "
+                f"computing with {counted(cores, 'thread')} instead of {had}, because a process "
                 "has fewer cores now; the last bits of results will differ"
             )
-    return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
+        recipe = recipe.with_machine(precision, min(had, cores))
+    return recipe
 
 
-def check_same(recipe: Recipe, begun: Recipe, run: Path) -> None:
-    """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
-    others may change."""
+def check_same(recipe: Recipe, begun: Recipe, run: Path, fields: Sequence[str] = FIXED) -> None:
+    """Raise ConfigError if fields of a recipe differ from those of its run."""
     new, old = recipe.values(), begun.values()
-    if recipe.train.threads is None:
-        new["train"]["threads"] = begun.train.threads
-    in_order = recipe.train.distributed.deterministic and begun.train.distributed.deterministic
-    for field in FIXED + IN_ORDER * in_order:
+    for field in fields:
         for name, value, own in _differences(field, _field(old, field), _field(new, field)):
             raise ConfigError(
                 f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "

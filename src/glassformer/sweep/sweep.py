@@ -130,7 +130,7 @@ def _train(
     progress.message(run.name)
     try:
         resume = (run / LOCK).is_file()
-        result = train(made, run, resume, progress, [follow], stop=own.stop)
+        result = train(made, run, resume, progress=progress, listeners=[follow], stop=own.stop)
         if result.interrupted is not None:
             return
         if result.best is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json
 from glassformer.models.config import ModelConfig
-from glassformer.processors.catalogue import PROCESSORS, processor_named
+from glassformer.processors.catalogue import PROCESSORS
 from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
@@ -54,7 +54,7 @@ def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
             f"train.evaluate.best={best!r} is no score of task={recipe.task!r}; use "
             f"{' or '.join(kind.metrics)}."
         )
-    return kind, processor_named(given)
+    return kind, recipe.inputs
 
 
 def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:

@@ -158,7 +158,7 @@ def test_a_call_that_one_of_two_processes_is_refused_costs_both_one_save(tmp_pat
 
 def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
     """The second one writes on another disk."""
-    real, checkpoints = module._written, Checkpoints(tmp_path / "x")
+    real, checkpoints = module._write, Checkpoints(tmp_path / "x")
 
     def written(path, parts, state):
         if state is not None:
@@ -167,7 +167,7 @@ def test_a_folder_that_processes_do_not_share_is_refused(tmp_path, monkeypatch):
         other.mkdir()
         return real(tmp_path / "other", parts, state)
 
-    monkeypatch.setattr(module, "_written", written)
+    monkeypatch.setattr(module, "_write", written)
     first, _ = saved(checkpoints, model(3), {}, State(3, "d"), 2)
     assert "wrote model-00002-of-00002.safetensors, which is not seen here; choose" in str(first)
     assert not [*(tmp_path / "x" / "checkpoints").iterdir()]

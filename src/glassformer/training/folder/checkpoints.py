@@ -53,11 +53,11 @@ WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 
 @dataclass(frozen=True)
 class State:
-    """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens
-    trained on, `base` the SHA-256 of RUN/base.safetensors.
+    """State of a run beside tensors and the recipe; `data` is the fingerprint of the tokens trained
+    on, `base` the SHA-256 of RUN/base.safetensors.
 
-    A step `between` two saves was saved because the run was stopped there: it goes with the next
-    one, so that stopping changes nothing of what is kept and averaged.
+    A step `between` two saves was saved because the run was stopped there: the next save removes
+    it, so that stopping changes nothing of what is kept and averaged.
     """
 
     step: int
@@ -79,26 +79,26 @@ class Checkpoints:
         self.processes = processes
 
     def steps(self) -> list[int]:
-        """The steps that have a folder, in order."""
+        """Return the steps that have a folder, in order."""
         if not self.folder.is_dir():
             return []
         found = (STEP_FOLDER.fullmatch(entry.name) for entry in self.folder.iterdir())
         return sorted(int(match[1]) for match in found if match)
 
     def path(self, step: int) -> Path:
-        """The folder of a step."""
+        """Return the folder of a step."""
         return self.folder / f"step-{step:08d}"
 
     def weights(self, step: int) -> list[Path]:
-        """The files of the weights of a step, as they were saved.
+        """Return the files of the weights of a step.
 
         ConfigError: there is no such step, and which there are; CheckpointError: they are damaged.
         """
         self._check_there(step)
-        return self.checked(step, WEIGHTS)
+        return self.files(step, WEIGHTS)
 
     def seal(self, step: int) -> str:
-        """SHA-256 of the manifest of a step. ConfigError: there is no such step."""
+        """Return the SHA-256 of the manifest of a step. ConfigError: there is no such step."""
         self._check_there(step)
         return digest(self.path(step) / NAME)
 
@@ -109,8 +109,8 @@ class Checkpoints:
                 f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
             )
 
-    def checked(self, step: int, stem: str) -> list[Path]:
-        """Files of a step, as they were saved; CheckpointError: they are damaged, or gone."""
+    def files(self, step: int, stem: str) -> list[Path]:
+        """Return files of a step; CheckpointError: they are missing, or not as they were saved."""
         files = part_files(self.path(step), stem)
         names = [file.name for file in files]
         _raise(difference(self.path(step), names, only=names))
@@ -123,17 +123,17 @@ class Checkpoints:
             part_files(self.path(step), stem)
 
     def save(self, weights: Part | None, optimizer: Part | None, state: State) -> None:
-        """Write a checkpoint as one step, each process its parts; once nothing can undo it, let go
-        of those that are not to be kept.
+        """Write a checkpoint as one step, each process its parts; once nothing can undo it, remove
+        those that are not to be kept.
 
-        CheckpointError: one of the processes cannot write it; those before are as they were.
+        CheckpointError: one of the processes cannot write it; those before are unchanged.
         """
         path, own = self.path(state.step), {WEIGHTS: weights, OPTIMIZER: optimizer}
         parts = {stem: part for stem, part in own.items() if part is not None}
         of = self.processes
         try:
             of.from_first(partial(self._begin, path))
-            written = of.each(partial(_written, path, parts, state if of.first else None))
+            written = of.each(partial(_write, path, parts, state if of.first else None))
             of.from_first(partial(self._end, path, written, state))
         finally:
             if of.first:
@@ -158,7 +158,7 @@ class Checkpoints:
             self._tidy(state)
 
     def regular(self, newest: int | None = None) -> list[int]:
-        """The steps up to `newest` that a run has that was never stopped."""
+        """Return the steps up to `newest` without those at which a run was stopped."""
         steps = [step for step in self.steps() if newest is None or step <= newest]
         return [step for step in steps if step == newest or not self._is_between(step)]
 
@@ -172,20 +172,20 @@ class Checkpoints:
         self.sweep()  # what a refused removal left
         if state.best_step is not None:
             write_json(self.folder / BEST, {"step": state.best_step, "score": state.best_score})
-        keep = kept(self.regular(state.step), self.keep, state.best_step)
+        keep = to_keep(self.regular(state.step), self.keep, state.best_step)
         for step in self.steps():
             if step not in keep:
                 remove_folder(self.path(step))
 
     def sweep(self) -> None:
-        """Remove what a trainer that was killed while saving left behind."""
+        """Remove the unfinished files of a trainer that was killed while saving."""
         sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
 
     def first(
         self, resume: bool, data: str, say: Callable[[str], None], named: int | None = None
     ) -> State:
-        """Where the newest whole checkpoint stands, or the one of the step that is `named`, or the
-        beginning; ConfigError: it is of other data, or there is none of that step."""
+        """Return the state of the newest whole checkpoint, of the one of the step that is `named`,
+        or of the beginning; ConfigError: it is of other data, or there is none of that step."""
         if named is not None:
             self._check_there(named)
             self.check(named)
@@ -205,14 +205,14 @@ class Checkpoints:
 
     def go_on_from(self, step: int) -> None:
         """Remove the checkpoints after a step, the newest first: a run that is killed meanwhile can
-        still go on."""
+        still continue."""
         with writing(self.folder):
             for later in reversed(self.steps()):
                 if later > step:
                     remove_folder(self.path(later))
 
     def _quarantine(self, step: int, reason: str) -> Path:
-        """Put a damaged checkpoint where it is none, the reason beside it."""
+        """Move a damaged checkpoint out of the way, the reason beside it."""
         folder, number = self.folder / QUARANTINE, 1
         while (place := folder / f"{self.path(step).name}-{number}").exists():
             number += 1
@@ -225,8 +225,8 @@ class Checkpoints:
         return place
 
     def newest(self) -> tuple[State, dict[int, str]]:
-        """The newest whole checkpoint's state, and a sentence for each newer one that had to be
-        passed over.
+        """Return the state of the newest whole checkpoint, and a sentence for each newer one that
+        had to be passed over.
 
         CheckpointError if there is none.
         """
@@ -244,7 +244,7 @@ class Checkpoints:
         )
 
     def state(self, step: int) -> State:
-        """The state of a step."""
+        """Return the state of a step."""
         path = self.path(step) / STATE
         try:
             state = State(**read_json(path))
@@ -255,8 +255,8 @@ class Checkpoints:
         return state
 
 
-def _written(path: Path, parts: dict[str, Part], state: State | None) -> dict[str, list[Entry]]:
-    """Write the files of this process; their sizes and SHA-256."""
+def _write(path: Path, parts: dict[str, Part], state: State | None) -> dict[str, list[Entry]]:
+    """Write the files of this process, and return their sizes and SHA-256."""
     folder = temporary_of(path)
     names = [part.save(folder, stem).name for stem, part in parts.items()]
     if state is not None:
@@ -271,23 +271,23 @@ def _raise(found: str | None) -> None:
         raise CheckpointError(f"{found}; the checkpoint is damaged.")
 
 
-def kept(steps: Collection[int], save: SaveConfig, best: int | None = None) -> set[int]:
+def to_keep(steps: Collection[int], save: SaveConfig, best: int | None = None) -> set[int]:
     """Return the steps to keep: the last ones, the best, and older ones by `keep_every` and
     `keep_thinned`."""
     keep = {*sorted(steps)[-save.keep_last :], best}
     if save.keep_every is not None:
         keep |= {step for step in steps if step % save.keep_every == 0}
     if save.keep_thinned:
-        keep |= thinned(steps, save.every)
+        keep |= thin(steps, save.every)
     return {step for step in steps if step in keep}
 
 
-def thinned(steps: Collection[int], every: int) -> set[int]:
+def thin(steps: Collection[int], every: int) -> set[int]:
     """Return the multiples of `every` that are younger than twice their largest power of two times
     `every`.
 
     With the newest step n, s = k every is kept while n - s < 2 every (k & -k). So a step that is
-    let go is never missed later, and of each age a up to n / 3 there is one between a and 3 a.
+    removed is never missed later, and of each age a up to n / 3 there is one between a and 3 a.
     """
     newest = max(steps, default=0)
     return {

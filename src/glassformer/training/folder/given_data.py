@@ -1,7 +1,7 @@
-"""Data that a program gives in place of files: rows become a JSON-lines file in the run folder, and
+"""Data that a program gives instead of files: rows become a JSON-lines file in the run folder, and
 their images and audio files beside it.
 
-RUN/data/train.jsonl            a row each line; `files/HASH.png` stands for an image
+RUN/data/train.jsonl            a row each line; an image is `files/HASH.png`
 RUN/data/files/HASH.png         images and, as WAV, audio
 """
 
@@ -29,7 +29,7 @@ AUDIO = {"array", "sampling_rate"}
 
 
 def write_data(write: Callable[[Path], None], folder: Path) -> None:
-    """Write a data set as a folder that is whole or absent; one that exists stays as it is."""
+    """Write a data set as a folder that is whole or absent; one that exists is not changed."""
     if folder.exists():
         return
     temporary = folder.with_name(f".tmp-{folder.name}")
@@ -44,7 +44,7 @@ def write_data(write: Callable[[Path], None], folder: Path) -> None:
 
 
 def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Recipe values in which rows at `data.SPLIT.path` are files of the run, which `written`
+    """Return recipe values in which rows at `data.SPLIT.path` are files of the run, which `written`
     writes; and the rows by split."""
     data = values.get("data")
     splits = data if isinstance(data, Mapping) else {}
@@ -83,7 +83,7 @@ def check_rows(rows: Mapping[str, Any], run: Path) -> None:
 
 
 def _are_rows(given: Any) -> bool:
-    """Whether a value is rows, and no path or list of paths."""
+    """Return whether a value is rows, and no path or list of paths."""
     if given is None or isinstance(given, str | Path):
         return False
     return not (isinstance(given, list) and all(isinstance(one, str | Path) for one in given))
@@ -117,7 +117,7 @@ def _keep(content: bytes, suffix: str, folder: Path | None) -> str:
 
 
 def _lines(split: str, rows: Any, folder: Path | None) -> Iterator[str]:
-    """Each row as a line of JSON; its files are written into a folder."""
+    """Yield each row as a line of JSON; its files are written into a folder."""
     if not isinstance(rows, Iterable):
         raise ConfigError(f"data.{split}.path must be files or rows, not {str(rows)[:60]!r}.")
     for number, row in enumerate(rows, 1):
@@ -138,7 +138,7 @@ def _lines(split: str, rows: Any, folder: Path | None) -> Iterator[str]:
 
 
 def _plain(value: Any, folder: Path | None) -> Any:
-    """A value as JSON has it; images and audio as the names of files."""
+    """Return a value of JSON, with the names of files instead of images and audio."""
     match value:
         case Mapping() if value.keys() >= AUDIO:
             samples = np.asarray(value["array"], np.float32)

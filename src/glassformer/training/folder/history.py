@@ -1,4 +1,4 @@
-"""What a run measured, line by line: `metrics.jsonl`, and listeners."""
+"""Measurements of a run, line by line: `metrics.jsonl`, and listeners."""
 
 import json
 import os
@@ -143,7 +143,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     ):
         try:
-            line = json.loads(text, parse_constant=_refused)
+            line = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and type(line.get("step")) is int:
@@ -155,5 +155,5 @@ def _text(line: dict[str, Any]) -> str:
     return json.dumps(line, allow_nan=False) + "\n"
 
 
-def _refused(constant: str) -> None:
+def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")

@@ -17,9 +17,8 @@ from glassformer.tasks.task import Task
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model comes from, beside its task: the fingerprint of its training data, the software
-    and the machine, baselines of the validation split, the steps whose weights it is the mean of.
-    """
+    """Origin of a model beside its task: the fingerprint of its training data, the software and the
+    machine, baselines of the validation split, the steps whose weights it is the mean of."""
 
     data: str
     environment: str
@@ -30,7 +29,7 @@ class Origin:
 def card(
     model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any], origin: Origin
 ) -> str:
-    """The card in Markdown, with the metadata of the ecosystem."""
+    """Return the card in Markdown, with the metadata of the ecosystem."""
     config, train, of = model.config, task.recipe.train, task.card()
     n = sum(value.numel() for _, value in plain_parameters(model))
     mean = f" (mean of the weights of steps {', '.join(map(str, origin.averaged))})"
@@ -75,7 +74,7 @@ It reads at most {config.max_length:,} {plural(task.processor.unit)} at once.
 
 
 def _weights(train: TrainConfig) -> str:
-    """The weights that training began with, and what of them it changed."""
+    """Name the weights that training began with, and the part of them that it changed."""
     if train.init_from is None:
         return "random weights"
     tuned = train.finetune
@@ -95,7 +94,8 @@ def _files(path: str | list[str] | None) -> str:
 
 
 def _evaluation(task: Task, scores: dict[str, Any], baselines: Mapping[str, Any]) -> str:
-    """How the validation split was scored, and a column for the model and each baseline."""
+    """Return sentences on the scoring, and a table with a column for the model and each
+    baseline."""
     plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
     if not plain:
         return "There was no validation split."
@@ -103,15 +103,15 @@ def _evaluation(task: Task, scores: dict[str, Any], baselines: Mapping[str, Any]
     rows = [["score", "this model", *(NAMES[name] for name in others)]]
     rows += [["---"] * len(rows[0])]
     for key, value in plain.items():
-        beside = (_shown(own[key]) if key in own else "" for own in others.values())
-        rows.append([key.replace("_", " "), _shown(value), *beside])
+        beside = (_cell(own[key]) if key in own else "" for own in others.values())
+        rows.append([key.replace("_", " "), _cell(value), *beside])
     said = f"\n\n{verdict(baselines, scores)}" if baselines else ""
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{' '.join(_measured(task, bool(others)))}\n\n{table}{said.rstrip()}"
+    return f"{' '.join(_scoring(task, bool(others)))}\n\n{table}{said.rstrip()}"
 
 
-def _measured(task: Task, beside: bool) -> Iterator[str]:
-    """How the scores were measured, in sentences."""
+def _scoring(task: Task, beside: bool) -> Iterator[str]:
+    """Yield sentences on the scoring."""
     train = task.recipe.train
     yield f"Measured on {_validation(task.recipe.data)}, in {train.precision}."
     if (n := train.evaluate.batches) is not None:
@@ -130,7 +130,7 @@ def _validation(data: DataConfig) -> str:
     return f"a share of {held_out.fraction:g} of the data, which training never saw"
 
 
-def _shown(value: int | float | str) -> str:
+def _cell(value: int | float | str) -> str:
     if isinstance(value, str):
         return f"`{value}`".replace("|", "\\|")  # as a cell of a table has it
     return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"

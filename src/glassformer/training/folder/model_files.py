@@ -1,4 +1,4 @@
-"""The files of a run's model: written with a manifest, and checked before they are trusted.
+"""Files of a run's model: written with a manifest, and checked before they are trusted.
 
 RUN/model.safetensors  config.json  generation_config.json     the model, the best yet
 RUN/adapter_model.safetensors  adapter_config.json             the same as adapters (method lora)
@@ -51,21 +51,21 @@ def check_inputs(folder: Path) -> None:
 
 
 def accept_changed(folder: Path) -> None:
-    """Record the files of a folder's model as they are now."""
+    """Record the present files of a folder's model in its manifest."""
     with writing(folder):
         write_manifest(folder, MODEL | ADAPTER | INPUTS)
 
 
-def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
-    """Write the recipe of a run that begins or goes on, its tokenizers and the like."""
+def save_inputs(task: Task, run: Path, platform: str) -> None:
+    """Write the recipe of a run that begins or continues, its tokenizers and the like."""
     with replacing_files(run, last="recipe.yaml") as new:
         depends = f"# The last bits depend on {platform}, train.threads and train.precision."
-        write_text(new / "recipe.yaml", f"{depends}\n{recipe}")
+        write_text(new / "recipe.yaml", f"{depends}\n{task.recipe.yaml()}")
         task.save(new)
 
 
 def check_there(run: Path) -> None:
-    """Raise CheckpointError if a run's folder went away: half of it would be made anew."""
+    """Raise CheckpointError if a run's folder was removed: half of it would be made again."""
     if not (run / "recipe.yaml").is_file():
         raise CheckpointError(
             f"{run} was removed or emptied during training; nothing can be saved there."

@@ -6,14 +6,13 @@ division reads either.
         metadata "parts": {"name": [[shape of the whole tensor], [where the part begins]]}
 
 No process gathers a tensor to save it. What several processes have alike, one of them writes. The
-files say all by themselves: a reader joins one tensor at a time and keeps its own part.
+files need no other description: a reader joins one tensor at a time and keeps its own part.
 """
 
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ Where = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Part:
-    """What a process writes of some tensors: file `number` of `count`; of one file, whole
+    """Parts of tensors that a process writes, as file `number` of `count`; one file has whole
     tensors."""
 
     tensors: Mapping[str, Tensor]
@@ -62,8 +61,8 @@ class Piece(NamedTuple):
 
 
 def part_of(tensors: Mapping[str, Tensor], mesh: Any) -> Part | None:
-    """The parts that this process of a mesh answers for, those of which it is the first along every
-    axis that does not cut the tensor; None: it is a copy of another process."""
+    """Return the parts that this process of a mesh writes: those of which it is the first along
+    every axis that does not cut the tensor; None: it is a copy of another process."""
     at = {name: mesh.get_local_rank(name) for name in mesh.mesh_dim_names}
     if any(rank for name, rank in at.items() if name not in ("shard", "tensor")):
         return None
@@ -80,17 +79,19 @@ def part_of(tensors: Mapping[str, Tensor], mesh: Any) -> Part | None:
 
 
 def part_path(folder: Path, stem: str, number: int, count: int) -> Path:
-    """The file of one of `count` processes."""
+    """Return the file of one of `count` processes."""
     name = stem if count == 1 else f"{stem}-{number + 1:05d}-of-{count:05d}"
     return folder / f"{name}.safetensors"
 
 
 def part_files(folder: Path, stem: str) -> list[Path]:
-    """The files of all processes; CheckpointError: one is missing, or there are of two saves."""
-    found: dict[Path, int] = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if (match := NAME.fullmatch(path.name)) and match[1] == stem:
-            found[path] = int(match[3] or 1)
+    """Return the files of all processes; CheckpointError: one is missing, or there are files of two
+    saves."""
+    found = {
+        path: int(match[3] or 1)
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if (match := NAME.fullmatch(path.name)) and match[1] == stem
+    }
     count = max(found.values(), default=1)
     all_of_one = {part_path(folder, stem, number, count) for number in range(count)}
     for path in sorted(all_of_one - found.keys()):
@@ -101,50 +102,47 @@ def part_files(folder: Path, stem: str) -> list[Path]:
 
 
 def names_in(files: Iterable[Path]) -> list[str]:
-    """The names of all tensors in these files."""
-    with ExitStack() as opened:
-        return sorted(_pieces(files, opened))
+    """Return the names of all tensors in these files."""
+    return sorted(_pieces(files))
 
 
-def load_parts(targets: Mapping[str, Tensor], files: Iterable[Path]) -> None:
+def load_parts(targets: Mapping[str, Tensor], files: Sequence[Path]) -> None:
     """Fill this process's part of every target, however the files are divided.
 
     CheckpointError: a file that cannot be read, or tensors of other names, shapes or types, or with
     numbers that no file has.
     """
-    files = [*files]
-    folder = files[0].parent
-    with ExitStack() as opened:
-        pieces = _pieces(files, opened)
-        for name in sorted(targets.keys() - pieces.keys()):
-            raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
-        for name in sorted(pieces.keys() - targets.keys()):
-            raise CheckpointError(
-                f"{folder} holds {name}, which this model does not have; it is of another model."
-            )
-        for name, target in targets.items():
-            put(target, _join(name, target, pieces[name], folder))
+    folder, pieces = files[0].parent, _pieces(files)
+    for name in sorted(targets.keys() - pieces.keys()):
+        raise CheckpointError(f"{folder} lacks {name}; it is of another model.")
+    for name in sorted(pieces.keys() - targets.keys()):
+        raise CheckpointError(
+            f"{folder} holds {name}, which this model does not have; it is of another model."
+        )
+    for name, target in targets.items():
+        put(target, _join(name, target, pieces[name], folder))
 
 
-def _pieces(files: Iterable[Path], opened: ExitStack) -> dict[str, list[Piece]]:
-    """The pieces of each tensor, mapped from the files."""
+def _pieces(files: Iterable[Path]) -> dict[str, list[Piece]]:
+    """Return the pieces of each tensor, mapped from the files."""
     pieces: dict[str, list[Piece]] = defaultdict(list)
     for path in files:
         try:
-            file = opened.enter_context(safe_open(path, framework="pt"))
-            where = json.loads((file.metadata() or {}).get("parts", "null"))
-            names = file.keys()  # `file` itself is no iterable of them
-            for name in names:
-                numbers = file.get_tensor(name)
-                lengths = [*numbers.shape]
-                shape, begins = (lengths, [0] * len(lengths)) if where is None else where[name]
-                places = zip(begins, lengths, shape, strict=True)
-                if not all(0 <= begin <= whole - length for begin, length, whole in places):
-                    raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
-                pieces[name].append(Piece(shape, begins, numbers))
+            with safe_open(path, framework="pt") as file:
+                where = json.loads((file.metadata() or {}).get("parts", "null"))
+                names = file.keys()  # `file` itself is no iterable of them
+                for name in names:
+                    numbers = file.get_tensor(name)
+                    lengths = [*numbers.shape]
+                    whole = lengths, [0] * len(lengths)
+                    shape, begins = whole if where is None else where[name]
+                    places = zip(begins, lengths, shape, strict=True)
+                    if not all(0 <= begin <= of - length for begin, length, of in places):
+                        raise ValueError(f"{name}: {lengths} numbers from {begins} on, of {shape}")
+                    pieces[name].append(Piece(shape, begins, numbers))
         except (
-            *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
-            *(KeyError, AttributeError, RecursionError, OverflowError),
+            *(SafetensorError, OSError, ValueError, TypeError),
+            *(RuntimeError, KeyError, AttributeError, OverflowError),
         ) as error:
             raise CheckpointError(
                 f"{path} is not a readable file of parts ({error}); it may be cut short."

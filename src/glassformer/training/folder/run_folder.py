@@ -5,25 +5,16 @@ RUN/recipe.yaml  tokenizer.json  model.safetensors ...     see `model_files`
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from glassformer.core.devices import find_device
-from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start, processes_here
+from glassformer.core.distributed.torchrun import by_torchrun, is_repeated_start
 from glassformer.core.errors import ConfigError
-from glassformer.core.files import SYSTEM, finished_name, scratch_folder, sweep
+from glassformer.core.files import SYSTEM, finished_name, sweep
 from glassformer.core.locks import BEFORE, LOCK, lock, unchanged_if_refused
-from glassformer.data.sources import capture_stdin, is_gone
-from glassformer.processors.processor import Processor
-from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe
-from glassformer.recipe.resuming import check_same, resumed
-from glassformer.tasks.catalogue import kinds_of
-from glassformer.tasks.task import Task
 from glassformer.training.folder.checkpoints import Checkpoints
 from glassformer.training.folder.model_files import (
     ADAPTER,
@@ -46,82 +37,6 @@ GROWING = {"run.lock", "checkpoints", "tensorboard", "data", ".tokens.shards"}
 """Those that nothing changes before training begins."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A checked recipe with its processor and records; nothing is written yet."""
-
-    recipe: Recipe
-    kind: type[Task]
-    processor: Processor
-    records: Any
-    folder: Path
-    resumed: bool
-    kept: Mapping[str, Any] | None = None
-    """The encoded data of a run whose source is gone."""
-
-    def task(self) -> Task:
-        """The task with its data, encoded in the run folder; DataError: data of no use."""
-        if not self.resumed:
-            for name in (*INPUTS, MANIFEST):  # of a run that was stopped before it began
-                (self.folder / name).unlink(missing_ok=True)
-        task = self.kind.open(
-            self.recipe, self.processor, self.records, self.folder, kept=self.kept
-        )
-        task.check_size()
-        return task
-
-
-def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> Prepared:
-    """Check folder and data, and fit the processor; only a copy of standard input is written."""
-    if recipe.data.train.path is None:
-        raise ConfigError(
-            "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
-            "folder or -)."
-        )
-    saved, again = run / "recipe.yaml", resume
-    if resume and not saved.is_file():
-        resume = False
-        say("no run has begun here; beginning one")
-    find_device(recipe.train.device)
-    if resume:
-        check_inputs(run)
-    begun = Recipe.parse(read_yaml(saved)) if resume else None
-    recipe = with_init_from(recipe, begun)
-    kind, inputs = kinds_of(recipe)
-    data = capture_stdin(recipe.data, run, reuse=again).absolute()
-    recipe = replace(recipe, data=inputs.resolve(data, begun and begun.data, say))
-    records = inputs.read(recipe.data)
-    if begun is None:
-        processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
-    else:
-        processor = inputs.load(run, recipe.data, begun.model, begun.facts)
-    recipe = recipe.with_inputs(processor.model_fields())
-    recipe = kind.resolve(recipe, processor, records)
-    recipe = recipe.with_length(processor.longest(records))
-    processor = processor.for_training(recipe.facts, recipe.augment)
-    processor.check(records)
-    if begun is not None:
-        check_same(recipe, begun, run)
-        recipe = resumed(recipe, begun, processes_here(), say)
-    recipe.check()  # again: the data and the trunk changed the model
-    kept = None
-    if begun is not None and is_gone(recipe.data):
-        kept = processor.stored(recipe.data, run)
-        if kept is not None:
-            say("the data are not where they were; going on with what the run keeps of them")
-    return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
-
-
-@contextmanager
-def temporary_task(recipe: Recipe) -> Iterator[Task]:
-    """A recipe's task with its data, in a folder that is removed again (maps stay readable)."""
-    with scratch_folder() as folder:
-        run = folder / "run"
-        prepared = prepare(recipe, run, resume=False, say=lambda text: None)
-        run.mkdir(exist_ok=True)
-        yield prepared.task()
-
-
 @contextmanager
 def hold(run: Path) -> Iterator[None]:
     """Hold a folder for one trainer, without what a killed one left unfinished."""
@@ -136,10 +51,29 @@ def unchanged(run: Path) -> AbstractContextManager[None]:
     return unchanged_if_refused(run, OWN - GROWING)
 
 
-def check_folder(run: Path, resume: bool) -> None:
+def has_run(run: Path) -> bool:
+    """Return whether a run has begun in a folder."""
+    return (run / "recipe.yaml").is_file()
+
+
+def saved_recipe(run: Path, resume: bool) -> Recipe | None:
+    """Return the recipe of the run that is resumed in a folder; None: none is. CheckpointError: it
+    is not as it was saved."""
+    if not (resume and has_run(run)):
+        return None
+    check_inputs(run)
+    return Recipe.parse(read_yaml(run / "recipe.yaml"))
+
+
+def check_folder(run: Path, resume: bool, checkpoint: int | None = None) -> None:
     """Raise ConfigError unless a run can begin in the folder, or be resumed there; of several
     machines, one that joins later resumes what the others began."""
-    if not (resume and (run / "recipe.yaml").is_file()):
+    if checkpoint is not None and not resume:
+        raise ConfigError(
+            f"checkpoint={checkpoint} is the step to go on from; add --resume (in Python "
+            "resume=True)."
+        )
+    if not (resume and has_run(run)):
         if resume and not (run / LOCK).is_file() and not by_torchrun():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
         check_unused(run)

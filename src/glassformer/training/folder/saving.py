@@ -126,7 +126,7 @@ class Saving:
         return None if picture is None else images.small(picture)
 
     def close(self) -> None:
-        """Wait for the save under way, whatever becomes of it."""
+        """Wait for the save under way, whether it succeeds or not."""
         if self._thread:
             self._thread.shutdown()
 
@@ -175,7 +175,7 @@ class Saving:
         it cannot be read or written."""
         if (step := self._best_step(state)) is None:
             return
-        self.checkpoints.checked(step, WEIGHTS)
+        self.checkpoints.files(step, WEIGHTS)
         best = model_to_fill(self.task.recipe, self.run, state.base)
         fill(self.checkpoints, step, best)
         if self.task.recipe.train.finetune.partial or not is_exported(self.run, best):

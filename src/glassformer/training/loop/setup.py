@@ -1,9 +1,6 @@
-"""Set-up of a run, from top to bottom: by the first process, then by the others.
+"""Set-up of a run, from top to bottom: recipe, data, state, model, optimizer.
 
-    first    processor, data ─> checkpoints: the state ─> inputs written      ─┬─> model, optimizer
-    others   ................... processor, data, read from the folder ────────┘
-
-So only one process fits a tokenizer, encodes data and writes into the run folder.
+Only one process fits a tokenizer, encodes data and writes into the run folder; the others read it.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from glassformer.core.cpu import keep_freed_memory
-from glassformer.core.devices import Machine, choose_machine, platform
+from glassformer.core.devices import Machine, platform
 from glassformer.core.distributed.processes import Processes
 from glassformer.core.errors import ConfigError
 from glassformer.core.manifest import digest
@@ -29,12 +25,12 @@ from glassformer.tasks.task import Task
 from glassformer.training.folder.checkpoints import Checkpoints, State
 from glassformer.training.folder.model_files import BASE, save_inputs
 from glassformer.training.folder.models import fill, fill_optimizer, model_to_fill
-from glassformer.training.folder.run_folder import check_folder, prepare
 from glassformer.training.loop.optimizer import Optimizer
+from glassformer.training.loop.prepare import prepare
 from glassformer.training.parallel.division import Division, division_of
 
 
-@dataclass
+@dataclass(frozen=True)
 class SetUp:
     """Task, machine, model and optimizer of a run at its first step, or at that of a checkpoint."""
 
@@ -44,30 +40,35 @@ class SetUp:
     division: Division
     model: Transformer
     optimizer: Optimizer
+    processes: Processes
 
 
 def set_up(
     recipe: Recipe,
     run: Path,
     resume: bool,
+    checkpoint: int | None,
     processes: Processes,
     say: Callable[[str], None],
-    checkpoint: int | None = None,
 ) -> SetUp:
     """Begin in the folder `run`, or continue there (from the step `checkpoint`); threads are set.
 
     Errors: see `prepare` and `first_model`.
     """
     state, checkpoints = State(0, ""), Checkpoints(run)
-    recipe = recipe.for_processes(processes.count)
-    with processes.in_turn():
-        aloud = say if processes.first else lambda text: None
-        task, machine = _open(recipe, run, resume or not processes.first, aloud)
+    with processes.in_turn():  # the first reads, encodes and writes; then the others read that
+        if checkpoint is not None and checkpoint >= recipe.train.steps:
+            raise ConfigError(
+                f"checkpoint={checkpoint} is the step to go on from, and "
+                f"train.steps={recipe.train.steps} end there; give more of them."
+            )
+        prepared = prepare(recipe, run, resume or not processes.first, processes.count, say)
+        task, machine = prepared.open(say), prepared.machine
         if processes.first:
             checkpoints.sweep()
             state = checkpoints.first(resume, task.fingerprint, say, checkpoint)
             if state.step < task.recipe.train.steps:
-                save_inputs(task, run, task.recipe.yaml(), platform(machine.device))
+                save_inputs(task, run, platform(machine.device))
     state = State(**processes.from_first(lambda: asdict(state)))
     train = task.recipe.train
     division = division_of(processes, train, machine.device)
@@ -85,7 +86,7 @@ def set_up(
         state = replace(state, base=processes.from_first(lambda: base and digest(base)))
         if train.init_from is not None:
             say(_describe_start(train, model))
-    return SetUp(task, machine, state, division, model, optimizer)
+    return SetUp(task, machine, state, division, model, optimizer, processes)
 
 
 def first_model(task: Task, base: Path | None, device: torch.device) -> Transformer:
@@ -112,40 +113,11 @@ def first_model(task: Task, base: Path | None, device: torch.device) -> Transfor
     return model
 
 
-def _open(
-    recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]
-) -> tuple[Task, Machine]:
-    """The task with its data, its recipe resolved for this machine."""
-    prepared = prepare(recipe, run, resume, say)
-    if prepared.recipe.train.threads is not None:
-        torch.set_num_threads(prepared.recipe.train.threads)
-    task = prepared.task()
-    keep_freed_memory()
-    machine = choose_machine(prepared.recipe.train.device, prepared.recipe.train.precision)
-    task.recipe = task.recipe.with_machine(machine.precision_name, torch.get_num_threads())
-    return task, machine
-
-
 def _describe_start(train: TrainConfig, model: nn.Module) -> str:
     keeps = train.finetune.keep_head
     own = any(name.startswith("head.") for name, _ in model.named_parameters())
     new = "; the head is new (see train.finetune.keep_head)" if own and not keeps else ""
     return f"beginning with the {'model' if keeps else 'trunk'} of {train.init_from}{new}"
-
-
-def check(
-    recipe: Recipe, run: Path, resume: bool, processes: int, checkpoint: int | None = None
-) -> None:
-    """Raise ConfigError for a recipe, a run folder or a step `checkpoint` with which this number of
-    processes cannot begin or continue."""
-    steps = recipe.for_processes(processes).train.steps
-    if checkpoint is not None:
-        told = f"checkpoint={checkpoint} is the step to go on from"
-        if not resume:
-            raise ConfigError(f"{told}; add --resume (in Python resume=True).")
-        if checkpoint >= steps:
-            raise ConfigError(f"{told}, and train.steps={steps} end there; give more of them.")
-    check_folder(run, resume)
 
 
 def describe(task: Task, machine: str, model: nn.Module) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The run: recipe to processor and model; then steps, evaluations, checkpoints, samples, report.
+"""Steps of a run, with evaluations, checkpoints, samples and reports between them.
 
 Everything random is a function of (seed, step): a run that is resumed ends in the same bits.
 """
@@ -17,7 +17,6 @@ import torch
 
 from glassformer.core.cpu import micro_batch_threads
 from glassformer.core.devices import environment
-from glassformer.core.distributed.processes import Processes
 from glassformer.core.distributed.shards import local
 from glassformer.core.errors import (
     ElsewhereError,
@@ -73,20 +72,19 @@ class Trainer:
         self,
         own: SetUp,
         run: Path,
-        processes: Processes,
         progress: Progress,
         listeners: Sequence[Listener],
     ):
         self.task, self.machine, self.division = own.task, own.machine, own.division
         self.model, self.optimizer, self.state = own.model, own.optimizer, own.state
-        self.run, self.processes, self.progress = run, processes, progress
+        self.run, self.processes, self.progress = run, own.processes, progress
         self.config = config = self.task.recipe.train
         self.whole_model: Transformer | None = None
         self.flops = flops(self.task.recipe, self.task.length)
-        saving = processes.apart() if config.save.background else processes
+        saving = own.processes.apart() if config.save.background else own.processes
         self.checkpoints = Checkpoints(run, config.save, saving)
         self.processes.from_first(lambda: self.checkpoints.go_on_from(self.state.step))
-        self.history = History(run, self.state.step, listeners, processes.first)
+        self.history = History(run, self.state.step, listeners, own.processes.first)
         self.scores = next((one.scores for one in reversed(evaluations(self.history.lines))), {})
         self.saving = Saving(
             self.task, self.checkpoints, self.history, self.state, progress.message
@@ -356,3 +354,9 @@ class Trainer:
         if steps:
             last = f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
         return TrainingError(f"{why}; {last}. {REMEDY}")
+
+    def close(self) -> None:
+        """Wait for the save under way, and close files and the live line."""
+        self.progress.close()
+        self.saving.close()
+        self.history.close()

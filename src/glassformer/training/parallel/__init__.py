@@ -1,1 +1,1 @@
-"""How several processes share the rows and the model of a run."""
+"""Rows and model of a run, shared by several processes."""

@@ -1,1 +1,1 @@
-"""What a training will cost, on this machine and on a cluster."""
+"""Cost of a training, on this machine and on a cluster."""

@@ -1,9 +1,9 @@
-"""The plan of a run on many machines, made on this one: what each process holds, what they send
-each other, how long a step takes, what failures cost.
+"""Plan of a run on many machines, made on this one: memory and messages of each process, time of a
+step, costs of failures.
 
-The model is divided on "meta" by the functions that training uses, as the first of as many
-processes as there shall be, in a group that sends nothing. Bytes are counted; times are a model of
-the stated figures of the hardware, not a measurement.
+The model is divided on "meta" by the functions that training uses, as the first process of a group
+that sends nothing. Bytes are counted; times are a model of the stated figures of the hardware, not
+a measurement.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from glassformer.core.errors import counted
 from glassformer.core.progress import clock, size
 from glassformer.core.record import Record
 from glassformer.finetune.adapters import adapt
+from glassformer.models.cost import hidden_numbers
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
@@ -64,7 +65,7 @@ class Hardware(Record):
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """What `glassformer plan --nodes` prints; bytes and seconds are those of one process and one
+    """Content of `glassformer plan --nodes`; bytes and seconds are those of one process and one
     step."""
 
     nodes: int
@@ -84,15 +85,15 @@ class ClusterPlan:
 
     @property
     def step_seconds(self) -> float:
-        """Of a whole step."""
+        """Seconds of a whole step."""
         return sum(self.seconds.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {**asdict(self), "step_seconds": self.step_seconds}
 
     def as_text(self) -> str:
-        """The same for people."""
+        """Return lines for people."""
         processes = self.nodes * self.gpus_per_node
         tokens = self.sequences * self.length
         mesh = " x ".join(f"{axis} {size:,}" for axis, size in self.mesh.items())
@@ -136,7 +137,7 @@ class ClusterPlan:
 def plan_cluster(
     recipe: Recipe, nodes: int, gpus_per_node: int = 8, hardware: Hardware | None = None
 ) -> ClusterPlan:
-    """The plan of a recipe on `nodes` machines, divided by its `train.distributed`, without data.
+    """Plan a recipe on `nodes` machines, divided by its `train.distributed`, without data.
 
     ConfigError: numbers that do not divide each other, or fewer sequences than readers.
     """
@@ -173,7 +174,7 @@ def plan_cluster(
 
 @contextmanager
 def one_of(processes: int) -> Iterator[None]:
-    """This process as the first of so many, none of which exists: nothing is sent."""
+    """Make this process the first of a group of which no other exists: nothing is sent."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
@@ -184,7 +185,8 @@ def one_of(processes: int) -> Iterator[None]:
 
 
 def _parts(recipe: Recipe, length: int, sequences: int, readers: int) -> tuple[int, Part]:
-    """Micro-batches in each process and one of them, for these readers of different rows."""
+    """Return the number of micro-batches of each process and one of them, for these readers of
+    different rows."""
     config, parts = recipe.model, recipe.train.micro_batches // readers
     rows = -(-sequences // (parts * readers))
     number = 4 if recipe.train.precision == "float32" else 2
@@ -195,8 +197,8 @@ def _parts(recipe: Recipe, length: int, sequences: int, readers: int) -> tuple[i
 
 
 def _memory_of_training(model: Transformer, muon: bool) -> dict[str, int]:
-    """Bytes of parameters, gradients and optimizer that this process holds: for a matrix of a
-    block, Muon has one number for each of it; AdamW two, and the number of its steps."""
+    """Return bytes of parameters, gradients and optimizer that this process holds: for each number
+    of a block's matrix, Muon has one more; AdamW two, and the number of its steps."""
     optimizer = gradients = 0
     for name, one in model.named_parameters():
         if one.requires_grad:
@@ -213,7 +215,7 @@ def _memory_of_training(model: Transformer, muon: bool) -> dict[str, int]:
 def _memory_of_a_step(
     model: Transformer, recipe: Recipe, part: Part, mesh: dict[str, int]
 ) -> dict[str, int]:
-    """Bytes of what is gathered for a while, activations and logits: estimates (see
+    """Estimate bytes of gathered parameters, activations and logits (see
     `models.cost.training_bytes`).
 
     Activations of an element in a block: 8 D numbers of the stream in float32; 3 F (5 F gated) and
@@ -222,8 +224,8 @@ def _memory_of_a_step(
     config = model.config
     *blocks, rest = (bytes_here(group) * mesh["shard"] for group in gathered_together(model))
     gathered = 2 * rest + 3 * max(blocks)  # two blocks and the gradient of one
-    hidden = (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
-    element = len(blocks) * (4 * 8 * config.d_model + part.number * hidden // mesh["tensor"])
+    hidden = part.number * hidden_numbers(config) // mesh["tensor"]
+    element = len(blocks) * (4 * 8 * config.d_model + hidden)
     words = config.vocab_size if config.predicts_words else 0
     return {
         "gathered": gathered if mesh["shard"] > 1 else 0,
@@ -235,8 +237,8 @@ def _memory_of_a_step(
 def _seconds(
     sent: list[Collective], mesh: dict[str, int], gpus: int, hardware: Hardware, operations: float
 ) -> dict[str, float]:
-    """Computing, and what it waits for: all activations, and of parameters and gradients what does
-    not fit behind it."""
+    """Return the seconds of computing and of messages that it waits for: all activations, and the
+    parameters and gradients that do not travel meanwhile."""
     computing = operations / (hardware.peak * hardware.mfu)
     stride = {"tensor": 1, "shard": mesh["tensor"], "replicate": mesh["tensor"] * mesh["shard"]}
     activations, others = 0.0, -hardware.overlap * computing

@@ -44,9 +44,9 @@ class Collective:
 
 @dataclass(frozen=True)
 class Part:
-    """A micro-batch as one process computes it: its rows; their elements, class token and registers
-    among them (`source`: without those, and of an encoder-decoder's source); those that the last
-    block has queries for; and bytes of a number in the forward pass."""
+    """Micro-batch of one process: its rows; their elements with class token and registers
+    (`source`: without those, and of an encoder-decoder's source); queries of the last block; bytes
+    of a number in the forward pass."""
 
     rows: int
     length: int
@@ -84,7 +84,8 @@ def collectives(
 
 
 def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
-    """The parameters that FSDP2 gathers by one call: those of each block, then all others."""
+    """Return the parameters that FSDP2 gathers by one call: those of each block, then all
+    others."""
     blocks: list[Sequence[Tensor]] = [
         [*block.parameters()] for stack in stacks(model) for block in stack.blocks
     ]
@@ -93,9 +94,9 @@ def gathered_together(model: Transformer) -> list[Sequence[Tensor]]:
 
 
 def _of_tensors(model: Transformer, part: Part, parts: int) -> Collective:
-    """Outputs of attention and feed-forward network on the way forward; gradients of their inputs,
-    in float32, on the way back. Self-attention reads all elements, the others those with
-    queries; cross-attention the source too."""
+    """Return the sums of outputs of attention and feed-forward network, and in the backward pass of
+    gradients of their inputs, in float32. Self-attention reads all elements, the others those with
+    queries, cross-attention the source too."""
     number, calls, size = next(model.parameters()).element_size(), 0, 0
     *before, last = stacks(model)
     for stack in (*before, last):

@@ -1,23 +1,22 @@
-"""What a recipe will cost on this machine, found out before training: matrices, operations, memory,
-disk, time."""
+"""Cost of a recipe on this machine, before training: matrices, operations, memory, disk, time."""
 
 import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from glassformer.core.batch import Batch
 from glassformer.core.cpu import keep_freed_memory, micro_batch_threads
-from glassformer.core.devices import choose_machine
+from glassformer.core.devices import Machine, choose_machine
 from glassformer.core.errors import ConfigError, plural
 from glassformer.core.progress import clock, size
 from glassformer.data.collate import Share
 from glassformer.finetune.adapters import adapt
-from glassformer.layers.losses import LossSum, cross_entropy
+from glassformer.layers.losses import cross_entropy
 from glassformer.models.cost import (
     Matrix,
     forward_flops,
@@ -27,45 +26,42 @@ from glassformer.models.cost import (
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
-from glassformer.training.folder.checkpoints import kept
-from glassformer.training.folder.run_folder import temporary_task
+from glassformer.training.folder.checkpoints import to_keep
 from glassformer.training.loop.optimizer import Optimizer
-from glassformer.training.loop.step import TrainingStep, flops
+from glassformer.training.loop.prepare import temporary_task
+from glassformer.training.loop.step import Loss, TrainingStep, flops
 
 Batches = Callable[[int], list[Batch]]
-Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that `glassformer plan` prints."""
+    """Content of `glassformer plan`."""
 
-    matrices: list[Matrix]
     parameters: int
     forward_flops: float
     training_flops: float
     memory: dict[str, int]
     disk: int
     tokens_per_step: int
-    """Elements in a step, whatever they are."""
+    """Elements in a step: tokens, patches or the like."""
     step: str
-    """The same in words."""
+    """Size of a step in words."""
     element: str
-    """What one is called."""
+    """Name of an element."""
     seconds_per_step: float
     seconds: float
     share_of_peak: float
     machine: str
     epochs: float | None
+    matrices: list[Matrix]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; bytes, seconds and operations."""
-        values = {name: value for name, value in vars(self).items() if name != "matrices"}
-        rows = [{"name": m.name, "shape": m.shape, "numbers": m.numbers} for m in self.matrices]
-        return {**values, "matrices": rows}
+        """Return plain values; bytes, seconds and operations."""
+        return asdict(self)
 
     def as_text(self) -> str:
-        """A table of matrices (equal blocks together) and the costs."""
+        """Return a table of matrices (equal blocks together) and the costs."""
         lines = [f"{'matrix':48} {'shape':>16} {'numbers':>14}"]
         alike: dict[str, list[Matrix]] = defaultdict(list)
         for matrix in self.matrices:
@@ -105,8 +101,10 @@ def make_plan(recipe: Recipe) -> Plan:
         step = f"{rows * task.length:,} {plural(unit)}"
         if task.processor.elements != "tokens":
             step = f"{rows:,} {task.processor.noun}s, {step}"
-        of = task.recipe, task.length, rows, task.batches, task.loss
-        return _plan(*of, unit, step, task.elements)
+        machine = _machine(recipe)
+        seconds = step_seconds(task.recipe, machine, task.batches, task.loss)
+        sizes = task.length, rows, unit, step, task.elements
+        return _plan(task.recipe, machine, seconds, *sizes)
 
 
 def _without_data(recipe: Recipe) -> Plan:
@@ -121,36 +119,39 @@ def _without_data(recipe: Recipe) -> Plan:
     def batches(step: int) -> list[Batch]:
         return [_random_batch(recipe, n, length, step)] * recipe.train.micro_batches
 
+    machine = _machine(recipe)
+    seconds = step_seconds(recipe, machine, batches, cross_entropy)
     step = f"{rows * length:,} tokens"
-    return _plan(recipe, length, rows, batches, cross_entropy, "token", step, None)
+    return _plan(recipe, machine, seconds, length, rows, "token", step, None)
+
+
+def _machine(recipe: Recipe) -> Machine:
+    keep_freed_memory()
+    return choose_machine(recipe.train.device, recipe.train.precision, torch.get_num_threads())
 
 
 def _plan(
     recipe: Recipe,
+    machine: Machine,
+    seconds: float,
     length: int,
     sequences: int,
-    batches: Batches,
-    loss: Loss,
     element: str,
     step: str,
     elements: int | None,
 ) -> Plan:
-    """Return the plan of these sequences in a step; `element` and `step` name both, `elements` are
-    those of the training data."""
+    """Return the plan of steps that take `seconds`; `element` and `step` name an element and all of
+    a step, `elements` are those of the training data."""
     config, train, save = recipe.model, recipe.train, recipe.train.save
     per_step = sequences * length
-    keep_freed_memory()
-    machine = choose_machine(train.device, train.precision)
-    seconds = step_seconds(recipe, batches, loss, machine.device, machine.precision)
     listed, operations = matrices(config), flops(recipe, length)
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = train.forward_passes * max(1, sequences // train.micro_batches)
     trained = _count_trained(recipe) if train.finetune.partial else None
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
-    older = len(kept(range(save.every, train.steps + 1, save.every), save))
+    older = len(to_keep(range(save.every, train.steps + 1, save.every), save))
     return Plan(
-        matrices=listed,
         parameters=sum(m.numbers for m in listed),
         forward_flops=forward_flops(config, length, recipe.predicted_fraction),
         training_flops=operations,
@@ -165,6 +166,7 @@ def _plan(
         share_of_peak=operations * per_step / seconds / machine.peak,
         machine=machine.reason,
         epochs=None if elements is None else train.steps * per_step / max(1, elements),
+        matrices=listed,
     )
 
 
@@ -177,11 +179,9 @@ def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
     return recipe, length, recipe.train.batch_size if tokens is None else max(1, tokens // length)
 
 
-def step_seconds(
-    recipe: Recipe, batches: Batches, loss: Loss, device: torch.device, precision: torch.dtype
-) -> float:
-    """The median time of three training steps, after one to warm up."""
-    train = recipe.train
+def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss) -> float:
+    """Return the median time of three training steps, after one to warm up."""
+    train, device = recipe.train, machine.device
     model = Transformer(recipe.model, train.seed, device)
     adapt(model, train.finetune, train.seed)
     optimizer, times = Optimizer(model, train.optimizer), []
@@ -189,7 +189,7 @@ def step_seconds(
         compute = TrainingStep(
             model,
             optimizer,
-            precision=precision,
+            precision=machine.precision,
             max_grad_norm=train.optimizer.max_grad_norm,
             loss=loss,
             consistency=train.consistency,
@@ -205,7 +205,7 @@ def step_seconds(
 
 
 def _count_trained(recipe: Recipe) -> int:
-    """Parameters that are trained, adapters included."""
+    """Return the number of parameters that are trained, adapters included."""
     model = Transformer(recipe.model, None, "meta")
     adapt(model, recipe.train.finetune, recipe.train.seed)
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
