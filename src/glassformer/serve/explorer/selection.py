@@ -30,13 +30,11 @@ def check_names(values: Mapping[str, Any]) -> None:
 
 def check(s: Selection, card: Mapping[str, Any], look: Look) -> None:
     """Raise ConfigError for a page, head or position that this model and input do not have."""
-    page = PAGES.get(s["page"]) if isinstance(s["page"], str) else None
-    if page is None:
-        raise ConfigError(f"There is no page {brief(s['page'])}; {suggest(str(s['page']), PAGES)}")
-    if page["needs"] and not {*page["needs"]} & {*card["capabilities"]}:
+    if (page := s["page"]) not in [*PAGES]:
+        raise ConfigError(f"There is no page {brief(page)}; {suggest(str(page), PAGES)}")
+    if (needs := PAGES[page]["needs"]) and not {*needs} & {*card["capabilities"]}:
         raise ConfigError(
-            f"The page {s['page']} needs a model with {' or '.join(page['needs'])}; "
-            f"choose another page."
+            f"The page {page} needs a model with {' or '.join(needs)}; choose another page."
         )
     place = {name: s[name] for name in ("side", "site")}
     own = next((one for one in card["attentions"] if place.items() <= one.items()), None)
@@ -45,15 +43,14 @@ def check(s: Selection, card: Mapping[str, Any], look: Look) -> None:
         raise ConfigError(
             f"This model has no attention side={s['side']!r}, site={s['site']!r}; it has {there}."
         )
-    queries, keys = map(len, look.sequences(**place))
-    elements = len(look.elements)
-    ends = {"layer": own["layers"], "head": own["heads"], "query": queries, "key": keys}
-    for name, end in (ends | {"position": elements}).items():
-        value, least = s[name], -elements if name == "position" else 0
-        none = DEFAULTS[name] is None
-        if (value is None and none) or (type(value) is int and least <= value < end):
+    queries, keys = (range(len(side)) for side in look.sequences(**place))
+    found = {"layer": range(own["layers"]), "head": range(own["heads"]), "query": queries}
+    found |= {"key": keys, "position": range(-(n := len(look.elements)), n)}
+    for name, places in found.items():
+        value, none = s[name], DEFAULTS[name] is None
+        if (value is None and none) or (type(value) is int and value in places):
             continue
         raise ConfigError(
-            f"There is no {name} {brief(value)} here; give {least} to "
-            f"{end - 1}{', or None' if none else ''}."
+            f"There is no {name} {brief(value)} here; give {places[0]} to "
+            f"{places[-1]}{', or None' * none}."
         )
