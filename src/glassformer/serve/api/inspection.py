@@ -7,6 +7,7 @@
     logit_lens    where each new token was read: the answer if the model stopped after a layer
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
@@ -48,15 +49,13 @@ class Inspection:
     def check(self, lengths: Sequence[int], several: int, new: int) -> None:
         """Raise ApiError 400 for a reply that may have too many numbers: several texts of at most
         `new` tokens for each prompt, of these lengths."""
-        total, d_model = 0, self.served.run.model.config.d_model
-        for n in (length + new - 1 for length in lengths):
-            if part := self.parts["attention"]:
-                total += len(part["layers"]) * len(part["heads"]) * n * n
-            if part := self.parts["hidden"]:
-                total += len(part["layers"]) * n * d_model
-            if part := self.parts["logit_lens"]:
-                total += len(part["layers"]) * new * (2 * self.top + 1)
-        if (total := total * several) > (most := MOST[self.asked.format]):
+        patterns, streams, answers = (
+            math.prod(map(len, part.values())) if part else 0 for part in self.parts.values()
+        )
+        width, of_each = self.served.run.model.config.d_model, answers * new * (2 * self.top + 1)
+        long = [length + new - 1 for length in lengths]
+        total = several * sum(patterns * n * n + streams * n * width + of_each for n in long)
+        if total > (most := MOST[self.asked.format]):
             raise ApiError(
                 400,
                 f"inspect: the reply may have {total:,} numbers, and {most:,} is the most of "

@@ -96,9 +96,7 @@ class Server(listener.Server):
         served = Served(run.folder.resolve().name, run, int(time.time()))
         service = Service({served.id: served}, engine or EngineThread(), limits, rules, Log(None))
         self.engine, pages = service.engine, Pages(explorer, service)
-        super().__init__(
-            application(service, pages, pages), socket, limits, service.calls, service.log
-        )
+        super().__init__(application(service, pages, pages), socket, service.calls, service.log)
 
     def __enter__(self) -> Self:
         return self
