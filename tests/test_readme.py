@@ -281,7 +281,7 @@ def served(folders: list[str]):
     service.log.stream = None
     with listening("127.0.0.1", 0) as listener:
         app = application(service)
-        with Server(app, listener, service.limits, service.calls, service.log).beside():
+        with Server(app, listener, service.calls, service.log).beside():
             yield "{}:{}".format(*listener.getsockname())
     service.engine.close()
 

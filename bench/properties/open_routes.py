@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import Any
 
-from glassformer.serve.api.access import Rules, hash_of
+from glassformer.serve.api.access import OPEN, Rules, hash_of
 from glassformer.serve.explorer.schema import SCHEMA
 from properties.asking import posted, served
 
@@ -52,19 +52,25 @@ def open_routes(explorer: Any) -> tuple[int, list[str]]:
     """The number of requests that should be refused, and those that were answered."""
     cases, problems = 0, list[str]()
     with served(explorer) as server:
+        bodies = [json.dumps({"op": op, "look": {"input": "a"}}) for op in SCHEMA["ops"]]
+        paths = ("/api", "/stream", f"/api?token={server.token}")
+        tries = [("POST", path, body) for body in bodies for path in paths]
+        app: Any = server.config.app
+        for path, operations in app.openapi()["paths"].items():
+            if path not in OPEN:
+                tries += [(method.upper(), path, "{}") for method in operations]
+        tries += [("GET", path, "{}") for path in ("/docs", "/openapi.json")]
         for what, headers in credentials(server).items():
-            for op in SCHEMA["ops"]:
-                for path in ("/api", "/stream", f"/api?token={server.token}"):
-                    cases += 1
-                    body = json.dumps({"op": op, "look": {"input": "a"}}).encode()
-                    try:
-                        status, _, _ = posted(server, path, body, headers)
-                    except ConnectionResetError:
-                        if what not in NO_HTTP:
-                            raise
-                        continue
-                    if not 400 <= status < 500:
-                        problems.append(f"{what}, {op} at {path}: {status}")
+            for method, path, body in tries:
+                cases += 1
+                try:
+                    status, _, _ = posted(server, path, body.encode(), headers, method)
+                except ConnectionResetError:
+                    if what not in NO_HTTP:
+                        raise
+                    continue
+                if not 400 <= status < 500:
+                    problems.append(f"{what}, {method} {path} {body}: {status}")
         for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"):
             for path in ("/api", "/stream", "/", "*"):
                 cases += 1

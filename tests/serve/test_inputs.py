@@ -41,7 +41,7 @@ def test_the_path_of_a_file_is_never_opened(explorer_of, tmp_path, monkeypatch, 
     if family in ("image", "audio"):
         with pytest.raises(
             ConfigError,
-            match=rf'^This model reads one {family}, and .* is none; give {{"{family}": "data:',
+            match=rf'^.* is no part that this model reads; give {{"{family}": "data:',
         ):
             ask(explorer, "look", look={"input": path})
 

@@ -8,10 +8,10 @@ import random
 import re
 
 import pytest
+from glassformer.tasks.few_shot import balanced, examples_of
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.tasks.few_shot import balanced, examples_of
 from small_runs import go, recipe
 from small_tasks import LEARNING
 

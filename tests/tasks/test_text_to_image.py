@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from glassformer.tasks.predict.draw import brief, draw
 
 import glassformer as gf
 from glassformer.core.batch import IGNORE
@@ -19,7 +20,6 @@ from glassformer.models import Transformer
 from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.predict.draw import brief, draw
 from glassformer.tasks.text_to_image import in_characters
 from glassformer.training.folder.history import read_metrics
 from glassformer.training.loop.prepare import prepare

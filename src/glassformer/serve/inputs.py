@@ -60,19 +60,17 @@ class RunInputs:
 
         ConfigError: no input, or one that the model does not read; DataError: a damaged file.
         """
-        medium = self.run.processor.medium
-        if medium and not (isinstance(value, dict) and value.keys() == {medium}):
-            raise ConfigError(
-                f"This model reads one {medium}, and {brief(value)} is none; give {_form(medium)}."
-            )
         match value:
-            case str():
-                return value
+            case _ if medium := self.run.processor.medium:
+                return self._part(value)[medium]
+            case str() | {"text": _}:
+                return self._part(value)
             case dict():
-                part = self._part(value)
-                return part[medium] if medium else part if isinstance(part, str) else [part]
+                return [self._part(value)]
             case [] | None:
                 raise ConfigError("The input is empty; give at least a word, or a file.")
+            case [str() as only]:
+                return (only,)
             case [first, second] if _is_side(first) and _is_side(second):
                 return first, second
             case [list() as parts, str() as answer]:
@@ -83,21 +81,17 @@ class RunInputs:
             f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids."
         )
 
-    def _part(self, value: Any) -> str | dict[str, Any]:
-        media = self.run.processor.media()
-        match value:
-            case str():
-                return value
-            case dict() if len(value) == 1:
-                ((kind, where),) = value.items()
-                if isinstance(where, str):
-                    if kind == "text":
-                        return where
-                    if kind in media:
-                        read = self._example if where.startswith(EXAMPLE) else self._file
-                        return {kind: read(kind, where)}
-        forms = "".join(f" or {_form(kind)}" for kind in media)
-        raise ConfigError(f"{brief(value)} is no part that this model reads; give a text{forms}.")
+    def _part(self, value: Any) -> Any:
+        media, medium = self.run.processor.media(), self.run.processor.medium
+        match [*value.items()] if isinstance(value, dict) else [("text", value)]:
+            case [("text", str() as text)] if not medium:
+                return text
+            case [(kind, str() as where)] if kind in media:
+                read = self._example if where.startswith(EXAMPLE) else self._file
+                return {kind: read(kind, where)}
+        forms = [f'{{"{kind}": "data:{kind}/...;base64,..."}}' for kind in media]
+        known = " or ".join(forms if medium else ["a text", *forms])
+        raise ConfigError(f"{brief(value)} is no part that this model reads; give {known}.")
 
     def _example(self, kind: str, where: str) -> Any:
         own = {f"{EXAMPLE}{i}": one for i, one in enumerate(self.kept.get(kind, ()))}
@@ -178,18 +172,14 @@ class RunInputs:
         return False
 
 
-def _form(kind: str) -> str:
-    return f'{{"{kind}": "data:{kind}/...;base64,..."}}'
-
-
 def _is_side(value: Any) -> bool:
     """Whether a value is one side of a pair: a text, or token ids."""
-    return isinstance(value, str) or (isinstance(value, list) and bool(value) and _are_ids(value))
+    return isinstance(value, str) or (isinstance(value, list) and _are_ids(value))
 
 
 def _are_ids(value: list[Any]) -> bool:
     """Whether a list holds token ids; ConfigError: a number that is none."""
-    if not all(type(i) is int for i in value):
+    if not value or not all(type(i) is int for i in value):
         return False
     if not all(0 <= i < 1 << 31 for i in value):
         raise ConfigError(

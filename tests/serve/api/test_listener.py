@@ -22,7 +22,7 @@ def answering(app, **limits):
     limits = Limits(**limits)
     with listening("127.0.0.1", 0) as listener:
         calls = Admission(limits)
-        with Server(app, listener, limits, calls, Log(None)).beside():
+        with Server(app, listener, calls, Log(None)).beside():
             yield listener.getsockname()[1]
 
 

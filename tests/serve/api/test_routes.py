@@ -296,5 +296,6 @@ def test_a_text_of_nothing_but_space_has_no_class(api, blank):
     data = api.post("/v1/classify", model="classes", input=[blank, "the cat"])["data"]
     assert data[0] == {"index": 0, "labels": [], "probabilities": {}}
     assert data[1]["labels"] == [cat]
+    assert api.post("/v1/classify", model="classes", input=[[blank], ["the cat"]])["data"] == data
     part = api.post("/v1/classify", model="classes", input=[{"text": blank}])["data"]
     assert part[0] == data[0]

@@ -1,10 +1,13 @@
 """A long input is computed in short steps, between which texts of other requests go on."""
 
+from contextvars import ContextVar
 from itertools import chain
 
 import numpy as np
 import pytest
+import torch
 
+from glassformer.serve.api.engine_thread import EngineThread
 from glassformer.tasks.options import TagOptions
 from glassformer.tasks.predict.classify import STEP, groups
 from glassformer.tasks.predict.embed import embed_steps
@@ -53,3 +56,22 @@ def test_a_group_is_one_long_sequence_or_several_short_ones(api):
     of = sizes(windows)
     assert sum(of) == sum(one.length for one in windows)
     assert max(of) <= max(STEP, max(one.length for one in windows))
+
+
+def test_a_computation_that_waits_leaves_nothing_to_others():
+    """A stream of the explorer may wait in a tape, and without gradients."""
+    own, engine = ContextVar("own", default=0), EngineThread(1)
+
+    def items():
+        own.set(1)
+        with torch.no_grad():
+            yield own.get()
+            yield own.get()
+
+    waiting = items()
+    assert engine.call(next, waiting) == 1
+    assert engine.call(lambda: (own.get(), torch.is_grad_enabled())) == (0, True)
+    assert engine.batch("key", lambda _: [own.get()], [None]).result() == [0]
+    assert engine.call(next, waiting) == 0
+    engine.call(waiting.close)
+    engine.close()

@@ -91,14 +91,14 @@ def test_pages_taken_along_open_from_disk_without_a_network(visiting_model, visi
         assert "saved without that" in page.locator(".problem").first.text_content()
 
 
-def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
+def test_tensors_are_saved_as_they_are(visiting_model, explorer_of, tmp_path):
     with visiting_model("lm", "page=export", accept_downloads=True) as visit:
         page = visit.page
         with page.expect_download() as download:
             page.get_by_role("button", name="attention.pattern as safetensors").first.click()
         download.value.save_as(tmp_path / "pattern.safetensors")
         words = page.locator("textarea").input_value()
-    look = explored("lm").routes.explorer.run.look(words)
+    look = explorer_of("lm").run.look(words)
     (name,) = load_file(tmp_path / "pattern.safetensors")
     assert name == "values"
     saved = load_file(tmp_path / "pattern.safetensors")[name]

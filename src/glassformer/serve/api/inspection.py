@@ -7,14 +7,15 @@
     logit_lens    where each new token was read: the answer if the model stopped after a layer
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors.numpy import save
+from safetensors.torch import save
 
+from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
@@ -31,32 +32,30 @@ MOST = {"json": 1 << 18, "safetensors": 1 << 22}
 class Inspection:
     """Parts of the inside of a model for a reply; ApiError 400: a layer or a head that it lacks.
 
-    `parts`: the chosen layers and heads of each part.
+    `parts`: the chosen layers and heads of each part; None: it is left out.
     """
 
     def __init__(self, served: Served, asked: Inspect):
         self.served, self.asked, config = served, asked, served.run.model.config
-        self.parts: dict[str, dict[str, list[int]]] = {}
-        for name in ("attention", "hidden", "logit_lens"):
-            if (part := getattr(asked, name)) is not None:
-                n = config.n_layers + (name != "attention")
-                self.parts[name] = {"layers": _chosen(part.layers, n, f"{name}.layers")}
-        if asked.attention:
-            heads = _chosen(asked.attention.heads, config.n_heads, "attention.heads")
-            self.parts["attention"]["heads"] = heads
+        sizes = {"layers": config.n_layers, "heads": config.n_heads}
+        streams = {"layers": config.n_layers + 1}
+        self.top = getattr(asked.logit_lens, "top", 0)
+        self.parts: dict[str, dict[str, Any] | None] = {
+            name: (part := getattr(asked, name))
+            and {own: _chosen(getattr(part, own), n, f"{name}.{own}") for own, n in of.items()}
+            for name, of in {"attention": sizes, "hidden": streams, "logit_lens": streams}.items()
+        }
 
     def check(self, lengths: Sequence[int], several: int, new: int) -> None:
         """Raise ApiError 400 for a reply that may have too many numbers: several texts of at most
         `new` tokens for each prompt, of these lengths."""
-        parts, total = self.parts, 0
-        for n in (length + new - 1 for length in lengths):
-            if attention := parts.get("attention"):
-                total += len(attention["layers"]) * len(attention["heads"]) * n * n
-            if hidden := parts.get("hidden"):
-                total += len(hidden["layers"]) * n * self.served.run.model.config.d_model
-            if of_lens := self.asked.logit_lens:
-                total += len(parts["logit_lens"]["layers"]) * new * (2 * of_lens.top + 1)
-        if (total := total * several) > (most := MOST[self.asked.format]):
+        patterns, streams, answers = (
+            math.prod(map(len, part.values())) if part else 0 for part in self.parts.values()
+        )
+        width, of_each = self.served.run.model.config.d_model, answers * new * (2 * self.top + 1)
+        long = [length + new - 1 for length in lengths]
+        total = several * sum(patterns * n * n + streams * n * width + of_each for n in long)
+        if total > (most := MOST[self.asked.format]):
             raise ApiError(
                 400,
                 f"inspect: the reply may have {total:,} numbers, and {most:,} is the most of "
@@ -77,46 +76,37 @@ class Inspection:
         seen = look(self.served.run.model, Batch(torch.tensor([ids])))
         yield
         tokens = list(map(self.served.run.tokenizer.piece, ids))
-        told: dict[str, Any] = {"ids": ids, "tokens": tokens, "first": len(prompt)}
-        arrays = dict[str, np.ndarray]()
-        for name in ("attention", "hidden", "logit_lens"):
-            told[name] = dict(chosen) if (chosen := self.parts.get(name)) else None
-        if chosen := self.parts.get("attention"):
+        inside: dict[str, Any] = {name: part and dict(part) for name, part in self.parts.items()}
+        arrays = dict[str, Tensor]()
+        if part := inside["attention"]:
             patterns = []
-            for layer in chosen["layers"]:
-                patterns.append(torch.stack([seen.pattern(layer, i) for i in chosen["heads"]]))
+            for layer in part["layers"]:
+                patterns.append(torch.stack([seen.pattern(layer, i) for i in part["heads"]]))
                 yield
-            arrays["attention.values"] = torch.stack(patterns).float().cpu().numpy()
-        if chosen := self.parts.get("hidden"):
-            streams = [seen.stream(layer) for layer in chosen["layers"]]
-            arrays["hidden.values"] = torch.stack(streams).float().cpu().numpy()
-        if self.asked.logit_lens:
-            positions = list(range(len(prompt) - 1, len(ids)))[: len(new)]
-            told["logit_lens"]["positions"] = positions
-            layers, top = self.parts["logit_lens"]["layers"], self.asked.logit_lens.top
-            arrays |= _lens(seen, top, layers, positions, new)
+            arrays["attention.values"] = torch.stack(patterns).float()
+        if part := inside["hidden"]:
+            arrays["hidden.values"] = torch.stack([*map(seen.stream, part["layers"])]).float()
+        if part := inside["logit_lens"]:
+            part["positions"] = list(range(len(prompt) - 1, len(ids)))[: len(new)]
+            arrays |= _lens(seen, self.top, part, new)
         yield
-        file = None
-        if self.asked.format == "safetensors":
-            file = b64encode(save(arrays)).decode()
+        arrays = {name: one.cpu().contiguous() for name, one in arrays.items()}
+        as_file = self.asked.format == "safetensors"
         for name, array in arrays.items():
             part, _, own = name.partition(".")
-            told[part][own] = array.tolist() if file is None else None
-        return told | {"safetensors": file}
+            inside[part][own] = None if as_file else array.tolist()
+        file = b64encode(save(arrays)).decode() if as_file else None
+        return {"ids": ids, "tokens": tokens, "first": len(prompt), **inside, "safetensors": file}
 
 
 def _lens(
-    seen: Look, top: int, layers: Sequence[int], positions: Sequence[int], new: Sequence[int]
-) -> dict[str, np.ndarray]:
-    if positions:
-        of = lens(seen, top, layers=layers, positions=positions, target=new)
-        assert of.of_target is not None
-        found = of.ids, of.probabilities, of.of_target
-    else:
-        nothing = torch.zeros(len(layers), 0, top)
-        found = nothing.long(), nothing, nothing[..., 0]
-    names = ("ids", "probabilities", "chosen")
-    return {f"logit_lens.{name}": one.numpy() for name, one in zip(names, found, strict=True)}
+    seen: Look, top: int, part: dict[str, list[int]], new: Sequence[int]
+) -> dict[str, Tensor]:
+    layers, at = part["layers"], part["positions"]
+    of = lens(seen, top, layers=layers, positions=at or [0], target=new or [0])
+    assert of.of_target is not None
+    lists = {"ids": of.ids, "probabilities": of.probabilities, "chosen": of.of_target}
+    return {f"logit_lens.{name}": one[:, : len(at)] for name, one in lists.items()}
 
 
 def _chosen(asked: Sequence[int] | None, n: int, name: str) -> list[int]:

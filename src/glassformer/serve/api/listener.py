@@ -27,21 +27,19 @@ CLOSING = 2
 class Server(uvicorn.Server):
     """uvicorn at a socket that listens; it drains `calls`, the requests in hand of `app`."""
 
-    def __init__(
-        self, app: ASGIApp, listener: socket.socket, limits: Limits, calls: Admission, log: Log
-    ):
-        self.socket, self.limits, self.calls, self.log = listener, limits, calls, log
+    def __init__(self, app: ASGIApp, listener: socket.socket, calls: Admission, log: Log):
+        self.socket, self.limits, self.calls, self.log = listener, calls.limits, calls, log
         super().__init__(
             uvicorn.Config(
                 app,
                 http="h11",  # with a limit for header fields
-                limit_concurrency=limits.connections,
+                limit_concurrency=self.limits.connections,
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_keep_alive=limits.keep_alive,
+                timeout_keep_alive=self.limits.keep_alive,
                 timeout_graceful_shutdown=CLOSING,
             )
         )

@@ -196,6 +196,6 @@ def replica(folders: Sequence[str | Path], **options: Any) -> ASGIApp:
 def answer(service: Service, listener: socket) -> None:
     """Answer at a socket until a signal has drained the server."""
     try:
-        Server(application(service), listener, service.limits, service.calls, service.log).answer()
+        Server(application(service), listener, service.calls, service.log).answer()
     finally:
         service.engine.close()

@@ -32,9 +32,14 @@ from glassformer.run import Run, load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed
-from glassformer.serve.explorer.picture import static_image
 from glassformer.serve.explorer.schema import DEFAULTS, STATIC, LookRequest
-from glassformer.serve.explorer.selection import Selection, check, check_names, look_of
+from glassformer.serve.explorer.selection import (
+    Selection,
+    check,
+    check_names,
+    look_of,
+    static_image,
+)
 
 Edits = Sequence[Edit | Mapping[str, Any]]
 WIDGET = STATIC / "widget.js"

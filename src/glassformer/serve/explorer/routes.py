@@ -11,7 +11,6 @@ browser keeps it in a cookie that scripts cannot read and other sites cannot sen
 """
 
 import asyncio
-import json
 import mimetypes
 import secrets
 import time
@@ -96,16 +95,14 @@ class Server(listener.Server):
         served = Served(run.folder.resolve().name, run, int(time.time()))
         service = Service({served.id: served}, engine or EngineThread(), limits, rules, Log(None))
         self.engine, pages = service.engine, Pages(explorer, service)
-        super().__init__(
-            application(service, pages, pages), socket, limits, service.calls, service.log
-        )
+        super().__init__(application(service, pages, pages), socket, service.calls, service.log)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.socket.close()
-        self.engine.close()
+        self.engine.close(self.limits.drain)
 
 
 class Pages(Door):
@@ -161,7 +158,7 @@ class Pages(Door):
         if int(size) > limits.body:
             raise ApiError(413, limits.too_large)
         try:
-            return json.loads(await request.body())
+            return await request.json()
         except (ValueError, RecursionError):
             raise ConfigError("The request is no JSON; send an object in UTF-8.") from None
 
