@@ -10,7 +10,7 @@ Files in listed parts are relative to the row's file, those of templates to data
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,23 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     for split, (row, where, source) in rows:
         home = posixpath.dirname(source.path)
         if chosen := templates[split]:
-            setting = _setting(config, split)
-            filled_in = ((kind, filled(value, row, where, setting)) for kind, value in chosen)
-            parts = _place_files(filled_in, root, look, where)
+            folder, setting = root, _setting(config, split)
+            listed = tuple((kind, filled(value, row, where, setting)) for kind, value in chosen)
         else:
-            listed = field_of(row, config.input_field, where, "input_field")
-            parts = _place_files(parts_of(listed, where), home, look, where)
-        target, labels = _target(row, config, where), _labels(row, config, where)
-        image, tags = _target_image(row, config, where), _tags(row, config, where)
+            folder = home
+            listed = parts_of(field_of(row, config.input_field, where, "input_field"), where)
+        if not listed:
+            raise DataError(f"{where} has no parts; give at least one, or remove the row")
+        parts = tuple((kind, _place(kind, one, folder, look, where)) for kind, one in listed)
+        (target, image), labels = _targets(row, config, where), _labels(row, config, where)
+        tags, group = _tags(row, config, where), config.group_field
         if image is not None:
-            image = _path("image", image, root if config.target_image else home, look, where)
-        if target is None and image is None and not labels and not tags:
+            image = _place("image", image, root if config.target_image else home, look, where)
+        if not (target or image or labels or tags):
             raise DataError(
                 f"{where} has neither a target nor a class nor tags; set data.target to a template "
                 f"such as '{{answer}}', data.label_field or data.tag_field"
             )
-        group = config.group_field
         if group is not None:
             group = written(field_of(row, group, where, "group_field"), group, where)
         yield Mixed(where, split, parts, target, labels, group, image, tags)
@@ -143,10 +144,10 @@ def _rows(
     wanted = {field: setting for _, template in templates for field in FIELD.findall(template)}
     for name in ("target", "target_image"):
         wanted |= dict.fromkeys(FIELD.findall(getattr(config, name) or ""), name)
-    for name in ("group_field", "tag_field"):
-        wanted |= {field: name} if (field := getattr(config, name)) else {}
-    wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
-    wanted |= {} if templates else {config.input_field: "input_field"}
+    named = ["group_field", "tag_field"]
+    named += [] if is_default(config, "label_field") else ["label_field"]
+    named += [] if templates else ["input_field"]
+    wanted |= {field: name for name in named if (field := getattr(config, name))}
     for source in resolve(config.splits[split].path, config):
         for row, where in records(source, wanted):
             yield row, where, source
@@ -158,78 +159,58 @@ def parts_of(listed: Any, where: str) -> Parts:
     return _parts(listed if isinstance(listed, list) else [listed], where)
 
 
-def _place_files(parts: Iterable[tuple[str, str]], folder: str, look: bool, where: str) -> Parts:
-    """Parts with absolute paths; DataError: no parts, or as of `_path`."""
-    found = tuple(
-        (kind, value if kind == "text" else _path(kind, value, folder, look, where))
-        for kind, value in parts
-    )
-    if not found:
-        raise DataError(f"{where} has no parts; give at least one, or remove the row")
-    return found
-
-
-def _path(kind: str, name: str, folder: str, look: bool, where: str) -> str:
-    """Absolute path of a file named relative to `folder`; DataError: empty or, if one shall `look`,
-    missing."""
-    if not name.strip() or "\0" in name:
-        raise DataError(f"{where} names no {kind} file, but {name!r}; fill it or remove the row")
+def _place(kind: str, value: str, folder: str, look: bool, where: str) -> str:
+    """A text, or the absolute path of a file named relative to `folder`; DataError: empty or, if
+    one shall `look`, missing."""
+    if kind == "text":
+        return value
+    if not value.strip() or "\0" in value:
+        raise DataError(f"{where} names no {kind} file, but {value!r}; fill it or remove the row")
     archive = source_at(posixpath.join(folder, "row")).archive
-    home = name if archive else os.path.expanduser(name)
-    path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), home)))
+    name = value if archive else os.path.expanduser(value)
+    path = slashed(os.path.abspath(os.path.join(os.path.expanduser(folder), name)))
     if archive is not None:
-        check_inside(path, archive, where, name)
-    if look:
-        _check_there(kind, path, where)
-    return path
-
-
-def _check_there(kind: str, path: str, where: str) -> None:
+        check_inside(path, archive, where, value)
     source = source_at(path)
     inside, name = source.archive, source.member
-    if not (has_member(inside, name) if inside else os.path.isfile(path)):
+    if look and not (has_member(inside, name) if inside else os.path.isfile(path)):
         names = members(inside) if inside else beside(Path(path))
         close = near(name if inside else posixpath.basename(path), names)
         raise DataError(f"{where} names the {kind} file {path}, which is not there; {close}")
+    return path
 
 
-def _target(row: Any, config: DataConfig, where: str) -> str | None:
-    """The target text, by its template or from the target field; None: none."""
-    if config.target is not None:
-        target = filled(config.target, row, where, "target")
-    elif (
-        isinstance(row, dict)
-        and config.target_field in row
-        and not isinstance(row[config.target_field], dict)
-    ):
-        target = written(row[config.target_field], config.target_field, where)
-    else:
-        return None
-    if not target.strip():
+def _has(row: Any, field: str) -> bool:
+    return isinstance(row, dict) and field in row
+
+
+def _targets(row: Any, config: DataConfig, where: str) -> tuple[str | None, str | None]:
+    """The target text and the file of the target image, by their templates or from the target
+    field, which is a text or {"image": FILE}; None: none."""
+    field, text, image = config.target_field, config.target, config.target_image
+    value = row[field] if _has(row, field) else None
+    if text is not None:
+        text = filled(text, row, where, "target")
+    elif _has(row, field) and not isinstance(value, dict):
+        text = written(value, field, where)
+    if text is not None and not text.strip():
         raise DataError(f"{where} has an empty target; fill it or remove the row")
-    return target
-
-
-def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
-    """The file of the target image, by its template or from {"target": {"image": FILE}}; None:
-    none."""
-    if config.target_image is not None:
-        return filled(config.target_image, row, where, "target_image")
-    if not isinstance(row, dict) or not isinstance(row.get(config.target_field), dict):
-        return None
-    kind, name = _part(row[config.target_field], f"{where}, {config.target_field}")
-    if kind != "image":
-        raise DataError(
-            f"{where} has a target of type {kind}, which cannot be made; give a text or {{'image': "
-            f"FILE}}"
-        )
-    return name
+    if image is not None:
+        image = filled(image, row, where, "target_image")
+    elif isinstance(value, dict):
+        kind, image = _part(value, f"{where}, {field}")
+        if kind != "image":
+            raise DataError(
+                f"{where} has a target of type {kind}, which cannot be made; give a text or "
+                "{'image': FILE}"
+            )
+    return text, image
 
 
 def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     """The distinct classes of a row; none if the field is missing and was not set."""
     field = config.label_field
-    if is_default(config, "label_field") and not (isinstance(row, dict) and field in row):
+    if is_default(config, "label_field") and not _has(row, field):
         return ()
     return classes_at(field_of(row, field, where, "label_field"), config, where)
 

@@ -5,6 +5,8 @@ import difflib
 import glob
 import heapq
 import os
+import posixpath
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +35,8 @@ _TEXTS = """
 """
 TEXT_SUFFIXES = FORMATS.keys() | {*_TEXTS.split()}
 """Suffixes that are read in a folder, each also with .gz."""
+_HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX)")
+"""In names of an archive's members."""
 
 
 def slashed(path: str | Path) -> str:
@@ -260,12 +264,8 @@ def placed(name: str, config: DataConfig) -> Path:
 def _in_archive(archive: str, inside: str, texts: bool) -> Iterator[Source]:
     """The members of an archive that a path, glob or folder means; `inside` is empty for all."""
     names = members(archive)
-    shown = [
-        name
-        for name in names
-        if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-    ]
-    folder = f"{inside}/" if inside else ""
+    shown = [name for name in names if not _HIDDEN.search(name)]
+    folder = posixpath.join(inside, "")
     below = [name for name in shown if name.startswith(folder)]
     found = [inside] if inside in names else below
     if not found and inside:

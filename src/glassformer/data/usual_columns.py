@@ -79,27 +79,33 @@ def with_usual_columns(
     """
     free = [name for name in settings if is_default(config, name)]
     tagged = {*settings} == {"word_field", "tag_field"} and "word_field" in free
-    if config.train.path is None or not (tagged or len(free) == len(settings)):
+    if config.train.path is None or not (tagged or free == [*settings]):
         return config, None
     try:
         first = resolve(config.train.path, config)[0]
     except DataError:  # who reads the data reports it; and a folder of images is no table
         return config, None
+    fields, sentence = Fields(), None
     if tagged and first.kind == "conll":
         fields, sentence = _tag_columns(first)
-        return config.model_copy(update=fields), sentence
-    if len(free) < len(settings):
-        return config, None
+    elif free == [*settings]:
+        fields = _named_columns(first, settings)
+    if fields and sentence is None:
+        listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
+        sentence = f"reading the columns {listed} of {first.path}"
+    return config.model_copy(update=fields), sentence
+
+
+def _named_columns(source: Source, settings: Sequence[str]) -> Fields:
+    """The usual columns of a table; empty: the default ones, or others."""
     if "file_field" in settings:  # the format is that of the files
-        first = replace(first, config=config.model_copy(update={"format": "auto"}))
-    columns = columns_of(first)
+        config = source.config.model_copy(update={"format": "auto"})
+        source = replace(source, config=config)
+    columns = columns_of(source)
     found = _fitting([*_known(columns)], columns, settings)
-    default = any(one.items() <= _DEFAULT.items() for one in found)
-    fields = {} if default else _only(found, first.path) or _class_first(first, settings)
-    if not fields:
-        return config, None
-    listed = " and ".join(f"{field!r} (data.{name})" for name, field in fields.items())
-    return config.model_copy(update=fields), f"reading the columns {listed} of {first.path}"
+    if any(one.items() <= _DEFAULT.items() for one in found):
+        return {}
+    return _only(found, source.path) or _class_first(source, settings)
 
 
 _DEFAULT = {
@@ -191,24 +197,25 @@ def _tag_columns(source: Source) -> tuple[dict[str, str], str | None]:
 
     DataError: no column has the values of tags.
     """
-    rows = (line for line in column_lines(source) if line.cells)
-    table = [row.cells for row in islice(rows, ROWS)]
-    columns = [Counter(cells) for cells in zip(*table, strict=True)]
+    rows = (line.cells for line in column_lines(source) if line.cells)
+    columns = [Counter(cells) for cells in zip(*islice(rows, ROWS), strict=True)]
     last, named = len(columns) - 1, source.config.tag_field
     if last < 2:
         return {}, None
-    word, likely = _likely(columns, numbered=table[0][0] in ("0", "1"))
-    examples = (max(column, key=len) for column in columns)
-    shown = ", ".join(f"{i} such as {one!r:.40}" for i, one in enumerate(examples, 1))
-    if named is None and not likely and len(table) > FEW:
+    word, likely = _likely(columns)
+    longest = [max(column, key=len) for column in columns]
+    shown = ", ".join(f"{i} such as {one!r:.40}" for i, one in enumerate(longest, 1))
+    if named is not None:
+        likely = []
+    elif not likely and columns[0].total() > FEW:
         raise DataError(
             f"no column of {source.path} has the values of tags ({shown}); set data.word_field and "
             f"data.tag_field to the numbers of theirs"
         )
-    tag = likely[-1] if likely and named is None else last
+    tag = likely[-1] if likely else last
     found = {"word_field": (word, 0), "tag_field": (tag, last)}
     fields = {name: str(own + 1) for name, (own, usual) in found.items() if own != usual}
-    if not fields and (named is not None or len(likely) < 2):
+    if not fields and len(likely) < 2:
         return {}, None
     return fields, (
         f"reading words in column {word + 1} and tags in column {named or tag + 1} of "
@@ -216,10 +223,11 @@ def _tag_columns(source: Source) -> tuple[dict[str, str], str | None]:
     )
 
 
-def _likely(columns: Sequence[Column], numbered: bool) -> tuple[int, list[int]]:
+def _likely(columns: Sequence[Column]) -> tuple[int, list[int]]:
     """Return the column of words, and those that may be of tags: the last with spans, or all with
     few values."""
     text = [i for i, column in enumerate(columns) if not all(map(_NUMBER.fullmatch, column))]
+    numbered = next(iter(columns[0])) in ("0", "1")
     word = text[0] if text and numbered else 0
     possible = [i for i in text if i != word]
     spans = [i for i in possible if _of_spans(columns[i])]

@@ -135,27 +135,38 @@ def _places(
     first: list[str], config: DataConfig, wanted: Mapping[str, str], columns: str | None, where: str
 ) -> tuple[dict[str, int], bool]:
     """The index of each field's column, and whether the first row is a header."""
-    first = [cell.strip() for cell in first]
+    first = [*map(str.strip, first)]
     names = [field for field in wanted if not is_number(field)]
     missing = [field for field in names if field not in first]
     default = columns is not None and all(is_default(config, name) for name in wanted.values())
     if default and missing == names:
         if len(first) < 2:
             raise DataError(f"{where} has 1 column, not {columns}; check data.format")
-        _refuse_header(first, wanted, where)
+        if looks_like_header(first):
+            raise _unknown_header(first, wanted, where)
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:
         raise _missing(missing[0], wanted[missing[0]], first, where)
-    numbers = {
+    places = {
         field: column_place(field, len(first), where, wanted[field])
         for field in wanted.keys() - set(names)
     }
-    if not names:
-        return {str(place + 1): place for place in range(len(first))}, False
-    return {name: place for place, name in enumerate(named_columns(first))} | numbers, True
+    there = named_columns(first) if names else map(str, range(1, len(first) + 1))
+    return {name: place for place, name in enumerate(there)} | places, bool(names)
 
 
-def _missing(field: str, setting: str, first: Sequence[str], where: str) -> DataError:
+def _unknown_header(first: list[str], wanted: Mapping[str, str], where: str) -> DataError:
+    """The error for a first row that names columns, none of them a wanted one."""
+    named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
+    fields = " and ".join(f"data.{setting}" for setting in wanted.values())
+    return DataError(
+        f"{where} looks like a header ({named}), but has no column "
+        f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
+        f"of columns (from 1) if it is an ordinary row"
+    )
+
+
+def _missing(field: str, setting: str, first: list[str], where: str) -> DataError:
     """The error for a header without a column."""
     known = suggest(field, (" ".join(cell.split())[:40] for cell in first))
     listed = [one.strip(" []") for one in field.split(",")]
@@ -173,18 +184,6 @@ def named_columns(first: Sequence[str]) -> list[str]:
     for number, cell in enumerate(map(str.strip, first), 1):
         names.append(cell if cell and cell not in names else str(number))
     return names
-
-
-def _refuse_header(first: list[str], wanted: Mapping[str, str], where: str) -> None:
-    """Raise DataError for a first row that names columns, none of them a wanted one."""
-    if looks_like_header(first):
-        named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
-        fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
-        raise DataError(
-            f"{where} looks like a header ({named}), but has no column "
-            f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
-            f"of columns (from 1) if it is an ordinary row"
-        )
 
 
 def is_number(field: str) -> bool:
@@ -221,11 +220,7 @@ def looks_like_header(first: Sequence[str]) -> bool:
     former kind.
     """
     cells = [cell.strip().lower() for cell in first]
-    known = [_is_known(cell) for cell in cells]
+    known = [one in NAMES or one.rstrip("0123456789").rstrip("_-") in NAMES for one in cells]
     return any(known) and all(
         own or _COMPOUND.fullmatch(cell) for own, cell in zip(known, cells, strict=True)
     )
-
-
-def _is_known(cell: str) -> bool:
-    return cell in NAMES or cell.rstrip("0123456789").rstrip("_-") in NAMES

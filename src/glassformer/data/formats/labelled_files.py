@@ -90,11 +90,10 @@ def labelled_files(
             files[split].append((source, labels))
         else:
             elsewhere.append(kind(source, labels, split))
-    for split, wanted in wheres.items():
-        if all(file.split != split for file in elsewhere):
-            raise DataError(
-                f"data.{split}.where={wanted} fits no {noun}; change it, or leave it out"
-            )
+    for split in sorted(wheres.keys() - {file.split for file in elsewhere}, reverse=True):
+        raise DataError(
+            f"data.{split}.where={wheres[split]} fits no {noun}; change it, or leave it out"
+        )
     elsewhere.sort(key=lambda file: NAMES.index(file.split))
     others = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
     drawn = in_splits(others, lambda split: iter(files[split]))

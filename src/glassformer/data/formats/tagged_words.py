@@ -153,13 +153,14 @@ def span_sentence(record: Any, where: str) -> Tagged | None:
 
 
 def _of_label_studio(data: Any, annotations: list[Any], where: str) -> tuple[Any, list[Any]]:
-    kept = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
-    if len(kept) != 1 or not isinstance(kept[0].get("result"), list):
+    objects = lambda listed: [one for one in listed if isinstance(one, dict)]
+    kept = [one for one in objects(annotations) if not one.get("was_cancelled")]
+    results = kept[0].get("result") if len(kept) == 1 else None
+    if not isinstance(results, list):
         raise DataError(
             f"{where} has {len(kept)} annotations with a result; keep one for each text"
         )
-    results = [one for one in kept[0]["result"] if isinstance(one, dict)]
-    values = [one["value"] for one in results if "labels" in (one.get("value") or ())]
+    values = [one["value"] for one in objects(results) if "labels" in (one.get("value") or ())]
     texts = [value for value in data.values() if isinstance(value, str)]
     text = data.get("text", texts[0] if len(texts) == 1 else None)
     if not isinstance(text, str) or None in map(_span, values):
