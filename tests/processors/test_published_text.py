@@ -129,7 +129,8 @@ def test_every_input_of_words_reads_the_tag_where_the_facts_say(tokenizers):
     assert max(sizes) > 1
     first = [1 + sum(sizes[:i]) for i in range(3)]
     assert window.example.at.tolist() == first
-    parts = SequenceBuilder(tokenizers["bert"], tag_piece="first").example([("text", words)])
+    parts = SequenceBuilder(tokenizers["bert"], tag_piece="first")
+    parts = parts.example([("text", parts.words(words))])
     assert parts.at.tolist() == first
     assert parts.ids.tolist() == window.example.ids.tolist()
     elements = processor.encode(words).elements

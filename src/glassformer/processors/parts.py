@@ -36,7 +36,7 @@ from glassformer.processors.processor import (
     Window,
     check_length,
 )
-from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
+from glassformer.processors.sequence_builder import TEXT, Part, SequenceBuilder
 from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -200,10 +200,13 @@ class PartsProcessor(TokenProcessor):
 
     def _contents(
         self, parts: Sequence[tuple[str, Any]], patches: Callable[[str, Any], np.ndarray]
-    ) -> list[tuple[str, Any]]:
+    ) -> list[tuple[str, Part]]:
         """Return texts, their words if each is predicted, and patches."""
-        split = str.split if self.facts.per_word else str
-        return [(kind, split(one) if kind == TEXT else patches(kind, one)) for kind, one in parts]
+
+        def read(text: str) -> Part:
+            return self.parts.words(text.split()) if self.facts.per_word else text
+
+        return [(kind, read(one) if kind == TEXT else patches(kind, one)) for kind, one in parts]
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -275,7 +278,7 @@ class PartsProcessor(TokenProcessor):
         what = "The source" if crossed else "The sequence of parts"
         sizes = len(example.ids), len(answer)
         check_length(sizes[0] if crossed else sum(sizes), self.facts.context, what)
-        contents = [builder.named(one) for _, one in parts]
+        contents = [content for _, content in parts]
         if crossed:
             check_length(1 + sizes[1], self.facts.context)
             begin = np.array([builder.begin], np.int32)

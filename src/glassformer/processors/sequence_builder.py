@@ -13,6 +13,7 @@ source, and begins the answer with <bos>.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -32,6 +33,8 @@ MOST_KNOWN = 1 << 17
 """Most words whose pieces are kept."""
 WHOLE = 1 << 40
 """A length that everything fits into."""
+Part = str | list[np.ndarray] | np.ndarray
+"""A text; the ids of each of several words, which have targets; or patches [N, P]."""
 
 
 class SequenceBuilder:
@@ -57,9 +60,8 @@ class SequenceBuilder:
         self.longest_word = (longest - frame.size) // 2
         self._known: dict[str, np.ndarray] = {}
 
-    def example(self, parts: Iterable[tuple[str, str | Sequence[str] | np.ndarray]]) -> Example:
-        """Return one sequence of parts in order: each a kind, and a text, words of which each has a
-        target, or patches [N, P]."""
+    def example(self, parts: Iterable[tuple[str, Part]]) -> Example:
+        """Return one sequence of parts in order, each a kind with its content."""
         pieces, length = [self.bos], len(self.bos)
         patches, at = list[Patches](), list[np.ndarray]()
         for kind, part in parts:
@@ -69,7 +71,7 @@ class SequenceBuilder:
                 patches.append(Patches(kind, length, part))
                 own = [np.zeros(len(part), np.int32)]
             else:
-                own = [*map(self.pieces, part)]
+                own = part
                 at.append(self._places(own, length))
             pieces += own
             length += sum(map(len, own))
@@ -107,9 +109,10 @@ class SequenceBuilder:
         """Yield all words in one window, or in several that overlap; each is a unit of one."""
         room = self._room(self.frame.size, 1)
         overlap = room // 2 if self.overlap is None else self.overlap
-        sizes = np.array([len(self.pieces(word)) for word in words], np.int64)
-        for one in windows(sizes, room, overlap) if len(words) else ():
-            found = self.example([(TEXT, words[one.begin : one.end])])
+        pieces = self.words(words)
+        sizes = np.array([*map(len, pieces)], np.int64)
+        for one in windows(sizes, room, overlap) if pieces else ():
+            found = self.example([(TEXT, pieces[one.begin : one.end])])
             assert found.at is not None
             at = found.at[one.own_begin - one.begin : one.own_end - one.begin]
             yield Window(replace(found, at=at), slice(one.own_begin, one.own_end))
@@ -118,11 +121,12 @@ class SequenceBuilder:
         """Return what the elements of one sequence are made of, in order."""
         frame = self.frame
         before = (frame.begin,) if len(sides) == 1 else (frame.pair_begin, frame.between)
-        return [one for pair in zip(before, map(self.named, sides), strict=True) for one in pair]
+        own = (one if isinstance(one, str) else self.words(one) for one in sides)
+        return [*chain.from_iterable(zip(before, own, strict=True))]
 
-    def named(self, part: str | Sequence[str] | np.ndarray) -> Content:
-        """Return a text or patches unchanged, the ids of each of several words."""
-        return part if isinstance(part, str | np.ndarray) else [*map(self.pieces, part)]
+    def words(self, words: Iterable[str]) -> list[np.ndarray]:
+        """Return the ids of each word, at least one."""
+        return [*map(self.pieces, words)]
 
     def pieces(self, word: str) -> np.ndarray:
         """Return the ids of a word, at least one; beyond half a window, its beginning and end."""

@@ -7,7 +7,6 @@ it.
 import hashlib
 import json
 import os
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -32,6 +31,7 @@ from glassformer.tokenizers.definition import (
 from glassformer.tokenizers.frame import Frame, read_frame, template_of
 from glassformer.tokenizers.roles import ROLES as NAMED
 from glassformer.tokenizers.roles import START, ids_by_role, roles_beside, roles_file, roles_json
+from glassformer.tokenizers.symbols import Encoded, Symbols
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -42,8 +42,7 @@ class Tokenizer:
     """Text to ids and back, defined by the content of a `tokenizer.json`.
 
     For byte, character and bpe: the joined `token_bytes` of `encode(text)` are the text's UTF-8
-    bytes (character: if nothing was unknown). Special symbols that occur in a text are encoded as
-    ordinary characters.
+    bytes (character: if nothing was unknown).
     """
 
     def __init__(
@@ -69,24 +68,26 @@ class Tokenizer:
         if self.vocab_size > LARGEST_ID:
             raise DataError(f"{name} has a token id beyond {LARGEST_ID}; restore the file")
         self._spelling |= (gaps := names_of_gaps(self._spelling))
-        given = self._ids_of(roles or {})
+        vocab |= {symbol: index for index, symbol in gaps.items()}
+        roles = {role: symbol for role, symbol in (roles or {}).items() if symbol in vocab}
+        given = {role: vocab[symbol] for role, symbol in roles.items()}
         self.specials = ids_by_role(symbols, given)
         """Ids by role: unk, pad, bos, eos, mask, cls, sep, decoder_start where there is one; an
         extra symbol is its own role."""
-        derived = self.specials == ids_by_role(symbols, {})
-        self._roles = {} if derived else {role: (roles or {})[role] for role in given}
+        self._roles = {} if self.specials == ids_by_role(symbols, {}) else roles
         # what a decoder begins with may be an ordinary piece, which a text may hold
         named = (index for role, index in given.items() if role != START)
         self._special_ids = frozenset((*symbols.values(), *named, *gaps))
         self.frame: Frame | None = read_frame(self.definition, self._spelling.keys(), name)
         """What stands around a text, where the definition says it."""
-        self._text = Spelling() if self.kind in ("character", "word") else self._read_decoder()
+        with library.guarded(f"read the decoder of {name}"):
+            whole = self.kind in ("character", "word")
+            self._text = Spelling() if whole else spelling_of(self.definition)
         self.bytewise = self._text.joined or self.kind == "character"
         """Whether decoding joins `token_bytes`, token by token, but for the `beginning`."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Another process builds it again: the library's own pickle loses that special symbols are
-        ordinary text."""
+        """Return what another process builds: the library's pickle would read special symbols."""
         return type(self), (self.definition, self._name, self._roles or None)
 
     @classmethod
@@ -117,22 +118,19 @@ class Tokenizer:
         empty one, or one that it has already."""
         if not symbols:
             return self
-        known = {*self._spelling.values()}
-        added = [*(self.definition.get("added_tokens") or [])]
-        for index, symbol in enumerate(symbols, self.vocab_size):
-            if not symbol or symbol in known:
+        known, first = {*self._spelling.values()}, self.vocab_size
+        for i, symbol in enumerate(symbols):
+            if not symbol or symbol in known or symbol in symbols[:i]:
                 what = f"{symbol!r}, a token that it has" if symbol else "an empty symbol"
                 raise ConfigError(
                     f"processor.tokenizer.new_tokens adds {what}; give each new symbol once."
                 )
-            known.add(symbol)
-            added.append(symbol_entry(index, symbol))
+        added = [symbol_entry(index, symbol) for index, symbol in enumerate(symbols, first)]
+        added = [*(self.definition.get("added_tokens") or []), *added]
         # all roles, since a new symbol may have the name of one
         roles = {role: self.symbol(self.specials[role]) for role in NAMED if role in self.specials}
         made = type(self)(self.definition | {"added_tokens": added}, self._name, roles)
-        if [made._spelling.get(index) for index in range(self.vocab_size, made.vocab_size)] != [
-            *symbols
-        ]:
+        if [*map(made._spelling.get, range(first, made.vocab_size))] != [*symbols]:
             raise ConfigError(
                 f"{self._name} numbers its tokens in a way to which processor.tokenizer.new_tokens "
                 "cannot be added; leave them out."
@@ -171,8 +169,7 @@ class Tokenizer:
         return max(len(self.token_bytes(index)) for index in self._spelling) or 1
 
     def encode(self, text: str) -> np.ndarray:
-        """The ids of a text as int32 [n]; DataError at an unpaired surrogate or if the tokenizer
-        fails."""
+        """Return the ids of a text, int32 [n]; DataError: an unpaired surrogate, or it fails."""
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -184,67 +181,29 @@ class Tokenizer:
             vocab, unknown = self.definition["model"]["vocab"], repeat(self.specials["unk"])
             return [np.fromiter(map(vocab.get, text, unknown), np.int32) for text in texts]
         found = library.encode_texts(self._library, texts, self.in_pieces)
-        reads = [np.isin(ids, self._unwritten).any() for ids in found]  # symbols, as some do
+        reads = [self._symbols.among(ids).any() for ids in found]  # as some do
         return [
             self.encode_spans(text)[0] if read else ids
             for text, ids, read in zip(texts, found, reads, strict=True)
         ]
 
-    def encode_spans(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+    def encode_spans(self, text: str) -> Encoded:
         """The ids of a text, int32 [n], and the characters that each came from, int64 [n, 2]: begin
         and end. Not of kinds byte and character, where they follow from the bytes."""
         library.utf8(text)
-        ids, spans = library.encode_spans(self._library, text)
-        return self._spelled(ids, spans, np.isin(ids, self._unwritten))
+        return self._symbols.spell(library.encode_spans(self._library, text))
 
-    def encode_symbols(
-        self, text: str, written: Sequence[tuple[int, int]]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def encode_symbols(self, text: str, written: Sequence[tuple[int, int]]) -> Encoded:
         """Encode a text as `encode_spans`, but with the special symbols at the `written` spans of
         characters, in their order."""
         library.utf8(text)
-        ids, spans = library.encode_spans(self._symbol_library, text)
-        which = np.isin(ids, self._unwritten)
-        places, begins = [*written, (len(text), len(text) + 1)], [begin for begin, _ in written]
-        for at in np.flatnonzero(which).tolist():
-            begin, end = spans[at].tolist()  # may hold spaces around the symbol
-            first, last = places[bisect_left(begins, begin)]
-            which[at] = last > end or text[first:last] != self.symbol(int(ids[at]))
-        return self._spelled(ids, spans, which)
-
-    def _spelled(
-        self, ids: np.ndarray, spans: np.ndarray, which: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Ids with `which` of the special symbols as the pieces of their names."""
-        if not which.any():
-            return ids, spans
-        pairs = zip(ids.tolist(), which, strict=True)
-        spelled = [self._spelled_out.get(i, [i]) if own else [i] for i, own in pairs]
-        whole = np.array([index for own in spelled for index in own], np.int32)
-        places = np.repeat(spans, [len(own) for own in spelled], axis=0)
-        # an unknown piece reaches as far as the text is unknown
-        kept = np.append(True, (whole[1:] != whole[:-1]) | (whole[1:] != self.specials.get("unk")))
-        return whole[kept[: len(whole)]], places[kept[: len(whole)]]
+        found = library.encode_spans(self._symbol_library, text)
+        return self._symbols.spell(found, text, written)
 
     @cached_property
-    def _unwritten(self) -> np.ndarray:
-        return np.array(sorted(filter(self.skipped, self._special_ids)), np.int32)
-
-    @cached_property
-    def _spelled_out(self) -> dict[int, list[int]]:
-        """The pieces of the name of each special symbol. A text that says "</s>" does not end: some
-        models have such names among their ordinary pieces."""
-        found = {}
-        for index in self._unwritten.tolist():
-            name, model = self.symbol(index), self._library.model
-            with library.guarded("encode the text"):
-                found[index] = [
-                    token.id
-                    for part in (name[:1], name[1:])
-                    for token in model.tokenize(part)
-                    if token.id not in self._unwritten
-                ]
-        return found
+    def _symbols(self) -> Symbols:
+        names = {index: self.symbol(index) for index in self._special_ids if self.skipped(index)}
+        return Symbols(self._library, names, self.specials.get("unk"))
 
     def encode_word(self, word: str) -> np.ndarray:
         """The ids of a word as within a sentence, behind another one."""
@@ -258,8 +217,7 @@ class Tokenizer:
         return "" if two == alone + alone else " "
 
     def frame_or(self, begin: str, end: str) -> Frame:
-        """The frame that the tokenizer defines, else the symbols of these roles, as far as there
-        are such symbols."""
+        """Return the frame of the definition, else the symbols of these roles, if there are any."""
         ends = [(self.specials[role],) if role in self.specials else () for role in (begin, end)]
         return self.frame or Frame.of(*ends)
 
@@ -336,18 +294,6 @@ class Tokenizer:
                 f"tokenizer"
             )
         return spelling
-
-    def _ids_of(self, roles: Mapping[str, str]) -> dict[str, int]:
-        """The ids of the symbols of roles, of those in the vocabulary."""
-        if not roles:
-            return {}
-        wanted = set(roles.values())
-        ids = {text: index for index, text in self._spelling.items() if text in wanted}
-        return {role: ids[symbol] for role, symbol in roles.items() if symbol in ids}
-
-    def _read_decoder(self) -> Spelling:
-        with library.guarded(f"read the decoder of {self._name}"):
-            return spelling_of(self.definition)
 
     @cached_property
     def _symbol_library(self) -> "Library":

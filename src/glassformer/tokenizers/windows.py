@@ -27,9 +27,11 @@ def windows(sizes: np.ndarray, room: int, overlap: int) -> list[Window]:
     One window if everything fits. Each unit belongs to exactly one window: borders lie in the
     middle of what two windows share. Needs every size in 1 .. room and overlap < room.
     """
-    ends = np.cumsum(sizes)
+    ends, n = np.cumsum(sizes), len(sizes)
+    if not n or ends[-1] <= room:
+        return [Window(0, n, 0, n)]
     spans = [(0, _fitting(ends, 0, room))]
-    while spans[-1][1] < len(ends):
+    while spans[-1][1] < n:
         begin, end = spans[-1]
         # the next shares `overlap` elements with this one, but reaches further
         shared = int(np.searchsorted(ends, ends[end - 1] - overlap, side="left")) + 1
@@ -40,7 +42,7 @@ def windows(sizes: np.ndarray, room: int, overlap: int) -> list[Window]:
     borders = [
         0,
         *((begin + end + 1) // 2 for (_, end), (begin, _) in itertools.pairwise(spans)),
-        len(ends),
+        n,
     ]
     return [
         Window(*span, *own) for span, own in zip(spans, itertools.pairwise(borders), strict=True)
