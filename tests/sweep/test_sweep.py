@@ -14,7 +14,7 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.progress import Progress
 from glassformer.recipe.reading import read_recipe
 from glassformer.sweep import sweep as sweep_module
-from glassformer.sweep.report import as_json, as_text
+from glassformer.sweep.study import as_json, as_text
 from glassformer.sweep.sweep import sweep
 from glassformer.training.loop.trainer import Trainer
 from processes import started

@@ -21,9 +21,8 @@ from glassformer.core.progress import Progress
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.reading import read_recipe, read_yaml
 from glassformer.recipe.recipe import Recipe
-from glassformer.sweep.report import write_report
 from glassformer.sweep.space import Axes, as_text, optuna, read_space
-from glassformer.sweep.study import Sweep, points_of
+from glassformer.sweep.study import Sweep, points_of, write_report
 from glassformer.training.loop.train import train
 
 
