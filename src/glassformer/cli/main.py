@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.chat import chat
-from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
@@ -57,7 +56,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, "tag", classify, embed, fill)
+COMMANDS = (demo, train, sweep, evaluate, generate, chat, translate, "tag", "classify", embed, fill)
 COMMANDS += (tokenize, plan, verify, inspect, serve, import_, export)
 """In the order of `--help`; the names of those that predict."""
 LAST_STANDARD = 2

@@ -4,18 +4,28 @@ glassformer tag RUN < lines          a line for each, or JSON with --json
 glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from glassformer.cli.files import Field, Files, In, Out, Resume, predict_file, predictions
+from glassformer.cli.files import (
+    Field,
+    Files,
+    In,
+    Out,
+    Resume,
+    predict_file,
+    predictions,
+    report_skipped,
+)
 from glassformer.cli.lines import chunks, numbered
-from glassformer.cli.options import AtStep, Device, Json, OptionalCount, Quantize, RunFolder
+from glassformer.cli.options import AtStep, Device, Json, Quantize, RunFolder
 from glassformer.cli.outputs import Force
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.tasks.predictors.predictor import Predictor
@@ -37,7 +47,7 @@ class Shared:
     resume: Resume = False
     force: Force = False
     batch_size: Annotated[
-        OptionalCount, Option("--batch-size", help="Inputs computed together.")
+        int | None, Option("--batch-size", min=1, help="Inputs computed together.")
     ] = None
     checkpoint: AtStep = None
     quantize: Quantize = None
@@ -57,6 +67,15 @@ class Verb:
 
 
 VERBS = {
+    "classify": Verb(
+        """Print the class of each line or file, or write those of the rows of --in, in order.
+
+        A line of standard input is a text; two texts and a TAB for a model of pairs; the name of a
+        file for a model of images or audio; a JSON list of parts for a multimodal model, [{"image":
+        "a.png"}, {"text": "What is it?"}].
+        """,
+        ("names", "batch_size"),
+    ),
     "tag": Verb(
         "Tag the words of each line of standard input, or of each row of --in. Words are separated "
         "by spaces; a line may have any length."
@@ -74,6 +93,10 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     files = Files.checked(shared.inp, shared.out, shared.field, shared.resume, shared.force)
     if files and shared.json:
         raise ConfigError("--out has a form of its own, so --json has no use; leave it out.")
+    if files and shared.names:
+        raise ConfigError(
+            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
+        )
     options.check("table" if files else "json" if shared.json else "line")
     run = load(shared.run, shared.device, shared.checkpoint, quantize=shared.quantize)
     predictor = run.predictor(verb)  # another task is refused before a line is waited for
@@ -81,6 +104,12 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     if files:
         predict_file(predictor, options, files)
         return
+    if shared.names and not run.processor.medium:
+        raise ConfigError(
+            f"{shared.run} reads lines that hold a {run.processor.noun} each, and "
+            f"{shared.names[0]} is given as a file; give lines: < {shared.names[0]}."
+        )
+    skipped = 0
     for number, lines in _groups(predictor, shared):
         given = [
             (predictor.from_values([line], f"{predictor.noun} {n}"), f"{predictor.noun} {n}")
@@ -88,11 +117,17 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
         ]
         found = predictions(predictor, options, given, number)
         for line, (one, _), prediction in zip(lines, given, found, strict=True):
-            if shared.json:
+            if isinstance(prediction, DataError):
+                skipped += 1
+                print(prediction, file=sys.stderr)
+            elif (beside := predictor.beside(line, one)) is None:
+                continue
+            elif shared.json:
                 values = predictor.values(line if one is None else one)
                 print_json({**values, **prediction.json()})
             else:
-                print(prediction.line())
+                print(f"{prediction.line()}{beside}")
+    report_skipped(skipped)
 
 
 def _groups(predictor: "Predictor[Any]", shared: Shared) -> Iterator[tuple[int, Sequence[str]]]:

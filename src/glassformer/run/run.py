@@ -309,7 +309,8 @@ class Run:
         or of a list of such lists."""
         return self._values(text, "tag", options)
 
-    def classify(self, what: Any, threshold: float = 0.5) -> Any:
+    @keywords("classify")
+    def classify(self, what: Any, **options: Any) -> Any:
         """The class of an input, or of each of a list of inputs.
 
         An input is what the processor encodes: a text, a pair (a tuple of two texts), a file or
@@ -317,20 +318,7 @@ class Run:
         gives a list: every class whose probability reaches `threshold`. Nothing but space has no
         class: None, or an empty list.
         """
-        single, inputs = self.processor.one_or_several(what)
-        rows = self.classified(inputs)
-        if self.model.config.multi_label:
-            found: list[Any] = [
-                [name for name, p in zip(self.classes, row, strict=True) if p >= threshold]
-                for row in rows
-            ]
-        else:
-            found = [None if np.isnan(row[0]) else self.classes[row.argmax()] for row in rows]
-        return found[0] if single else found
-
-    def classified(self, inputs: Sequence[Any]) -> np.ndarray:
-        """The probability of every class for each input, float32 [N, C]; NaN: it is blank."""
-        return self.task.classify(self.model, inputs)
+        return self._values(what, "classify", options)
 
     def embed(
         self,

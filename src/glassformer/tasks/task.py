@@ -370,7 +370,6 @@ class Task(ABC):
     translate_steps = refused("translating")
     answer_steps = refused("answering")
     score_pairs = refused("scoring pairs")
-    classify = examples = classify_steps = refused("classifying")
     draw = refused("drawing")
     fill = refused("filling blanks")
     likelihoods = room = refused("scoring answers")

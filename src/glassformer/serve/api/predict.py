@@ -72,5 +72,7 @@ def reader_of(verb: str) -> Callable[[Served, Any], Batch]:
     return read
 
 
-ROUTES = {verb: (request_of(verb), replies.Predictions, reader_of(verb)) for verb in ("tag",)}
+ROUTES = {
+    verb: (request_of(verb), replies.Predictions, reader_of(verb)) for verb in ("tag", "classify")
+}
 """The request and the reply of each route, and how a request is read."""

@@ -27,8 +27,6 @@ from glassformer.tasks.predict.gradually import Steps
 
 ENDS = {"end": "stop", "stop": "stop", "length": "length"}
 """How OpenAI's API calls the end of a text."""
-LIKELY = 0.5
-"""Probability from which a class is given, where an input may have several."""
 
 
 @dataclass(frozen=True)
@@ -117,30 +115,6 @@ def translate(served: Served, asked: requests.TranslateRequest) -> Batch:
     return Batch(served, key, work, texts)
 
 
-def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
-    """Classes of texts, images, audio, parts."""
-    run = served.run
-
-    def work(given: list[Any]) -> Steps[list[Any]]:
-        rows = yield from run.task.classify_steps(run.model, given)
-        return [_classes(served, row) for row in rows]
-
-    inputs = [run.task.examples(one) for one in inputs_of(served, asked)]
-    return Batch(served, ("classify",), work, inputs)
-
-
-def _classes(served: Served, row: np.ndarray) -> dict[str, Any]:
-    if np.isnan(row[0]):  # nothing but space
-        return {"labels": [], "probabilities": {}}
-    names = served.run.classes
-    by_name = dict(zip(names, map(float, row), strict=True))
-    if served.run.model.config.multi_label:
-        labels = [name for name, p in by_name.items() if p >= LIKELY]
-    else:
-        labels = [names[int(row.argmax())]]
-    return {"labels": labels, "probabilities": by_name}
-
-
 def generate(served: Served, asked: requests.GenerateRequest) -> Batch:
     """Text for texts, images and audio."""
     run, how = served.run, served.run.options(**asked.changes())
@@ -200,7 +174,6 @@ def _part(served: Served, given: Any) -> Any:
 ROUTES = {
     EMBEDDINGS: (requests.EmbeddingRequest, replies.Embeddings, embeddings),
     "translate": (requests.TranslateRequest, replies.Predictions, translate),
-    "classify": (requests.ClassifyRequest, replies.Predictions, classify),
     "generate": (requests.GenerateRequest, replies.Predictions, generate),
 }
 """The request and the reply of each route, and how a request is read."""

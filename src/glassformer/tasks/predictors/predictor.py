@@ -17,6 +17,7 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
+from glassformer.core.errors import one_line
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tasks.options import OPTIONS, Options
@@ -24,6 +25,8 @@ from glassformer.tasks.task import Task
 
 WHOLE = 1 << 15
 """Elements of a step where no one else waits: enough to pack well, few enough to stay in memory."""
+ALL = 1 << 62
+"""Elements of a step that computes all inputs."""
 STEP = 1024
 """Elements of a step between which other requests get their next token."""
 Chosen = TypeVar("Chosen", bound=Options)
@@ -131,6 +134,15 @@ class Predictor(ABC, Generic[Chosen]):
     def values(self, given: Any) -> dict[str, Any]:
         """An input as plain values beside its prediction."""
         return self.processor.to_values(given)
+
+    def beside(self, line: str, given: Any) -> str | None:
+        """What follows a prediction in its line: of a file, a TAB and its name.
+
+        None: the prediction is not printed, as that of an empty line in place of a file.
+        """
+        if not self.processor.medium:
+            return ""
+        return None if given is None else f"\t{one_line(line)}"
 
     @abstractmethod
     def parse(
