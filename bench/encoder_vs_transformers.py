@@ -42,7 +42,8 @@ from glassformer.core.cpu import keep_freed_memory
 from glassformer.data.example import Example
 from glassformer.recipe.reading import read_recipe
 from glassformer.tasks.classification import Classification
-from glassformer.tasks.options import TagOptions
+from glassformer.tasks.options import ClassifyOptions, TagOptions
+from glassformer.tasks.predictors.classify import Classify
 from glassformer.tasks.predictors.tag import Tag
 from glassformer.tasks.token_classification import TokenClassification
 from side_by_side import (
@@ -123,7 +124,8 @@ class Ours(OurTraining):
             answers = np.concatenate([tags.classes[:, 0] for tags in found])
             wanted = np.concatenate([numbers(record.tags) for record in records])
         else:
-            answers = self.task.classify(self.model, given).argmax(1)
+            found = Classify(self.model, self.task).predict_each(given, ClassifyOptions())
+            answers = np.array([one.chosen[0] for one in found])
             took = time.perf_counter() - begin
             wanted = numbers(record.labels[0] for record in records)
         return len(records), took, float((answers == wanted).mean())

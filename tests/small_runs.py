@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.core.progress import Progress
@@ -164,6 +165,13 @@ def go(
     """Train; the result and everything that was said."""
     said = io.StringIO()
     return train(made, run, resume, checkpoint, progress=Progress(said)), said.getvalue()
+
+
+def probabilities(run: Any, inputs: Any) -> np.ndarray:
+    """The probabilities of a list of inputs, [N, C]; NaN of a blank one."""
+    found = [one.probabilities for one in run.predict(inputs)]
+    nothing = np.full(len(run.classes), np.nan, np.float32)
+    return np.array([row if len(row) else nothing for row in found]).reshape(-1, len(nothing))
 
 
 def hashes(run: Path) -> dict[str, str]:

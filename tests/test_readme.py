@@ -147,7 +147,8 @@ def test_there_are_commands_and_overrides_to_check():
 def test_a_printed_command_is_understood(words):
     command = get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
-        command, words = command.commands[words[0]], words[1:]
+        context = command.context_class(command)
+        _, command, words = command.resolve_command(context, list(words))
     with command.make_context(
         "glassformer", list(words)
     ) as context:  # parses without running; a bad option raises

@@ -15,7 +15,7 @@ import glassformer as gf
 from glassformer.core.errors import CheckpointError, ConfigError, DataError, GlassformerError
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.training.folder.model_files import accept_changed
-from small_runs import go, text_file
+from small_runs import go, probabilities, text_file
 from small_tasks import (
     class_file,
     class_recipe,
@@ -92,7 +92,7 @@ def test_the_public_names_are_these():
         *("generate", "generated", "recorded", "stream", "score"),
         *("chat", "chatted", "chat_stream"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
-        *("compiled", "predict", "predictor", "tag", "classify", "classified", "embed", "contexts"),
+        *("compiled", "predict", "predictor", "tag", "classify", "embed", "contexts"),
         *("fill", "filled", "likelihoods", "few_shot"),
         *("answer", "answered", "draw"),
     }
@@ -338,7 +338,7 @@ def test_classify_gives_names_for_texts_and_pairs(small):
     assert run.classes == ("a", "b")
     texts = ["a b", "b a", ("a", "b")]
     found = run.classify(texts)
-    rows = run.classified(texts)
+    rows = probabilities(run, texts)
     assert found == [run.classes[i] for i in rows.argmax(1)]
     assert [run.classify(text) for text in texts] == found
     assert run.classify([]) == []
@@ -348,8 +348,8 @@ def test_classify_gives_names_for_texts_and_pairs(small):
 def test_several_classes_are_those_that_are_likely_enough(small):
     run = gf.load(small / "several")
     texts = ["a b", "h h"]
-    rows = run.classified(texts)
-    for threshold in (0.0, float(rows.mean()), 1.1):
+    rows = probabilities(run, texts)
+    for threshold in (0.0, float(rows.mean()), 1.0):
         expected = [
             [name for name, p in zip(run.classes, row, strict=True) if p >= threshold]
             for row in rows

@@ -25,6 +25,7 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from small_runs import probabilities
 from small_senses import AUDIO, tone, write_picture
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -197,7 +198,7 @@ def test_texts_and_pairs_with_a_class(tmp_path):
     )
     for given in ("the cat", ("the cat", "a mat ran")):
         look = run.look(given)
-        assert_close(look.probabilities(), torch.from_numpy(run.classified([given])[0]))
+        assert_close(look.probabilities(), torch.from_numpy(probabilities(run, [given])[0]))
     assert words(look.elements) == ["the", "cat", "a", "mat", "ran"]
     assert look.names == ("0", "1", "2")
     assert look.batch.token_type_ids is not None
@@ -265,7 +266,7 @@ def test_a_picture(tmp_path):
         (1, 1),
     ]
     assert {element.kind for element in look.elements} == {"class", "register", "image"}
-    assert_close(look.probabilities(), torch.from_numpy(run.classified([sky()])[0]))
+    assert_close(look.probabilities(), torch.from_numpy(probabilities(run, [sky()])[0]))
     file = write_picture(tmp_path / "sky.png", sky())
     assert torch.equal(run.look(file).logits, look.logits)
     assert look.names == ("day", "night")
@@ -285,7 +286,7 @@ def test_a_recording(tmp_path):
         "frame 5, band 8",
     ]
     assert {element.kind for element in look.elements} == {"class", "audio"}
-    assert_close(look.probabilities(), torch.from_numpy(run.classified([(samples, 8000)])[0]))
+    assert_close(look.probabilities(), torch.from_numpy(probabilities(run, [(samples, 8000)])[0]))
     (tmp_path / "tone.wav").write_bytes(write_wav(samples, 8000))
     assert run.look(tmp_path / "tone.wav").logits.shape == (2,)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from small_runs import probabilities
+
 CLASSES = ("good", "bad", "so so", "none")
 LINES = ["what a film", "", "naïve", "   ", "x", "the cat " * 30, "tab\tbed"]
 TEXT = "\n".join(LINES).encode() + b"\n"
@@ -31,15 +33,15 @@ def pairs(saved) -> Path:
     return saved("pairs", head="classify", classes=CLASSES, n_token_types=2, pool="mean")
 
 
-def probabilities(run, texts):
+def chances(run, texts):
     from glassformer.run import load
 
-    return load(run).classified(texts)
+    return probabilities(load(run), texts)
 
 
 def rows(run):
     """The probabilities of each line, None of an empty one."""
-    found = dict(zip(FILLED, probabilities(run, [LINES[i] for i in FILLED]), strict=True))
+    found = dict(zip(FILLED, chances(run, [LINES[i] for i in FILLED]), strict=True))
     return [found.get(i) for i in range(len(LINES))]
 
 
@@ -67,12 +69,12 @@ def test_columns_of_scores_and_of_the_likeliest(cli, run):
         for row, best in zip(rows(run), wanted, strict=True)
     ]
     for k in (1, 3, 4, 9):
-        assert lines("--top-k", k) == ["\t".join(CLASSES[i] for i in best[:k]) for best in wanted]
+        assert lines("--top", k) == ["\t".join(CLASSES[i] for i in best[:k]) for best in wanted]
         both = [
             "\t".join(f"{p}\t{CLASSES[i]}" for p, i in list(zip(ps, best, strict=True))[:k])
             for ps, best in zip(chance, wanted, strict=True)
         ]
-        assert lines("--top-k", k, "--scores") == both
+        assert lines("--top", k, "--scores") == both
         if k == 1:
             assert lines("--scores") == both
 
@@ -84,18 +86,20 @@ def test_json_is_one_object_a_line(cli, run):
         if row is None:
             assert line == {
                 "text": line["text"],
+                "labels": [],
                 "label": None,
                 "probability": None,
                 "probabilities": {},
             }
             continue
-        assert set(line) == {"text", "label", "probability", "probabilities"}
+        assert set(line) == {"text", "labels", "label", "probability", "probabilities"}
+        assert line["labels"] == [line["label"]]
         assert list(line["probabilities"]) == list(CLASSES)
         assert list(line["probabilities"].values()) == pytest.approx(row.tolist(), abs=1e-6)
         assert line["label"] == CLASSES[row.argmax()]
         assert line["probability"] == line["probabilities"][line["label"]]
     for line, row in zip(
-        cli("classify", run, "--json", "--top-k", 2, stdin=TEXT).lines, rows(run), strict=True
+        cli("classify", run, "--json", "--top", 2, stdin=TEXT).lines, rows(run), strict=True
     ):
         assert list(line["probabilities"]) == (
             [] if row is None else [CLASSES[i] for i in np.argsort(-row)[:2]]
@@ -126,7 +130,7 @@ def test_any_number_of_classes(cli, labels, threshold):
 
 
 def test_the_likeliest_of_any_number_of_classes(cli, labels):
-    said = cli("classify", labels, "--top-k", 2, stdin=TEXT).out.split("\n")[:-1]
+    said = cli("classify", labels, "--top", 2, stdin=TEXT).out.split("\n")[:-1]
     assert said == [
         "" if row is None else "\t".join(CLASSES[i] for i in np.argsort(-row)[:2])
         for row in rows(labels)
@@ -139,7 +143,7 @@ def test_a_pair_is_two_texts_with_a_tab_between(cli, pairs, run):
         f"{text if isinstance(text, str) else '	'.join(text)}\n" for text in texts
     ).encode()
     lines = cli("classify", pairs, "--json", stdin=stdin).lines
-    found = probabilities(pairs, texts)
+    found = chances(pairs, texts)
     assert [line["text"] for line in lines] == ["tab", "tab bed", "", "tab"]
     assert [line.get("pair") for line in lines] == ["bed", None, "bed", ""]
     for line, row in zip(lines, found, strict=True):
@@ -171,7 +175,7 @@ def test_only_a_line_feed_ends_a_line(cli, run):
 
 def test_a_name_that_ends_a_line_does_not(cli, saved):
     run = saved("strange", head="classify", classes=("a\nb", "c\u2028d"))
-    assert sorted(cli("classify", run, "--top-k", 2, stdin=b"x\n").out.strip("\n").split("\t")) == [
+    assert sorted(cli("classify", run, "--top", 2, stdin=b"x\n").out.strip("\n").split("\t")) == [
         "a b",
         "c d",
     ]
@@ -206,10 +210,10 @@ def test_who_writes_a_line_and_waits_gets_its_answer(run):
             "--threshold is for model.multi_label, and this model gives one class",
         ),
         (
-            ["--threshold", 0.5, "--top-k", 2],
+            ["--threshold", 0.5, "--top", 2],
             TEXT,
             2,
-            "--top-k lists classes whatever their probability",
+            "--top lists classes whatever their probability",
         ),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
         (["a.png"], TEXT, 2, "a text each, and a.png is given as a file; give lines: < a.png."),
@@ -232,7 +236,7 @@ def test_lines_that_are_no_pair(refused, cli, pairs):
 
 
 def test_wrong_usage(cli, run):
-    for arguments in (["--top-k", 0], ["--threshold", 1.5], ["--batch-size", 0]):
+    for arguments in (["--top", 0], ["--threshold", 1.5], ["--batch-size", 0]):
         assert cli("classify", run, *arguments, stdin=TEXT).code == 2
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_runs import go
+from small_runs import go, probabilities
 from small_senses import picture_folder, picture_recipe, sound_folder, sound_recipe, write_picture
 
 
@@ -36,18 +36,18 @@ def files(folder: Path, n: int = 5) -> list[str]:
     ]
 
 
-def probabilities(run: Path, given: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
+def chances(run: Path, given: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
     from glassformer.run import load
 
     opened = load(run)
-    return opened.classes, opened.classified(given)
+    return opened.classes, probabilities(opened, given)
 
 
 @pytest.mark.parametrize("kind", ["pictures", "sounds"])
 def test_the_class_of_each_file_in_order(cli, request, kind):
     folder = request.getfixturevalue(kind)
     given = files(folder / kind)[::-1]
-    names, rows = probabilities(folder / "run", given)
+    names, rows = chances(folder / "run", given)
     expected = [f"{names[row.argmax()]}\t{file}" for row, file in zip(rows, given, strict=True)]
     said = cli("classify", folder / "run", *given)
     assert (said.code, said.err) == (0, "")
@@ -60,8 +60,8 @@ def test_the_class_of_each_file_in_order(cli, request, kind):
 
 def test_columns_and_json(cli, pictures):
     given = files(pictures / "pictures", 3)
-    names, rows = probabilities(pictures / "run", given)
-    lines = cli("classify", pictures / "run", *given, "--top-k", 2, "--scores").out.splitlines()
+    names, rows = chances(pictures / "run", given)
+    lines = cli("classify", pictures / "run", *given, "--top", 2, "--scores").out.splitlines()
     best = [np.argsort(-row, kind="stable") for row in rows]
     assert lines == [
         "\t".join([*(f"{row[i]:.4f}\t{names[i]}" for i in order), file])
@@ -74,7 +74,7 @@ def test_columns_and_json(cli, pictures):
         assert value["probabilities"] == pytest.approx(
             dict(zip(names, row.tolist(), strict=True)), abs=1e-6
         )
-    one = cli("classify", pictures / "run", given[0], "--json", "--top-k", 1).json
+    one = cli("classify", pictures / "run", given[0], "--json", "--top", 1).json
     assert list(one["probabilities"]) == [one["label"]]
 
 

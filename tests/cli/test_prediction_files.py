@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_runs import go
+from small_runs import go, probabilities
 from small_tasks import tag_recipe
 
 pa = pytest.importorskip("pyarrow")
@@ -78,7 +78,7 @@ def expected(classifier):
     from glassformer.run import load
 
     run = load(classifier)
-    rows = run.classified([text for text in TEXTS if text.strip()])
+    rows = probabilities(run, [text for text in TEXTS if text.strip()])
     found = iter(rows.tolist())
     return [
         None if not text.strip() else dict(zip(CLASSES, next(found), strict=True)) for text in TEXTS

@@ -1,8 +1,10 @@
 """Files of rows in, the same with predictions out: for the commands with --in and --out."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ from typer import Option
 
 from glassformer.cli.lines import Pace
 from glassformer.cli.outputs import check_output
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, DataError, counted, one_line
 
 if TYPE_CHECKING:
     from glassformer.data.config import DataConfig
@@ -116,9 +118,11 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
     from glassformer.data.table_output import Output, new_column
 
     table, total = files.table(predictor.task, predictor.input_columns, predictor.data), 0
+    read = partial(_read, predictor, os.path.dirname(table.source.file))
+    skipped = list[DataError]()
     own, whole = dict.fromkeys(table.columns()), files.out.suffix != ".parquet"
     for row in table.rows(whole):
-        predictor.from_values(row.values, row.where)
+        read(row)
         own |= dict.fromkeys(row.content)
         total += 1
     new = {name: new_column(name, own) for name in predictor.columns(options)}
@@ -130,15 +134,28 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
     def predict_rows() -> "Iterator[Row]":
         rest = islice(table.rows(whole), before, None)
         while chunk := list(islice(rest, TOGETHER)):
-            given = [(predictor.from_values(row.values, row.where), row.where) for row in chunk]
+            given = [(read(row), row.where) for row in chunk]
             for row, found in zip(chunk, predictions(predictor, options, given), strict=True):
-                columns = {new[name]: value for name, value in found.columns().items()}
-                yield replace(row, content=row.content | columns, line=found.line())
+                if isinstance(found, DataError):
+                    skipped.append(found)
+                    yield replace(row, content=row.content | dict.fromkeys(new.values()), line="")
+                else:
+                    values = found.columns()
+                    columns = {name: values[own] for own, name in new.items()}
+                    yield replace(row, content=row.content | columns, line=one_line(found.line()))
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
     resumed = f" ({before:,} of them by an earlier process)" if before else ""
     sys.stderr.write(f"{files.out}: {total:,} rows{resumed}\n")
+    report_skipped(len(skipped))
+
+
+def _read(predictor: "Predictor[Any]", folder: str, row: "Row") -> Any:
+    """The input of a row; the name of a file is beside the table's."""
+    given = predictor.from_values(row.values, row.where)
+    named = predictor.processor.medium and isinstance(given, str)
+    return os.path.join(folder, os.path.expanduser(given)) if named else given
 
 
 def predictions(
@@ -146,12 +163,28 @@ def predictions(
     options: "Options",
     given: Sequence[tuple[Any, str]],
     first: int = 1,
-) -> "Iterator[Prediction]":
-    """The predictions of inputs, each with its place in words; `first`: the number of the first."""
-    parsed = [
-        predictor.parse(one, options, where, number)
-        for number, (one, where) in enumerate(given, first)
-    ]
-    for note in dict.fromkeys(one.note for one in parsed if one.note):
+) -> "Iterator[Prediction | DataError]":
+    """The predictions of inputs, each with its place in words; `first`: the number of the first.
+
+    An input that cannot be read has its error in place of a prediction, if `options` skip it.
+    """
+    parsed = list[Any]()
+    for number, (one, where) in enumerate(given, first):
+        try:
+            parsed.append(predictor.parse(one, options, where, number))
+        except DataError as error:
+            if not options.skips:
+                raise
+            parsed.append(error)
+    good = [one for one in parsed if not isinstance(one, DataError)]
+    for note in dict.fromkeys(one.note for one in good if one.note):
         sys.stderr.write(f"{note}\n")
-    return filter(None, predictor.predict(parsed, options))
+    found = filter(None, predictor.predict(good, options))
+    for one in parsed:
+        yield one if isinstance(one, DataError) else next(found)
+
+
+def report_skipped(n: int) -> None:
+    """Say how many files could not be read, if any."""
+    if n:
+        sys.stderr.write(f"left out: {counted(n, 'file')} that cannot be read\n")

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
@@ -54,7 +53,7 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, sweep, evaluate, "generate", "chat", "translate", "tag", classify, embed)
+COMMANDS = (demo, train, sweep, evaluate, "generate", "chat", "translate", "tag", "classify", embed)
 COMMANDS += (fill, "draw", "score", "choose", tokenize, plan, verify, inspect, serve)
 COMMANDS += (import_, export)
 """In the order of `--help`; the names of those that predict."""

@@ -43,9 +43,6 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Device = Annotated[str, Option("--device", help="auto, cpu, cuda, mps.")]
-MaxNewTokens = Annotated[
-    int | None, Option("--max-new-tokens", help="Largest number of new tokens.", min=1)
-]
 Count = Annotated[int, Option(min=1)]
 Figures = Annotated[
     list[str] | None,
@@ -60,8 +57,6 @@ OptionalSize = Annotated[int | None, Option(parser=_bytes, metavar="<size>")]
 OptionalCount = Annotated[int | None, Option(min=1)]
 Index = Annotated[int, Option(min=0)]
 OptionalIndex = Annotated[int | None, Option(min=0)]
-Share = Annotated[float | None, Option(min=0, max=1)]
-
 Prompts = Annotated[
     list[str] | None,
     Option(
@@ -69,55 +64,11 @@ Prompts = Annotated[
         help="Text to continue; default: standard input, or an empty line; may be repeated.",
     ),
 ]
-Temperature = Annotated[
-    float | None, Option("--temperature", help="Sampling temperature; 0: the likeliest token.")
-]
-TopK = Annotated[int | None, Option("--top-k", help="Only the K likeliest tokens.")]
-TopP = Annotated[
-    float | None, Option("--top-p", help="Only the likeliest tokens that together reach P.")
-]
-MinP = Annotated[
-    float | None,
-    Option("--min-p", help="Only tokens at least P times as likely as the likeliest."),
-]
-Penalty = Annotated[
-    float | None,
-    Option(
-        "--repetition-penalty", help="Above 1: tokens that already occurred become less likely."
-    ),
-]
-NoRepeat = Annotated[
-    int | None,
-    Option("--no-repeat-ngram-size", help="No N tokens in a row occur twice.", min=1),
-]
-MinNewTokens = Annotated[
-    int | None,
-    Option("--min-new-tokens", help="The text does not end before so many new tokens.", min=1),
-]
-Seed = Annotated[
-    int | None, Option("--seed", help="Random seed; the same seed gives the same text.")
-]
-Stop = Annotated[list[str] | None, Option("--stop", help="End before this text; may be repeated.")]
 Streamed = Annotated[
     bool, Option("--stream", help="Print text as it is generated (the default on a terminal).")
 ]
-Window = Annotated[
-    bool,
-    Option(
-        "--window", help="Continue a prompt longer than the context from its last half context."
-    ),
-]
-
 AboutImage = Annotated[str | None, Option("--image", help="Image that the prompts are about.")]
 AboutAudio = Annotated[str | None, Option("--audio", help="Audio file that the prompts are about.")]
-Scored = Annotated[
-    bool,
-    Option("--score", help="Print the log-probabilities of the prompt's tokens instead."),
-]
-ToImage = Annotated[
-    Path | None,
-    Option("--to-image", help="Draw the prompt and save the image as this .png file."),
-]
 Quantize = Annotated[
     str | None,
     Option(
@@ -131,17 +82,6 @@ Compile = Annotated[
         "--compile",
         help="Compute by a program that the system's C compiler makes, in a second or two.",
     ),
-]
-Draft = Annotated[
-    str | None,
-    Option(
-        "--draft",
-        help="A smaller run of the same vocabulary, or ngram, proposes tokens; the text is the "
-        "same.",
-    ),
-]
-DraftTokens = Annotated[
-    int | None, Option("--draft-tokens", help="Tokens that are proposed at once (4).", min=1)
 ]
 AtStep = Annotated[
     int | None, Option("--checkpoint", help="Use the model as it was at this training step.", min=1)
@@ -173,5 +113,5 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 def refuse(options: Mapping[str, Any], because: str) -> None:
     """Raise ConfigError for the first of these options that was given."""
     for name in given(options):
-        flag = name.replace("overflow", "window").replace("_", "-")
+        flag = name.replace("_", "-")
         raise ConfigError(f"{because}, so --{flag} has no use; leave it out.")

@@ -4,6 +4,7 @@ glassformer tag RUN < lines          a line for each, or JSON with --json
 glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from glassformer.cli.chat import talk
-from glassformer.cli.files import Field, Files, In, Out, Resume, predict_file, predictions
+from glassformer.cli.files import (
+    Field,
+    Files,
+    In,
+    Out,
+    Resume,
+    predict_file,
+    predictions,
+    report_skipped,
+)
 from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import (
     AboutAudio,
@@ -28,13 +38,15 @@ from glassformer.cli.options import (
 )
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.prompts import (
-    Attention,
-    answer_prompts,
-    draw_file,
-    score_targets,
+    is_streamed,
+    pairs_of,
+    prompts_of,
+    save_attention,
+    save_picture,
+    stream,
 )
 from glassformer.cli.terminal import print_json
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.run.run import Run
@@ -106,6 +118,15 @@ VERBS = {
     "score": Verb("Print log p of each token of a text, or of --targets.", ("prompt",)),
     "choose": Verb("Print the likeliest label of each text, by examples.", ("prompt",)),
     "draw": Verb("Draw what a text says, into --out FILE.png.", ("prompt",)),
+    "classify": Verb(
+        """Print the class of each line or file, or write those of the rows of --in, in order.
+
+        A line of standard input is a text; two texts and a TAB for a model of pairs; the name of a
+        file for a model of images or audio; a JSON list of parts for a multimodal model, [{"image":
+        "a.png"}, {"text": "What is it?"}].
+        """,
+        ("names", "batch_size"),
+    ),
     "tag": Verb(
         "Tag the words of each line of standard input, or of each row of --in. Words are separated "
         "by spaces; a line may have any length."
@@ -117,17 +138,11 @@ VERBS = {
 def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     """Print the predictions of a run, or write them beside the rows of a file."""
     from glassformer.run import load
-    from glassformer.tasks.options import OPTIONS, refuse
+    from glassformer.tasks.options import OPTIONS
 
     options = OPTIONS[verb].parse({name: value for name, value in own.items() if value is not None})
     picture = shared.out if verb == "draw" and shared.inp is None else None
-    check_output("--out", picture, (".png",), shared.force)
-    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
-    out, force = None if picture else shared.out, shared.force and not shared.show_attention
-    files = Files.checked(shared.inp, out, shared.field, shared.resume, force and not picture)
-    if files:
-        named = ("json", "prompt", "image", "audio", "stream", "show_attention")
-        refuse({name: getattr(shared, name) for name in named})
+    files = _files(shared, picture)
     options.check("table" if files else "json" if shared.json else "line")
     opening = {"quantize": shared.quantize, "compile": shared.compile}
     run = load(shared.run, shared.device, shared.checkpoint, **opening)
@@ -140,27 +155,36 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
         return predict_file(predictor, options, files)
     if verb == "chat":
         return talk(run, predictor, options, shared)
-    if picture:
-        return draw_file(predictor, options, shared, picture)
-    if verb == "score" and predictor.lines:
-        return score_targets(predictor, options, own["targets"], shared.json)
-    if shared.prompt is not None or not predictor.lines:
-        return answer_prompts(predictor, options, shared)
-    attention = Attention(run, shared.show_attention)
-    for number, lines in _groups(predictor, shared):
-        given = [
-            (predictor.from_values([line], f"{predictor.noun} {n}"), f"{predictor.noun} {n}")
-            for n, line in enumerate(lines, number)
-        ]
+    if verb == "generate" and is_streamed(predictor, shared):
+        return stream(predictor, options, prompts_of(predictor, shared)[0], shared.json)
+    output = _Output(run, predictor, shared, picture)
+    for number, rows in _groups(predictor, options, shared):
+        given = [(one, f"{predictor.noun} {n}") for n, (_, one) in enumerate(rows, number)]
         found = predictions(predictor, options, given, number)
-        for line, (one, _), prediction in zip(lines, given, found, strict=True):
-            if shared.json:
-                values = predictor.values(line if one is None else one)
-                print_json({**values, **prediction.json()})
-            else:
-                print(prediction.line())
-            attention.see(line, prediction.value)
-    attention.check()
+        for (line, one), prediction in zip(rows, found, strict=True):
+            output.show(line, one, prediction)
+    output.close()
+
+
+def _files(shared: Shared, picture: Path | None) -> Files | None:
+    """The files of --in and --out; ConfigError: what has no use beside them, or cannot be
+    written."""
+    from glassformer.tasks.options import refuse
+
+    check_output("--out", picture, (".png",), shared.force)
+    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
+    if picture and (n := len(shared.prompt or ())) != 1:
+        raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
+    out, force = None if picture else shared.out, shared.force and not shared.show_attention
+    files = Files.checked(shared.inp, out, shared.field, shared.resume, force and not picture)
+    if files and shared.names:
+        raise ConfigError(
+            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
+        )
+    if files:
+        named = ("json", "prompt", "image", "audio", "stream", "show_attention")
+        refuse({name: getattr(shared, name) for name in named})
+    return files
 
 
 def _drafted(run: "Run", options: Any) -> Any:
@@ -178,9 +202,63 @@ def _drafted(run: "Run", options: Any) -> Any:
     return options.model_copy(update={"draft": drafts_in(run, draft, ahead)})
 
 
-def _groups(predictor: "Predictor[Any]", shared: Shared) -> Iterator[tuple[int, Sequence[str]]]:
-    """Inputs that are computed together, each group with the number of its first."""
-    size = predictor.together
-    if named := shared.names or shared.text:
-        return numbered(named[at : at + size] for at in range(0, len(named), size))
-    return numbered(chunks(size))
+def _groups(
+    predictor: "Predictor[Any]", options: Any, shared: Shared
+) -> Iterator[tuple[int, Sequence[tuple[str, Any]]]]:
+    """Lines and inputs that are computed together, each group with the number of its first."""
+    if shared.prompt is not None or not predictor.lines:
+        yield 1, [("", one) for one in prompts_of(predictor, shared)]
+    elif predictor.name == "score":
+        yield 1, [("", pair) for pair in pairs_of(options.targets)]
+    else:
+        size, named = predictor.together, shared.names or shared.text
+        if shared.names and not predictor.processor.medium:
+            raise ConfigError(
+                f"{shared.run} reads lines that hold a {predictor.processor.noun} each, and "
+                f"{shared.names[0]} is given as a file; give lines: < {shared.names[0]}."
+            )
+        parts = [named[at : at + size] for at in range(0, len(named), size)] if named else None
+        for number, lines in numbered(parts or chunks(size)):
+            where = (f"{predictor.noun} {n}" for n in range(number, number + len(lines)))
+            read = map(predictor.from_values, ([line] for line in lines), where)
+            yield number, [*zip(lines, read, strict=True)]
+
+
+class _Output:
+    """Predictions as they are printed, and the pictures beside them."""
+
+    def __init__(
+        self, run: "Run", predictor: "Predictor[Any]", shared: Shared, picture: Path | None
+    ):
+        self.run, self.predictor, self.shared, self.picture = run, predictor, shared, picture
+        self.attention, self.printed, self.skipped = shared.show_attention, 0, 0
+
+    def show(self, line: str, given: Any, found: Any) -> None:
+        """Print a prediction, or say why there is none."""
+        if isinstance(found, DataError):
+            self.skipped += 1
+            print(found, file=sys.stderr)
+            return
+        if (beside := self.predictor.beside(line, given)) is None:
+            return
+        values = self.predictor.values(line if given is None else given)
+        if self.picture:
+            save_picture(found, values, self.picture, self.shared.json)
+        elif self.shared.json:
+            print_json({**values, **found.json()})
+        else:
+            if self.printed and found.between is not None:
+                print(found.between)
+            print(f"{found.line()}{beside}")
+            self.printed += 1
+        if self.attention and line.strip():
+            save_attention(self.run, line, found.value, self.attention)
+            self.attention = None
+
+    def close(self) -> None:
+        """Report what was left out; DataError: there was nothing to draw."""
+        report_skipped(self.skipped)
+        if self.attention:
+            raise DataError(
+                f"There was no line to draw, so {self.attention} was not written; give a sentence."
+            )

@@ -36,10 +36,10 @@ from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.options import OPTIONS, keywords
 from glassformer.tasks.predict.embed import embed
 from glassformer.tasks.predict.fill import Filled
-from glassformer.tasks.predictors.choose import FewShot, examples_of
+from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
 from glassformer.tasks.predictors.predictor import Predictor
-from glassformer.tasks.predictors.text import Delta, Text, one_or_texts
+from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.predictors.writer import Writer
 from glassformer.tasks.task import Task
 from glassformer.training.folder.models import model_at
@@ -155,9 +155,10 @@ class Run:
         """
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
-        about, (single, prompts) = self.predictor("generate").about, one_or_texts(prompt)
-        given = [about(one, files) for one in prompts]
-        return self._values(given[0] if single else given, "generate", options)
+        about = self.predictor("generate").about
+        single = isinstance(prompt, str)
+        given = about(prompt, files) if single else [about(one, files) for one in prompt]
+        return self._values(given, "generate", options)
 
     def stream(self, given: Any = "", verb: str | None = None, **options: Any) -> Iterator[Delta]:
         """The new text for an input as it grows; the last piece says why it ended."""
@@ -207,9 +208,9 @@ class Run:
         return self._values(text, "choose", options)
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
-        """The model asked by prompts with `n` examples of a labelled table (see `FewShot.of`)."""
-        choose = self.predictor("choose")
-        return choose.of(examples_of(examples), n, **how)
+        """The model asked by prompts with `n` examples of a labelled table."""
+        choose: Any = self.predictor("choose")
+        return choose.prompts(OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how}))
 
     @keywords("generate")
     def answer(self, parts: Any, **options: Any) -> Any:
@@ -268,7 +269,8 @@ class Run:
         or of a list of such lists."""
         return self._values(text, "tag", options)
 
-    def classify(self, what: Any, threshold: float = 0.5) -> Any:
+    @keywords("classify")
+    def classify(self, what: Any, **options: Any) -> Any:
         """The class of an input, or of each of a list of inputs.
 
         An input is what the processor encodes: a text, a pair (a tuple of two texts), a file or
@@ -276,20 +278,7 @@ class Run:
         gives a list: every class whose probability reaches `threshold`. Nothing but space has no
         class: None, or an empty list.
         """
-        single, inputs = self.processor.one_or_several(what)
-        rows = self.classified(inputs)
-        if self.model.config.multi_label:
-            found: list[Any] = [
-                [name for name, p in zip(self.classes, row, strict=True) if p >= threshold]
-                for row in rows
-            ]
-        else:
-            found = [None if np.isnan(row[0]) else self.classes[row.argmax()] for row in rows]
-        return found[0] if single else found
-
-    def classified(self, inputs: Sequence[Any]) -> np.ndarray:
-        """The probability of every class for each input, float32 [N, C]; NaN: it is blank."""
-        return self.task.classify(self.model, inputs)
+        return self._values(what, "classify", options)
 
     def embed(
         self,

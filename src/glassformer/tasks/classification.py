@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
 from glassformer.data.labelled import Labelled
 from glassformer.layers.losses import LossSum, binary_cross_entropy
-from glassformer.metrics.baselines import Labels, Scores, class_baselines
+from glassformer.metrics.baselines import Labels as LabelledTexts
+from glassformer.metrics.baselines import Scores, class_baselines
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
@@ -24,8 +25,9 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
-from glassformer.tasks.predict.classify import answer_steps, average, classify
-from glassformer.tasks.predict.gradually import Steps
+from glassformer.tasks.options import ClassifyOptions
+from glassformer.tasks.predictors.classify import Classify, Labels
+from glassformer.tasks.predictors.predictor import ALL, Parsed
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import SHOWN, Sample
 
@@ -42,6 +44,7 @@ SEPARATORS = ";,|"
 class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
+    uses = (Classify,)
     capabilities = frozenset({"classes"})
     routes = ("classify", "embeddings")
     summary = "classifies {inputs}"
@@ -131,10 +134,11 @@ class Classification(LabelTask):
 
         def compute(part: Sequence[int]) -> np.ndarray:
             windows = [range(first[i], first[i + 1]) for i in part]
-            owner = [n for n, own in enumerate(windows) for _ in own]
-            examples = inputs.examples(list(chain.from_iterable(windows)))
-            batches = self.processor.batches
-            return classify(model, examples, owner, len(part), batches, of.precision)
+            examples = iter(inputs.examples(list(chain.from_iterable(windows))))
+            parsed = [Parsed(None, [*islice(examples, len(own))]) for own in windows]
+            predictor = Classify(model, self, of.precision)
+            found = predictor.predict(parsed, ClassifyOptions(), ALL)
+            return np.stack([one.probabilities for one in found if one])
 
         for rows in of.processes.spread(blocks(chosen), compute):
             yield from rows
@@ -159,15 +163,12 @@ class Classification(LabelTask):
                 truth[0, gold[gold >= 0]] = True
                 score.add(truth, p, unseen=(gold < 0).sum(keepdims=True))
                 right, known = np.where(truth, p, 1 - p), len(names)
-                predicted = [name for name, own in zip(names, row, strict=True) if own >= 0.5]
             else:
                 score.add(gold[:1], p)
                 known = int(gold[0] >= 0)
-                right, predicted = p[0, gold[:known]], [names[int(row.argmax())]]
+                right = p[0, gold[:known]]
             loss = float(0.0 - np.log(np.maximum(right, 1e-30)).sum())
-            shown_row = {"text": shown(record), "class": ", ".join(labels)}
-            found = {"predicted": ", ".join(predicted), "probability": float(row.max())}
-            scores.add(loss, known, loss, shown_row | found)
+            scores.add(loss, known, loss, _row(record, Labels(names, row, multi)))
         confusion = score.confusion() if isinstance(score, ClassScore) else None
         reliability = {"reliability": score.reliability()}
         found = scores.result(score.result(), score.table(), confusion, **reliability)
@@ -192,40 +193,20 @@ class Classification(LabelTask):
     def baseline_scores(self, train: Sequence[Any], asked: Sequence[Any]) -> Scores:
         """See `LabelTask`."""
         texts, several = self.processor.read_texts, self.recipe.model.multi_label
-        row = lambda one: Labels(texts(one), labels_of(one))
+        row = lambda one: LabelledTexts(texts(one), labels_of(one))
         return class_baselines(
             self.outcomes(), several, list(map(row, train)), list(map(row, asked))
         )
 
-    def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
-        """See `Task`: NaN for an input without any text, which has no class."""
-        examples, owner = _flat(list(map(self.examples, inputs)))
-        return classify(model, examples, owner, len(inputs), self.processor.batches)
-
-    def examples(self, given: Any) -> list[Example]:
-        """The sequences of an input; none of a blank one."""
-        return [] if is_blank(given) else [one.example for one in self.processor.windows(given)]
-
-    def classify_steps(
-        self, model: Transformer, inputs: Sequence[Sequence[Example]]
-    ) -> Steps[np.ndarray]:
-        """Compute what `classify` does step by step, from the `examples` of each input."""
-        examples, owner = _flat(inputs)
-        logits = yield from answer_steps(model, examples, self.processor.batches)
-        return average(model, logits, owner, len(inputs))
-
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
-        rows, lines = [], []
-        found_rows = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
-        for record, p in zip(records, found_rows, strict=True):
-            text, right = shown(record), ", ".join(labels_of(record))
-            best, probability = self.classes.names[int(p.argmax())], float(p.max())
-            found = {"predicted": best, "probability": probability}
-            rows.append({"text": text, "class": right, **found})
-            beside = f", is {right}" if self.processor.medium else f"  {text[:80]}"
-            lines.append(f"{best} ({probability:.0%}){beside}")
+        found = self.probabilities(model, inputs, EVERYTHING, range(len(records)))
+        names, several = self.classes.names, model.config.multi_label
+        rows = [_row(one, Labels(names, p, several)) for one, p in zip(records, found, strict=True)]
+        beside = ", is {class}" if self.processor.medium else "  {text:.80}"
+        line = "{predicted} ({probability:.0%})" + beside
+        lines = [line.format(**row) for row in rows]
         return Sample("\n".join(lines), {"samples": rows, "inputs": given})
 
     def thumbnail(self, where: str) -> np.ndarray | None:
@@ -263,31 +244,12 @@ class Classification(LabelTask):
             return super().target_name(index)
         return ", ".join(name for c, name in enumerate(self.outcomes()) if index >> c & 1)
 
-    def reply(self) -> dict[str, Any]:
-        """See `Task`."""
-        number = {"type": "number", "minimum": 0, "maximum": 1}
-        return {
-            "labels": {"type": "array", "items": {"enum": list(self.outcomes())}},
-            "probabilities": {"type": "object", "additionalProperties": number},
-        }
 
-
-def _flat(inputs: Sequence[Sequence[Example]]) -> tuple[list[Example], list[int]]:
-    """Return all examples in one list, and the number of the input of each."""
-    owner = [number for number, own in enumerate(inputs) for _ in own]
-    return list(chain.from_iterable(inputs)), owner
-
-
-def is_blank(given: Any) -> bool:
-    """Whether an input is a text of nothing but space, or texts of which each is; no file is."""
-    match given:
-        case str():
-            return not given.strip()
-        case {"text": str(text), **rest} if not rest:
-            return not text.strip()
-        case list() | tuple():
-            return all(map(is_blank, given))
-    return False
+def _row(record: Any, found: Labels) -> dict[str, Any]:
+    """A record with what is predicted, for the report."""
+    predicted, probability = ", ".join(found.labels), float(found.probabilities.max())
+    row = {"text": shown(record), "class": ", ".join(labels_of(record))}
+    return row | {"predicted": predicted, "probability": probability}
 
 
 def _check_sides(records: Sequence[Any], classes: int) -> None:

@@ -51,6 +51,11 @@ class Options(Record):
     doing: ClassVar[str]
     """The verb in a sentence: tagging."""
 
+    @property
+    def skips(self) -> bool:
+        """Whether inputs that cannot be read are left out."""
+        return False
+
     def check(self, form: Form) -> None:
         """Raise ConfigError for a choice that has no use in this form."""
         return
@@ -147,6 +152,11 @@ class ClassifyOptions(Options):
     """Of a model of several classes: those of at least this probability (0.5)."""
     skip_bad: bool = _local(False)
     """Skip files that cannot be read, and count them."""
+
+    @property
+    def skips(self) -> bool:
+        """See `Options`."""
+        return self.skip_bad
 
     def check(self, form: Form) -> None:
         """See `Options`."""

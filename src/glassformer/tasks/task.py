@@ -359,7 +359,6 @@ class Task(ABC):
             "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
         )
 
-    classify = examples = classify_steps = refused("classifying")
     fill = refused("filling blanks")
 
     @property

@@ -15,6 +15,7 @@ from glassformer.runtime.engine import Engine
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log
+from glassformer.tasks.predictors.classify import Classify
 from glassformer.tasks.predictors.text import Text
 from small_runs import go, recipe
 
@@ -215,15 +216,15 @@ def test_a_drain_waits_and_then_ends_with_an_error(asked, finishes):
 def test_requests_for_one_verb_are_computed_together(api_of, monkeypatch):
     api = api_of("classes", "tags")
     run, sizes, held = api.runs["classes"], [], threading.Event()
-    steps, poison = run.task.classify_steps, run.task.examples("h h h")[0].ids.tolist()
+    predict = Classify.predict
 
-    def counted(model, inputs):
-        if len(inputs) > 1 and any(own[0].ids.tolist() == poison for own in inputs):
+    def counted(predictor, inputs, options, elements):
+        if len(inputs) > 1 and any(one.given == "h h h" for one in inputs):
             raise ValueError("one is poison")
         sizes.append(len(inputs))
-        return (yield from steps(model, inputs))
+        yield from predict(predictor, inputs, options, elements)
 
-    monkeypatch.setattr(run.task, "classify_steps", counted)
+    monkeypatch.setattr(Classify, "predict", counted)
 
     async def several():
         api.service.engine.batch(object(), lambda one: [held.wait(20)], [None])
@@ -242,6 +243,7 @@ def test_requests_for_one_verb_are_computed_together(api_of, monkeypatch):
         return [json.loads(one.text)["data"] for one in asked]
 
     found = asyncio.run(several())
+    monkeypatch.undo()
     assert sorted(sizes) == [1, 1, 1, 2], "the poison was alone, nobody computed for who had left"
     for own, texts in zip(found, (["a"], ["b c", "d"], ["h h h"], ["e f"]), strict=True):
         assert [one["labels"] for one in own] == [[name] for name in run.classify(texts)]

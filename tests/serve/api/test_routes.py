@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.core.errors import ConfigError
 from glassformer.pages.images import address
+from small_runs import probabilities
 
 SAMPLED = {"model": "lm", "prompt": "the cat", "max_tokens": 6, "seed": 5}
 
@@ -292,9 +293,10 @@ def test_a_text_of_nothing_but_space_has_no_class(api, blank):
     cat = run.classify("the cat")
     assert run.classify(blank) is None
     assert run.classify([blank, "the cat", blank]) == [None, cat, None]
-    assert np.isnan(run.classified([blank, "the cat"])).all(1).tolist() == [True, False]
+    assert np.isnan(probabilities(run, [blank, "the cat"])).all(1).tolist() == [True, False]
     data = api.post("/v1/classify", model="classes", input=[blank, "the cat"])["data"]
-    assert data[0] == {"index": 0, "labels": [], "probabilities": {}}
+    nothing = {"labels": [], "label": None, "probability": None, "probabilities": {}}
+    assert data[0] == {"index": 0, **nothing}
     assert data[1]["labels"] == [cat]
     assert api.post("/v1/classify", model="classes", input=[[blank], ["the cat"]])["data"] == data
     part = api.post("/v1/classify", model="classes", input=[{"text": blank}])["data"]

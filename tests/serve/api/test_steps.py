@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.tasks.options import TagOptions
-from glassformer.tasks.predict.classify import STEP, groups
+from glassformer.tasks.options import ClassifyOptions, TagOptions
+from glassformer.tasks.predict.classify import groups
 from glassformer.tasks.predict.embed import embed_steps
+from glassformer.tasks.predictors.predictor import STEP
+from small_runs import probabilities
 
 LONG = "the cat sat on the mat " * 2000
 
@@ -33,11 +35,14 @@ def sizes(windows):
 @pytest.mark.parametrize("text", [LONG, "the cat"])
 def test_classes_and_tags_and_vectors_of_long_texts(api, text):
     classifier, tagger = api.runs["classes"], api.runs["tags"]
-    windows = classifier.task.examples(text)
-    found, n = taken(classifier.task.classify_steps(classifier.model, [windows, [], windows]))
-    assert n == len(sizes([*windows, *windows])) >= len(windows) * 2 * windows[0].length / STEP
-    whole = classifier.classified([text, " ", text])
-    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)  # of batches of other sizes
+    predictor, options = classifier.predictor("classify"), ClassifyOptions()
+    parsed = [predictor.parse(one, options) for one in (text, " ", text)]
+    found = list(predictor.predict(parsed, options, STEP))
+    windows = [*parsed[0].windows, *parsed[0].windows]
+    assert found.count(None) == len(sizes(windows)) >= sum(w.length for w in windows) / STEP
+    rows = [one.probabilities for one in found if one]
+    np.testing.assert_allclose(rows[::2], probabilities(classifier, [text] * 2), atol=1e-6)
+    assert len(rows[1]) == 0
     predictor, options = tagger.predictor("tag"), TagOptions(top=2)
     parsed = predictor.parse(text, options)
     *steps, tags = predictor.predict([parsed], options, STEP)
@@ -52,7 +57,8 @@ def test_classes_and_tags_and_vectors_of_long_texts(api, text):
 
 
 def test_a_group_is_one_long_sequence_or_several_short_ones(api):
-    windows = api.runs["classes"].task.examples(LONG)
+    predictor = api.runs["classes"].predictor("classify")
+    windows = predictor.parse(LONG, ClassifyOptions()).windows
     of = sizes(windows)
     assert sum(of) == sum(one.length for one in windows)
     assert max(of) <= max(STEP, max(one.length for one in windows))

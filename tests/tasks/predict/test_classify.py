@@ -14,6 +14,8 @@ from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.text import TextProcessor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
+from glassformer.tasks.options import ClassifyOptions
+from glassformer.tasks.predictors.classify import Classify
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -51,7 +53,10 @@ def sequences(*sides):
 def classify(model, texts, tokenizer=BYTES):
     processor = TextProcessor(tokenizer, ModelFacts.of(model.config))
     recipe = Recipe.of_model("text-classification", {"input": "text"}, model.config)
-    return Classification(recipe, processor, Path()).classify(model, texts)
+    predictor = Classify(model, Classification(recipe, processor, Path()))
+    found = [one.probabilities for one in predictor.predict_each(texts, ClassifyOptions())]
+    rows = [row if len(row) else np.full(CLASSES, np.nan) for row in found]
+    return np.array(rows).reshape(-1, CLASSES)
 
 
 def by_hand(model, text):

@@ -72,7 +72,7 @@ def reader_of(verb: str) -> Callable[[Served, Any], Batch]:
     return read
 
 
-VERBS = ("tag", "generate", "translate", "score", "draw")
+VERBS = ("tag", "classify", "generate", "translate", "score", "draw")
 """Those with a route of their own."""
 ROUTES = {verb: (request_of(verb), replies.Predictions, reader_of(verb)) for verb in VERBS}
 """The request and the reply of each route, and how a request is read."""

@@ -24,9 +24,6 @@ from glassformer.serve.inputs import decode_all
 from glassformer.tasks.predict.embed import embed_steps
 from glassformer.tasks.predict.gradually import Steps
 
-LIKELY = 0.5
-"""Probability from which a class is given, where an input may have several."""
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -94,30 +91,6 @@ def _base64(row: np.ndarray) -> str:
     return b64encode(row.astype("<f4").tobytes()).decode()
 
 
-def classify(served: Served, asked: requests.ClassifyRequest) -> Batch:
-    """Classes of texts, images, audio, parts."""
-    run = served.run
-
-    def work(given: list[Any]) -> Steps[list[Any]]:
-        rows = yield from run.task.classify_steps(run.model, given)
-        return [_classes(served, row) for row in rows]
-
-    inputs = [run.task.examples(one) for one in inputs_of(served, asked)]
-    return Batch(served, ("classify",), work, inputs)
-
-
-def _classes(served: Served, row: np.ndarray) -> dict[str, Any]:
-    if np.isnan(row[0]):  # nothing but space
-        return {"labels": [], "probabilities": {}}
-    names = served.run.classes
-    by_name = dict(zip(names, map(float, row), strict=True))
-    if served.run.model.config.multi_label:
-        labels = [name for name, p in by_name.items() if p >= LIKELY]
-    else:
-        labels = [names[int(row.argmax())]]
-    return {"labels": labels, "probabilities": by_name}
-
-
 def inputs_of(served: Served, asked: Any) -> list[Any]:
     """The inputs of a request."""
     given = asked.model_dump(include={"input"}, exclude_none=True)["input"]
@@ -126,6 +99,5 @@ def inputs_of(served: Served, asked: Any) -> list[Any]:
 
 ROUTES = {
     EMBEDDINGS: (requests.EmbeddingRequest, replies.Embeddings, embeddings),
-    "classify": (requests.ClassifyRequest, replies.Predictions, classify),
 }
 """The request and the reply of each route, and how a request is read."""

@@ -240,14 +240,6 @@ Input = str | File | Parts
 Inputs = Annotated[list[Input], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 
 
-class ClassifyRequest(ModelRequest):
-    """POST /v1/classify."""
-
-    input: str | File | Inputs = Field(
-        description="An input, or a list of inputs: texts, pairs of texts, files, lists of parts."
-    )
-
-
 class TokenizeRequest(ModelRequest):
     """POST /tokenize."""
 

@@ -15,15 +15,14 @@ from glassformer.data.example import Example
 from glassformer.inspect.alignment import aligned, pharaoh
 from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts_inputs import part_of
-from glassformer.processors.processor import cell_text
 from glassformer.processors.sequence_builder import TEXT
 from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
-from glassformer.tasks.predictors.predictor import WHOLE, Parsed
-from glassformer.tasks.predictors.text import Finish, StopStrings, Text, check_text, one_or_texts
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed
+from glassformer.tasks.predictors.text import Finish, StopStrings, Text, check_text
 from glassformer.tasks.predictors.writer import Writer
 from glassformer.tasks.task import Task
 
@@ -107,17 +106,13 @@ class Translation(Text):
         alignment = [] if self.alignment is None else [pharaoh(self.alignment)]
         return "\t".join([*score, one_line(self.text), *alignment])
 
-    def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
-        return super().columns() | ({"score": self.score} if self.scored else {})
-
     def json(self) -> dict[str, Any]:
         """See `Prediction`."""
         also = {} if self.alignment is None else {"alignment": [[*two] for two in self.alignment]}
         return super().json() | also
 
 
-class Translate(Writer[TranslateOptions]):
+class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
     """The best targets of a source, which do not depend on other sources.
 
     A target gets at most `max_new_tokens`, the model's context, and 20 tokens more than
@@ -127,7 +122,7 @@ class Translate(Writer[TranslateOptions]):
     """
 
     name, routes = "translate", ("translate",)
-    batch_size = 32
+    given, batch_size = "source", 32
 
     @classmethod
     def misfit(cls, task: Task) -> str | None:
@@ -149,14 +144,6 @@ class Translate(Writer[TranslateOptions]):
                 f"--seed is for sampling, and beams={how.beams} searches; add --temperature or "
                 "leave it out."
             )
-
-    def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
-        return one_or_texts(given)
-
-    def from_values(self, values: Sequence[Any], where: str) -> str:
-        """See `Predictor`: an empty line has an empty target."""
-        return "" if values[0] is None else cell_text(values[0], where)
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """See `Writer`. ConfigError: a source longer than the context, without a window."""
@@ -238,10 +225,6 @@ class Translate(Writer[TranslateOptions]):
             alignment=alignment,
             scored=options.scores,
         )
-
-    def values(self, given: str) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"source": given}
 
 
 def _joined(pieces: Sequence[Text], how: GenerateConfig) -> Text:

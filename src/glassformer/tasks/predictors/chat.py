@@ -1,6 +1,6 @@
 """`chat`: the assistant's next message, by a chat template."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import ChatOptions, GenerateOptions
 from glassformer.tasks.predictors.predictor import Chosen, Parsed
-from glassformer.tasks.predictors.writer import Writer
+from glassformer.tasks.predictors.writer import Writer, reply_of
 from glassformer.tasks.task import Task
 
 LEAST = 4
@@ -23,7 +23,9 @@ LEAST = 4
 class Answering(Writer[Chosen]):
     """An answer to messages: a text of the user, or {"role": ..., "content": ...} in order."""
 
-    streams, means = True, "the assistant's message"
+    streams, reply = True, reply_of("the assistant's message")
+    given: ClassVar[str]
+    """Name of an input beside its prediction."""
 
     @classmethod
     def misfit(cls, task: Task) -> str | None:
@@ -44,6 +46,10 @@ class Answering(Writer[Chosen]):
         """See `Predictor`: a list of texts or of lists of messages, or one of them."""
         several = isinstance(given, list) and isinstance(next(iter(given), None), str | list)
         return not several, given if several else [given]
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return {self.given: given}
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """See `Writer`: `about` has the messages that are left out for the context, and how much
@@ -82,19 +88,11 @@ class Answering(Writer[Chosen]):
 class Chat(Answering[ChatOptions]):
     """An answer in a conversation."""
 
-    name, routes = "chat", ("chat/completions",)
-
-    def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"message": given}
+    name, routes, given = "chat", ("chat/completions",), "message"
 
 
 class Reply(Answering[GenerateOptions]):
     """An answer to a prompt, a message of the user."""
 
-    name, routes = "generate", ("completions", "generate")
+    name, routes, given = "generate", ("completions", "generate"), "prompt"
     lines = False
-
-    def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"prompt": given}

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from glassformer.processors.processor import cell_text
 from glassformer.tasks.options import ChooseOptions
 from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor
 from glassformer.tasks.predictors.score import Score
-from glassformer.tasks.task import Task
 
 TEMPLATE = "Text: {text}\nLabel: {label}"
 PAIR_TEMPLATE = "Text: {text}\nSecond text: {pair}\nLabel: {label}"
@@ -89,38 +88,6 @@ class FewShot:
     labels: tuple[str, ...]
     shots: tuple[Labelled, ...] = ()
     template: str = TEMPLATE
-
-    @classmethod
-    def of(
-        cls,
-        score: Score,
-        examples: Sequence[Labelled],
-        n: int = 5,
-        template: str | None = None,
-        seed: int | None = None,
-    ) -> "FewShot":
-        """With `n` of these examples as shots, as many of each label as there can be: the first, or
-        any by a `seed`. Their labels are the answers.
-
-        ConfigError: another template, or fewer than two labels.
-        """
-        labels = tuple(dict.fromkeys(one.labels[0] for one in examples if one.labels))
-        if len(labels) < 2:
-            raise ConfigError(
-                f"The examples have {len(labels)} label(s), and an answer is chosen among labels; "
-                "give examples of at least two."
-            )
-        paired = any(one.pair is not None for one in examples)
-        form = template or (PAIR_TEMPLATE if paired else TEMPLATE)
-        named = sorted(re.findall(r"\{(text|pair|label)\}", form))
-        if named != ["label", *(["pair"] if paired else []), "text"] or form[-7:] != "{label}":
-            fields = "{text}, {pair}" if paired else "{text}"
-            raise ConfigError(
-                f"The template {form!r} needs {fields} and {{label}} once each, {{label}} at its "
-                "end."
-            )
-        shots = balanced(examples, labels, n, seed)
-        return cls(score, labels, tuple(examples[i] for i in shots), form)
 
     def prompt(self, text: str, pair: str | None = None) -> str:
         """The shots and the text, up to its label."""
@@ -203,26 +170,43 @@ class Choose(Predictor[ChooseOptions]):
     """A label for each text, or pair of texts, with as many shots as fit beside it."""
 
     name = "choose"
+    reply: ClassVar = {"label": {"type": "string", "description": "the likeliest label"}}
     _known: tuple[Any, FewShot] | None = None
     """The last options, and the examples that they name."""
 
-    def of(self, examples: Sequence[Labelled], n: int = 5, **how: Any) -> FewShot:
-        """The model asked by prompts with `n` of these examples; see `FewShot.of`."""
-        score = self.task.predictors["score"](self.model, self.task)
-        return FewShot.of(score, examples, n, **how)
-
     def prompts(self, options: ChooseOptions) -> FewShot:
-        """The model asked by prompts with the examples that were named.
+        """The model asked by prompts with the examples that were named: as many of each label as
+        there can be, the first or, by a seed, any. Their labels are the answers.
 
-        ConfigError: there are none.
+        ConfigError: no examples, another template, or fewer than two labels.
         """
+        if self._known is None or self._known[0] is not options:
+            self._known = options, self._prompts(options)
+        return self._known[1]
+
+    def _prompts(self, options: ChooseOptions) -> FewShot:
         if options.shots is None:
             raise ConfigError("choose: shots is missing, a table of labelled texts; name one.")
-        if self._known is None or self._known[0] is not options:
-            form = options.template and options.template.replace("\\n", "\n").replace("\\t", "\t")
-            examples, n = examples_of(options.shots), options.n_shots
-            self._known = options, self.of(examples, n, template=form, seed=options.seed)
-        return self._known[1]
+        examples = examples_of(options.shots)
+        labels = tuple(dict.fromkeys(one.labels[0] for one in examples if one.labels))
+        if len(labels) < 2:
+            raise ConfigError(
+                f"The examples have {len(labels)} label(s), and an answer is chosen among labels; "
+                "give examples of at least two."
+            )
+        paired = any(one.pair is not None for one in examples)
+        form = options.template or (PAIR_TEMPLATE if paired else TEMPLATE)
+        form = form.replace("\\n", "\n").replace("\\t", "\t")
+        named = sorted(re.findall(r"\{(text|pair|label)\}", form))
+        if named != ["label", *(["pair"] if paired else []), "text"] or form[-7:] != "{label}":
+            fields = "{text}, {pair}" if paired else "{text}"
+            raise ConfigError(
+                f"The template {form!r} needs {fields} and {{label}} once each, {{label}} at its "
+                "end."
+            )
+        shots = balanced(examples, labels, options.n_shots, options.seed)
+        score = self.task.predictors["score"](self.model, self.task)
+        return FewShot(score, labels, tuple(examples[i] for i in shots), form)
 
     def check(self, options: ChooseOptions) -> None:
         """See `Predictor`: the examples are read, which also say whether texts come in pairs."""
@@ -285,12 +269,6 @@ class Choose(Predictor[ChooseOptions]):
     def columns(self, options: ChooseOptions) -> tuple[str, ...]:
         """See `Predictor`."""
         return "label", "probability"
-
-    @classmethod
-    def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
-        label = {"type": "string", "description": "the likeliest label"}
-        return {"type": "object", "properties": {"label": label}, "required": ["label"]}
 
 
 def balanced(

@@ -9,21 +9,20 @@ tell row and column. The ids of colours follow the text's vocabulary.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from glassformer.core.errors import ConfigError
 from glassformer.data.example import Example
 from glassformer.pages.images import png
-from glassformer.processors.processor import cell_text, check_length
+from glassformer.processors.processor import check_length
 from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.runtime.decode import decode
 from glassformer.tasks.options import DrawOptions
-from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor
-from glassformer.tasks.predictors.text import check_text, one_or_texts
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
+from glassformer.tasks.predictors.text import check_text
 from glassformer.tasks.predictors.writer import config_of
-from glassformer.tasks.task import Task
 
 _SHADES = " .:-=+*#%@"
 BATCH = 64
@@ -56,22 +55,15 @@ class Picture(Prediction):
         return self.pixels
 
 
-class Draw(Predictor[DrawOptions]):
+class Draw(OfText[DrawOptions]):
     """An image for each text."""
 
-    name, routes = "draw", ("draw",)
+    name, routes, given = "draw", ("draw",), "prompt"
+    reply: ClassVar = {"image": {"type": "string", "description": "a PNG file as a data: address"}}
 
     def gather(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """See `Predictor`."""
         return np.stack(values)
-
-    def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
-        return one_or_texts(given)
-
-    def from_values(self, values: Sequence[Any], where: str) -> str:
-        """See `Predictor`."""
-        return "" if values[0] is None else cell_text(values[0], where)
 
     def parse(
         self, given: Any, options: DrawOptions, where: str = "The input", number: int = 1
@@ -97,20 +89,6 @@ class Draw(Predictor[DrawOptions]):
                 found[list(step.rows), at] = np.array(step.ids) - first
                 yield
             yield from map(Picture, palette.pixels(found))
-
-    def columns(self, options: DrawOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
-        return ("image",)
-
-    def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"prompt": given}
-
-    @classmethod
-    def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
-        image = {"type": "string", "description": "a PNG file as a data: address"}
-        return {"type": "object", "properties": {"image": image}, "required": ["image"]}
 
 
 def brief(tokenizer: SequenceBuilder, text: Example, width: int) -> Example:

@@ -10,9 +10,9 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions
 from glassformer.tasks.predictors.likelihood import prompt_ids
-from glassformer.tasks.predictors.predictor import Parsed
-from glassformer.tasks.predictors.text import Text, check_text, one_or_texts
-from glassformer.tasks.predictors.writer import Writer
+from glassformer.tasks.predictors.predictor import OfText, Parsed
+from glassformer.tasks.predictors.text import Text, check_text
+from glassformer.tasks.predictors.writer import Writer, reply_of
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,12 @@ class Continuation(Text):
         return f"{self.before if self.before.strip() else ''}{self.text}"
 
 
-class Generate(Writer[GenerateOptions]):
+class Generate(OfText[GenerateOptions], Writer[GenerateOptions]):
     """Text that continues a text."""
 
     name, routes = "generate", ("completions", "generate")
     lines, streams, continues = False, True, True
-    first, means = "\n", "the text behind the prompt"
-
-    def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
-        return one_or_texts(given)
+    first, given, reply = "\n", "prompt", reply_of("the text behind the prompt")
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """See `Writer`."""
@@ -52,7 +48,3 @@ class Generate(Writer[GenerateOptions]):
     def show(self, one: Parsed, text: Text, options: GenerateOptions) -> Continuation:
         """See `Writer`."""
         return Continuation(**vars(text), before=one.given)
-
-    def values(self, given: str) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"prompt": given}

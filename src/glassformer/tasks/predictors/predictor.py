@@ -17,15 +17,18 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
-from glassformer.core.errors import ConfigError
+from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.processors.processor import cell_text
 from glassformer.tasks.options import OPTIONS, Options
 from glassformer.tasks.task import Task
 
 WHOLE = 1 << 15
 """Elements of a step where no one else waits: enough to pack well, few enough to stay in memory."""
+ALL = 1 << 62
+"""Elements of a step that computes all inputs."""
 STEP = 1024
 """Elements of a step between which other requests get their next token."""
 Chosen = TypeVar("Chosen", bound=Options)
@@ -103,6 +106,8 @@ class Predictor(ABC, Generic[Chosen]):
     """Routes of the HTTP API, below /v1/, that it answers."""
     first: ClassVar[str] = ""
     """The prompt where none is given."""
+    reply: ClassVar[Mapping[str, Any]] = {}
+    """JSON schema of each value of a prediction."""
 
     def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
         self.model, self.task, self.precision = model, task, precision
@@ -158,6 +163,15 @@ class Predictor(ABC, Generic[Chosen]):
         """An input as plain values beside its prediction."""
         return self.processor.to_values(given)
 
+    def beside(self, line: str, given: Any) -> str | None:
+        """What follows a prediction in its line: of a file, a TAB and its name.
+
+        None: the prediction is not printed, as that of an empty line in place of a file.
+        """
+        if not self.processor.medium:
+            return ""
+        return None if given is None else f"\t{one_line(line)}"
+
     @abstractmethod
     def parse(
         self, given: Any, options: Chosen, where: str = "The input", number: int = 1
@@ -203,10 +217,33 @@ class Predictor(ABC, Generic[Chosen]):
         return ()
 
     @classmethod
-    @abstractmethod
     def schema(cls, task: Task) -> dict[str, Any]:
         """JSON schema of a prediction."""
-        ...
+        return {"type": "object", "properties": cls.reply, "required": list(cls.reply)}
+
+
+class OfText(Predictor[Chosen]):
+    """A predictor whose inputs are texts."""
+
+    given: ClassVar[str] = "text"
+    """Name of an input beside its prediction."""
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Predictor`."""
+        single = isinstance(given, str) or not isinstance(given, Iterable)
+        return single, [given] if single else list(given)
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """See `Predictor`: an empty line is an empty text."""
+        return "" if values[0] is None else cell_text(values[0], where)
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return {self.given: given}
+
+    def columns(self, options: Chosen) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return tuple(self.reply)
 
 
 @dataclass

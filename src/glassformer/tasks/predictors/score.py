@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,9 +25,8 @@ from glassformer.tasks.predictors.likelihood import (
     score,
     split_answer,
 )
-from glassformer.tasks.predictors.predictor import WHOLE, Parsed, Prediction, Predictor
-from glassformer.tasks.predictors.text import check_text, finish, one_or_texts
-from glassformer.tasks.task import Task
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
+from glassformer.tasks.predictors.text import check_text, finish
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,10 @@ class TokenScore:
 
 @dataclass(frozen=True)
 class TokenScores(Prediction):
-    """The tokens of a text with their log-probabilities."""
+    """The tokens of a text, or of a target with its end, and their log-probabilities."""
 
     tokens: Sequence[TokenScore]
+    target: str | None = None
 
     @property
     def value(self) -> list[TokenScore]:
@@ -51,59 +51,37 @@ class TokenScores(Prediction):
         return [*self.tokens]
 
     @property
-    def log_prob(self) -> float:
-        """log p of all tokens that have one."""
-        return math.fsum(one.log_prob for one in self.tokens if one.log_prob is not None)
-
-    def line(self) -> str:
-        """See `Prediction`: a line for each token, and their sum."""
-        rows = [f"{'piece':16} {'log p':>9}"]
-        for one in self.tokens:
-            quoted, shown = f"'{one.piece}'", "-" if one.log_prob is None else f"{one.log_prob:.4f}"
-            rows.append(f"{quoted:16} {shown:>9}")
-        total, n = self.log_prob, sum(one.log_prob is not None for one in self.tokens)
-        mean = f"{-total / max(n, 1):.4f} nats a token, {n} predicted"
-        return "\n".join([*rows, f"{'sum':16} {total:9.4f}  ({mean})"])
-
-    def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
-        return {"log_prob": self.log_prob}
-
-    def json(self) -> dict[str, Any]:
-        """See `Prediction`."""
-        return {"tokens": [vars(one) for one in self.tokens], "log_prob": self.log_prob}
-
-
-@dataclass(frozen=True)
-class TargetScores(TokenScores):
-    """The tokens of a target, its end included."""
-
-    target: str
-
-    @property
     def log_probs(self) -> list[float]:
-        """log p of each token."""
-        return [one.log_prob or 0.0 for one in self.tokens]
+        """log p of each token that has one."""
+        return [one.log_prob for one in self.tokens if one.log_prob is not None]
 
     def line(self) -> str:
-        """See `Prediction`: log p, its mean, and the target."""
-        total = sum(self.log_probs)
-        return f"{total:.4f}\t{total / len(self.tokens):.4f}\t{self.target}"
+        """See `Prediction`: log p of a target, its mean, and the target; of a text a line for each
+        token, and their sum."""
+        total, n = math.fsum(self.log_probs), len(self.log_probs)
+        if self.target is not None:
+            return f"{total:.4f}\t{total / n:.4f}\t{self.target}"
+        rows = [("piece", "log p")]
+        for one in self.tokens:
+            shown = "-" if one.log_prob is None else f"{one.log_prob:.4f}"
+            rows.append((f"'{one.piece}'", shown))
+        last = f"{'sum':16} {total:9.4f}  ({-total / n:.4f} nats a token, {n} predicted)"
+        return "\n".join([*(f"{piece:16} {shown:>9}" for piece, shown in rows), last])
 
     def json(self) -> dict[str, Any]:
         """See `Prediction`."""
-        return {"log_prob": sum(self.log_probs), "log_probs": self.log_probs}
+        if self.target is not None:
+            return {"log_prob": sum(self.log_probs), "log_probs": self.log_probs}
+        tokens = [vars(one) for one in self.tokens]
+        return {"tokens": tokens, "log_prob": math.fsum(self.log_probs)}
 
 
-class Score(Predictor[ScoreOptions]):
+class Score(OfText[ScoreOptions]):
     """log p of the tokens of texts; and of answers to prompts, for labels and harnesses."""
 
     name, routes = "score", ("score",)
     lines, first = False, "\n"
-
-    def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
-        return one_or_texts(given)
+    reply: ClassVar = {"log_prob": {"type": "number", "description": "log p in nats"}}
 
     def parse(
         self, given: Any, options: ScoreOptions, where: str = "The input", number: int = 1
@@ -125,18 +103,23 @@ class Score(Predictor[ScoreOptions]):
             own = log_probs if first else [None, *log_probs]
             yield TokenScores([*map(TokenScore, map(tokenizer.piece, ids), own)])
 
+    @property
+    def begin(self) -> int | None:
+        """The symbol that begins a target; None: an answer continues its prompt."""
+        return None
+
     def ids_of(self, prompt: str, answer: str, fit: bool = False) -> Pair:
         """Ids of a prompt and its answer; `fit`: a prompt that is too long loses its beginning."""
         pair = split_answer(self.processor.tokenizer, prompt, answer)
         return cut(pair, self.model.config.max_length) if fit else pair
 
-    def likelihoods(self, pairs: Iterable[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
-        """log p of the answer in each (prompt, answer)."""
-        return likelihoods(self.model, [self.ids_of(*pair, fit=fit) for pair in pairs])
-
     def room(self, prompt: str, answer: str) -> int:
         """Tokens that are left beside a prompt and its answer; below 0: too many."""
         return self.model.config.max_length + 1 - sum(map(len, self.ids_of(prompt, answer)))
+
+    def likelihoods(self, pairs: Iterable[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
+        """log p of the answer in each (prompt, answer)."""
+        return likelihoods(self.model, [self.ids_of(*pair, fit) for pair in pairs], self.begin)
 
     def roll(self, texts: Sequence[str]) -> list[float]:
         """log p of whole texts, read in windows that predict each token once.
@@ -164,20 +147,6 @@ class Score(Predictor[ScoreOptions]):
         parsed = [Parsed("", (Example(ids),)) for ids in read]
         return [one.text for one in finish(Generate(self.model, self.task).write(parsed, how))]
 
-    def columns(self, options: ScoreOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
-        return ("log_prob",)
-
-    def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
-        return {"text": given}
-
-    @classmethod
-    def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
-        number = {"type": "number", "description": "log p in nats"}
-        return {"type": "object", "properties": {"log_prob": number}, "required": ["log_prob"]}
-
 
 class ScoreTargets(Score):
     """log p of the tokens of targets, of which each has its source."""
@@ -186,8 +155,7 @@ class ScoreTargets(Score):
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
         """See `Predictor`: a tuple of a source and a target, or a list of them."""
-        single = isinstance(given, tuple)
-        return single, [given] if single else list(given)
+        return (True, [given]) if isinstance(given, tuple) else super().several(given)
 
     def parse(
         self, given: Any, options: ScoreOptions, where: str = "The input", number: int = 1
@@ -195,37 +163,36 @@ class ScoreTargets(Score):
         """See `Predictor`. ConfigError: a side longer than the context."""
         if not isinstance(given, tuple | list) or [*map(type, given)] != [str, str]:
             raise ConfigError(f"A source and its target are needed, not {str(given)[:60]!r}.")
-        source, target = self.ids_of(*given)
-        context = self.model.config.max_length
-        if max(len(source), len(target)) > context:
+        sides, context = self.ids_of(*given), self.model.config.max_length
+        source, target = map(len, sides)
+        if max(source, target) > context:
             raise ConfigError(
-                f"Pair {number} has {len(source)} source and {len(target)} target tokens and the "
-                f"context {context}; shorten it, or leave it out."
+                f"Pair {number} has {source} source and {target} target tokens and the context "
+                f"{context}; shorten it, or leave it out."
             )
-        return Parsed(given, (Example(np.array(source)),), (source, target), number)
+        return Parsed(given, (), sides, number)
 
     def predict(
         self, inputs: Iterable[Parsed], options: ScoreOptions, elements: int = WHOLE
-    ) -> Iterator[TargetScores | None]:
+    ) -> Iterator[TokenScores | None]:
         """See `Predictor`."""
-        inputs, pair = list(inputs), self.processor.pair
-        sides = [one.about for one in inputs]
-        found = likelihoods(self.model, sides, begin=pair.bos)
+        inputs, piece = list(inputs), self.processor.pair.target.piece
+        found = likelihoods(self.model, [one.about for one in inputs], self.begin)
         yield
-        for one, (_, ids), own in zip(inputs, sides, found, strict=True):
-            tokens = [*map(TokenScore, map(pair.target.piece, ids), own.log_probs)]
-            yield TargetScores(tokens, one.given[1])
+        for one, own in zip(inputs, found, strict=True):
+            tokens = [*map(TokenScore, map(piece, one.about[1]), own.log_probs)]
+            yield TokenScores(tokens, one.given[1])
+
+    @property
+    def begin(self) -> int:
+        """See `Score`."""
+        return self.processor.pair.bos
 
     def ids_of(self, prompt: str, answer: str, fit: bool = False) -> Pair:
         """See `Score`: of a source and a target with its end."""
         pair, longest = self.processor.pair, self.model.config.max_length if fit else 0
         source, target = pair.source_ids(prompt).tolist(), pair.target_ids(answer).tolist()
         return tuple(source[-longest:]), tuple(target)
-
-    def likelihoods(self, pairs: Iterable[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
-        """See `Score`."""
-        ids = [self.ids_of(*pair, fit=fit) for pair in pairs]
-        return likelihoods(self.model, ids, begin=self.processor.pair.bos)
 
     def room(self, prompt: str, answer: str) -> int:
         """See `Score`: beside the longer of both."""

@@ -4,7 +4,7 @@ A prompt is ids, or an `Example`: ids with patches of images and audio among the
 continues it. An encoder-decoder reads an `Example` as its source, and continues <bos>.
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -59,10 +59,6 @@ class Text(Prediction):
     def line(self) -> str:
         """See `Prediction`."""
         return one_line(self.text)
-
-    def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
-        return {"text": self.text}
 
     def json(self) -> dict[str, Any]:
         """See `Prediction`: of a search, with the score and the next best."""
@@ -150,12 +146,6 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
         raise ConfigError(
             f"A draft is for tokens one by one and beams={beams}; leave out one of them."
         )
-
-
-def one_or_texts(given: Any) -> tuple[bool, list[Any]]:
-    """Whether one text was given, and not several; all of them."""
-    single = isinstance(given, str) or not isinstance(given, Iterable)
-    return single, [given] if single else list(given)
 
 
 def check_text(given: Any) -> str:

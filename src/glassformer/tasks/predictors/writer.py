@@ -6,7 +6,7 @@ Parsed ──requests──> Request, one for each piece ──write──> Text
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 from glassformer.core.errors import counted
 from glassformer.data.example import Example
@@ -33,13 +33,17 @@ BATCHES = 8
 """Inputs of this many batches are sorted by length together, if they are there already."""
 
 
+def reply_of(means: str) -> dict[str, Any]:
+    """The schema of a text that means this."""
+    return {"text": {"type": "string", "description": means}}
+
+
 class Writer(Predictor[Chosen]):
     """A text for each input."""
 
     batch_size: int = 64
     """Texts at the same time."""
-    means: ClassVar[str] = "the generated text"
-    """What a text is, in a schema."""
+    reply = reply_of("the generated text")
     _known: tuple[Any, GenerateConfig] | None = None
     """The last options, and the section with them."""
 
@@ -126,6 +130,10 @@ class Writer(Predictor[Chosen]):
         parsed = [self.read(one, how, number) for number, one in enumerate(inputs, 1)]
         return [one.text for one in finish(self.write(parsed, how, batch_size))]
 
+    def columns(self, options: Chosen) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return ("text",)
+
     def unknown(self, example: Example) -> str:
         """A sentence on the tokens that the vocabulary lacks; "": there are none."""
         tokenizer = self.processor.tokenizer
@@ -135,13 +143,3 @@ class Writer(Predictor[Chosen]):
             return ""
         lacks = f"{counted(n, 'token')} of the prompt {'is' if n == 1 else 'are'}"
         return f"{lacks} not in the vocabulary, and read as {tokenizer.symbol(unknown)}"
-
-    def columns(self, options: Chosen) -> tuple[str, ...]:
-        """See `Predictor`."""
-        return ("text",)
-
-    @classmethod
-    def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
-        values = {"text": {"type": "string", "description": cls.means}}
-        return {"type": "object", "properties": values, "required": ["text"]}

@@ -1,0 +1,156 @@
+"""`classify`: the class of each input, or any number of classes (Note D)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.core.axes import Float, Tensor
+from glassformer.core.errors import ConfigError, one_line
+from glassformer.tasks.options import ClassifyOptions
+from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
+from glassformer.tasks.task import Task
+
+LIKELY = 0.5
+"""Probability from which a class holds, where several may."""
+
+
+@dataclass(frozen=True)
+class Labels(Prediction):
+    """Probabilities of the classes of an input, float32 [C]; empty: the input is blank.
+
+    `several`: any number of classes may hold. They are then sigmoids; else they sum to 1.
+    """
+
+    names: Sequence[str]
+    probabilities: np.ndarray
+    several: bool
+    how: ClassifyOptions = field(default_factory=ClassifyOptions)
+
+    @property
+    def ranked(self) -> list[int]:
+        """All classes, the likeliest first."""
+        return np.argsort(-self.probabilities, kind="stable").tolist()
+
+    @property
+    def chosen(self) -> list[int]:
+        """The classes that hold: the likeliest, or those that reach the threshold."""
+        if not self.several:
+            return self.ranked[:1]
+        least = LIKELY if self.how.threshold is None else self.how.threshold
+        return [i for i, p in enumerate(self.probabilities.tolist()) if p >= least]
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes that hold by name."""
+        return [self.names[i] for i in self.chosen]
+
+    @property
+    def value(self) -> Any:
+        """The class, None of a blank input; of several a list."""
+        return self.labels if self.several else next(iter(self.labels), None)
+
+    def line(self) -> str:
+        """See `Prediction`: `name`; with scores `0.9 <TAB> name`; of several `name,name`."""
+        p, named = self.probabilities, [one_line(name) for name in self.names]
+        if self.several and self.how.top is None and len(p):
+            rows = [[f"{p[i]:.4f}" for i in self.chosen], [named[i] for i in self.chosen]]
+            return "\t".join(map(",".join, rows if self.how.scores else rows[1:]))
+        best = self.ranked[: self.how.top or 1]
+        return "\t".join(f"{p[i]:.4f}\t{named[i]}" if self.how.scores else named[i] for i in best)
+
+    def json(self) -> dict[str, Any]:
+        """See `Prediction`; where only one class holds also `label` and its `probability`."""
+        rounded = self._rounded()
+        listed = self.ranked[: self.how.top] if self.how.top else range(len(rounded))
+        values: dict[str, Any] = {"labels": self.labels}
+        if not self.several:
+            best = next(iter(self.chosen), None)
+            values |= {"label": self.value}
+            values |= {"probability": None if best is None else rounded[best]}
+        return values | {"probabilities": {self.names[i]: rounded[i] for i in listed}}
+
+    def columns(self) -> dict[str, Any]:
+        """See `Prediction`: None of a blank input."""
+        rounded, blank = self._rounded(), not len(self.probabilities)
+        scores = [rounded[i] for i in self.chosen]
+        if self.several:
+            values = {"labels": None if blank else self.labels, "scores": None if blank else scores}
+        else:
+            values = {"label": self.value, "score": next(iter(scores), None)}
+        if self.how.scores:
+            every = dict(zip(self.names, rounded, strict=False))
+            values["probabilities"] = None if blank else every
+        return values
+
+    def _rounded(self) -> list[float]:
+        return [round(p, 6) for p in self.probabilities.tolist()]
+
+
+class Classify(HeadPredictor[ClassifyOptions]):
+    """Classes of inputs: means over their windows."""
+
+    name = "classify"
+
+    def check(self, options: ClassifyOptions) -> None:
+        """See `Predictor`."""
+        if options.threshold is not None and not self.model.config.multi_label:
+            raise ConfigError(
+                "--threshold is for model.multi_label, and this model gives one class; leave it "
+                "out."
+            )
+        if options.skip_bad and not self.processor.medium:
+            raise ConfigError(
+                "--skip-bad is for files of images or audio, and this model reads lines; leave it "
+                "out."
+            )
+
+    def parse(
+        self, given: Any, options: ClassifyOptions, where: str = "The input", number: int = 1
+    ) -> Parsed:
+        """See `Predictor`."""
+        windows = [] if given is None or is_blank(given) else self.processor.windows(given)
+        return Parsed(given, [one.example for one in windows], number=number)
+
+    def prediction(self, one: Parsed, found: Sequence[Tensor], options: ClassifyOptions) -> Labels:
+        """See `HeadPredictor`."""
+        several = self.model.config.multi_label
+        rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
+        p = mean(rows).numpy() if rows else np.zeros(0, np.float32)
+        return Labels(self.names, p, several, options)
+
+    def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
+        """See `Predictor`."""
+        own = ("labels", "scores") if self.model.config.multi_label else ("label", "score")
+        return (*own, "probabilities") if options.scores else own
+
+    @classmethod
+    def schema(cls, task: Task) -> dict[str, Any]:
+        """See `Predictor`."""
+        number = {"type": "number", "minimum": 0, "maximum": 1}
+        values = {
+            "labels": {"type": "array", "items": {"enum": list(task.outcomes())}},
+            "probabilities": {"type": "object", "additionalProperties": number},
+        }
+        return {"type": "object", "properties": values, "required": list(values)}
+
+
+def mean(rows: Sequence[Float[Tensor, "1 C"]]) -> Float[Tensor, "C"]:
+    """Return the mean of rows, which are added one after another."""
+    every = torch.cat([*rows])
+    total = torch.zeros(1, every.shape[1]).index_add(0, torch.zeros(len(rows)).long(), every)
+    return (total / torch.tensor([[len(rows)]]))[0]
+
+
+def is_blank(given: Any) -> bool:
+    """Whether an input is a text of nothing but space, or texts of which each is; no file is."""
+    match given:
+        case str():
+            return not given.strip()
+        case {"text": str(text), **rest} if not rest:
+            return not text.strip()
+        case list() | tuple():
+            return all(map(is_blank, given))
+    return False
