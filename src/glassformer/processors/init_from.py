@@ -12,7 +12,6 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import ProcessorConfig
-from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
@@ -24,22 +23,19 @@ def vocabulary(folder: Path) -> int:
     return Tokenizer.load(folder).vocab_size
 
 
-def tokenizer_of(
-    config: TokenizerConfig, folder: Path, begun: ProcessorConfig | None
-) -> TokenizerConfig:
-    """Return the settings of the tokenizers in a folder, or of a run that has `begun` with them."""
-    source = folder / "source_tokenizer.json"
+def settings_of_tokens(
+    config: ProcessorConfig, trunk: ModelConfig, folder: Path, begun: ProcessorConfig | None
+) -> ProcessorConfig:
+    """Return the settings with the tokenizers and readers of a model of tokens in a folder, or of a
+    run that has `begun` with them."""
+    draws, source = (folder / palette.FILE).is_file(), folder / "source_tokenizer.json"
     there = source.is_file()
     sides = {"shared": not there, "source_path": str(source) if there else None}
     if begun is not None:
         sides = begun.tokenizer.model_dump(include={"shared", "source_path"})
-    return config.model_copy(update={"path": str(folder), **sides})
-
-
-def kinds_of(trunk: ModelConfig, folder: Path) -> set[str]:
-    """Return the sections of `READERS` that a model of tokens needs."""
-    draws = (folder / palette.FILE).is_file()
-    return {*trunk.parts, *(["palette"] if draws else [])}
+    tokenizer = config.tokenizer.model_copy(update={"path": str(folder), **sides})
+    readers = readers_of(config, {*trunk.parts, *["palette"] * draws}, folder, begun)
+    return config.model_copy(update={**readers, "tokenizer": tokenizer})
 
 
 def readers_of(

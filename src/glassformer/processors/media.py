@@ -147,11 +147,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         config: ProcessorConfig,
         trunk: ModelConfig,
         folder: Path,
-        begun: ProcessorConfig | None = None,
+        begun: ProcessorConfig | None,
     ) -> ProcessorConfig:
         """See `Processor`: the image size may differ."""
-        changed = readers_of(config, {cls.name}, folder, begun, resized=True)
-        return config.model_copy(update=changed)
+        return config.model_copy(update=readers_of(config, {cls.name}, folder, begun, True))
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Any:

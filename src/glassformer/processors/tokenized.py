@@ -22,7 +22,6 @@ from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content, token_elements
-from glassformer.processors.init_from import kinds_of, readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -123,19 +122,6 @@ class TokenProcessor(Processor):
     ) -> Self:
         """See `Processor`."""
         return cls(train_tokenizer(config.tokenizer, cls.texts_to_fit(data, records)), facts)
-
-    @classmethod
-    def take_over(
-        cls,
-        config: ProcessorConfig,
-        trunk: ModelConfig,
-        folder: Path,
-        begun: ProcessorConfig | None = None,
-    ) -> ProcessorConfig:
-        """See `Processor`: the tokenizers too."""
-        changed = readers_of(config, kinds_of(trunk, folder), folder, begun)
-        tokenizer = tokenizer_of(config.tokenizer, folder, begun)
-        return config.model_copy(update={**changed, "tokenizer": tokenizer})
 
     @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:

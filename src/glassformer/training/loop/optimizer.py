@@ -83,28 +83,23 @@ class Optimizer:
 
         CheckpointError: keys of other parameters, or of another optimizer.
         """
-        owner = {
-            self._names[parameter]: (parameter, part)
-            for part, _ in self._parts
-            for group in part.param_groups
-            for parameter in group["params"]
-        }
+        keys = {*keys}
+        named = {key.rpartition(":")[0] for key in keys}
+        wanted: dict[str, tuple[Tensor, dict[str, Tensor], str]] = {}
         for part, _ in self._parts:
             part.state.clear()
-        keys = {*keys}
-        named = owner.keys() & {key.rpartition(":")[0] for key in keys}
-        roles = lambda name: MUON if isinstance(owner[name][1], Muon) else ADAMW
-        wanted = {f"{name}:{role}" for name in named for role in roles(name)}
-        for key in sorted(keys ^ wanted):
+            for parameter in (one for group in part.param_groups for one in group["params"]):
+                if (name := self._names[parameter]) in named:
+                    for role in MUON if isinstance(part, Muon) else ADAMW:
+                        wanted[f"{name}:{role}"] = parameter, part.state[parameter], role
+        for key in sorted(keys ^ wanted.keys()):
             what = "is missing" if key in wanted else "is of no parameter that it trains so"
             raise CheckpointError(
                 f"The optimizer state {key!r} {what}; resume with the run's own recipe and "
                 "checkpoints."
             )
-        for key in sorted(keys):
-            name, _, role = key.rpartition(":")
-            parameter, part = owner[name]
-            part.state[parameter][role] = (
+        for _, (parameter, state, role) in sorted(wanted.items()):
+            state[role] = (
                 torch.zeros((), dtype=torch.float32, device=parameter.device)
                 if role == "step"
                 else torch.zeros_like(parameter.detach())

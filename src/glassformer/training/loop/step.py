@@ -93,20 +93,20 @@ class TrainingStep:
         processes come to the same result; their idle parts are computed for nothing, or not at all.
         """
         batches, first, idle = share
-        batches, spare = batches[: len(batches) - idle], batches[len(batches) - idle :]
+        n_own = len(batches) - idle
         parameters, division = self.optimizer.parameters, self.division
-        n_targets, n_elements, n_parts = _counted(batches, step, division)
+        n_targets, n_elements, n_parts = _counted(batches[:n_own], step, division)
 
         def mean_loss(part: Part) -> Tensor:
             return self._total(step, *part) / n_targets
 
         parts = [*enumerate(batches, first)]
         if self.threads is not None or division.apart:
-            own = _apart(parameters, self.threads, mean_loss, parts)
+            own = _apart(parameters, self.threads, mean_loss, parts[:n_own])
         else:
-            own = _in_turn(division, mean_loss, parts, spare)
+            own = _in_turn(division, mean_loss, parts, n_own)
         division.add_up(parameters)
-        losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - len(own)))
+        losses = division.readers.added([0.0] * first + own + [0.0] * (n_parts - first - n_own))
         norm = clip_gradients(parameters, self.max_grad_norm or torch.inf)
         _check(losses, norm, step, parameters)
         self.optimizer.step(factor)
@@ -164,18 +164,17 @@ def _in_turn(
     division: Division,
     mean_loss: Callable[[Part], Tensor],
     parts: Sequence[Part],
-    spare: Sequence[Batch],
+    n_own: int,
 ) -> list[float]:
-    """Add the gradients of each part to the parameters' own; the losses of `parts`. Those that are
-    `spare` add nothing."""
+    """Add the gradients of each part to the parameters' own, and return the losses; those after
+    `n_own` add nothing."""
     losses = []
-    computed = [*((part, 1) for part in parts), *(((0, batch), 0) for batch in spare)]
-    for at, (part, weight) in enumerate(computed, 1):
-        with division.backward(last=at == len(computed)):
+    for at, part in enumerate(parts, 1):
+        with division.backward(last=at == len(parts)):
             part_loss = mean_loss(part)
-            (part_loss if weight else 0 * part_loss).backward()
+            (part_loss if at <= n_own else 0 * part_loss).backward()
         losses.append(part_loss.item())
-    return losses[: len(parts)]
+    return losses[:n_own]
 
 
 def _apart(
