@@ -18,7 +18,7 @@ from PIL import Image
 import glassformer as gf
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.core.files import LOCK
+from glassformer.core.locks import LOCK
 from glassformer.models import Transformer
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.media import request_of

@@ -13,7 +13,7 @@ import torch
 import glassformer as gf
 from glassformer.core.batch import IGNORE
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.core.files import LOCK
+from glassformer.core.locks import LOCK
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts_tokenizer import PartsTokenizer

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.core.files import LOCK
+from glassformer.core.locks import LOCK
 from glassformer.data.pairs import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.run import load
