@@ -30,7 +30,7 @@ from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.folder.model_files import accept_changed
 from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.trainer import Trainer
-from glassformer.training.plan.plan import make_plan
+from glassformer.training.plan.plan import make_plan, plan_without_data
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe, rows_file
 from small_runs import go, hashes, laid, losses, pair_recipe, recipe
@@ -349,7 +349,7 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
     text = recipe(tmp_path, train={"init_from": str(tmp_path / "lm")})
     assert make_plan(text).parameters == load_model(tmp_path / "lm").n_parameters
     without = replace(text, data=DataConfig())
-    assert make_plan(without).parameters == load_model(tmp_path / "lm").n_parameters
+    assert plan_without_data(without).parameters == load_model(tmp_path / "lm").n_parameters
 
 
 def test_tokenize_and_recipe_show_know_the_start(cli, tmp_path, pretrained):

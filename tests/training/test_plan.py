@@ -9,7 +9,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.data.config import DataConfig
 from glassformer.models import Transformer
 from glassformer.training.loop.prepare import prepare
-from glassformer.training.plan.plan import make_plan
+from glassformer.training.plan.plan import make_plan, plan_without_data
 from small_runs import go, recipe
 from small_senses import picture_recipe, prepared
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
@@ -38,7 +38,7 @@ def test_a_plan_counts_what_the_model_has(tmp_path):
 
 
 def test_a_plan_needs_no_text(tmp_path):
-    plan = make_plan(recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
+    plan = plan_without_data(recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
     assert plan.epochs is None
     assert plan.parameters > 50 * 16
 
@@ -48,7 +48,7 @@ def test_a_plan_of_classes_needs_data(tmp_path, made_by):
     made = made_by(tmp_path, model={"n_classes": 2})
     made = replace(made, data=DataConfig())
     with pytest.raises(ConfigError, match=f"task='{made.task}' needs data.*add data.train.path"):
-        make_plan(made)
+        plan_without_data(made)
 
 
 def test_disk_is_what_checkpoints_take(tmp_path):
@@ -86,6 +86,8 @@ def test_a_plan_of_other_tasks_counts_what_they_train(tmp_path, name):
 
 
 def test_a_plan_of_hidden_tokens_needs_no_text(tmp_path):
-    plan = make_plan(masked_recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
+    plan = plan_without_data(
+        masked_recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50})
+    )
     assert plan.epochs is None
     assert plan.tokens_per_step == 4 * 16

@@ -245,9 +245,9 @@ def plan(
         return
     others = {"gpus_per_node": gpus_per_node, "hardware": hardware}
     refuse(others, "Without --nodes, this machine is measured")
-    from glassformer.training.plan.plan import make_plan
+    from glassformer.training.plan.plan import make_plan, plan_without_data
 
-    made, export = make_plan(own), None
+    made, export = (make_plan if own.data.train.path else plan_without_data)(own), None
     if target is not None:
         from glassformer.recipe.init_from import with_init_from
         from glassformer.run.export import planned

@@ -6,11 +6,9 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError
 from glassformer.core.record import Record
-from glassformer.media import palette
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
-from glassformer.models.config import ModelConfig
 from glassformer.processors.config import ProcessorConfig
 from glassformer.tokenizers.text import Tokenizer
 
@@ -23,19 +21,14 @@ def vocabulary(folder: Path) -> int:
     return Tokenizer.load(folder).vocab_size
 
 
-def settings_of_tokens(
-    config: ProcessorConfig, trunk: ModelConfig, folder: Path, begun: ProcessorConfig | None
-) -> ProcessorConfig:
-    """Return the settings with the tokenizers and readers of a model of tokens in a folder, or of a
-    run that has `begun` with them."""
-    draws, source = (folder / palette.FILE).is_file(), folder / "source_tokenizer.json"
+def tokenizer_of(folder: Path, begun: ProcessorConfig | None) -> dict[str, Any]:
+    """Return the fields of `tokenizer` for those in a folder, or of a run that has `begun`."""
+    source = folder / "source_tokenizer.json"
     there = source.is_file()
     sides = {"shared": not there, "source_path": str(source) if there else None}
     if begun is not None:
         sides = begun.tokenizer.model_dump(include={"shared", "source_path"})
-    tokenizer = config.tokenizer.model_copy(update={"path": str(folder), **sides})
-    readers = readers_of(config, {*trunk.parts, *["palette"] * draws}, folder, begun)
-    return config.model_copy(update={**readers, "tokenizer": tokenizer})
+    return {"path": str(folder), **sides}
 
 
 def readers_of(

@@ -150,7 +150,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         begun: ProcessorConfig | None,
     ) -> ProcessorConfig:
         """See `Processor`: the image size may differ."""
-        return config.model_copy(update=readers_of(config, {cls.name}, folder, begun, True))
+        changed = readers_of(config, {cls.name}, folder, begun, resized=True)
+        return config.model_copy(update=changed)
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Any:

@@ -24,7 +24,6 @@ from glassformer.data.usual_columns import with_usual_columns
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig, TagPiece
 from glassformer.processors.elements import Element
-from glassformer.processors.init_from import settings_of_tokens
 from glassformer.processors.inputs import Inputs, Order, Sizes, by_length, by_split
 
 SENTENCES = (
@@ -172,6 +171,7 @@ class Processor(ABC):
         return config
 
     @classmethod
+    @abstractmethod
     def take_over(
         cls,
         config: ProcessorConfig,
@@ -181,7 +181,7 @@ class Processor(ABC):
     ) -> ProcessorConfig:
         """Return the settings with those of the folder of a trunk, on which its weights depend, or
         with those of a run that has `begun`. ConfigError: they contradict each other."""
-        return settings_of_tokens(config, trunk, folder, begun)
+        ...
 
     @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:

@@ -18,10 +18,12 @@ from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
 from glassformer.data.store import ABOUT, Store, place_of
+from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content, token_elements
+from glassformer.processors.init_from import readers_of, tokenizer_of
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -122,6 +124,20 @@ class TokenProcessor(Processor):
     ) -> Self:
         """See `Processor`."""
         return cls(train_tokenizer(config.tokenizer, cls.texts_to_fit(data, records)), facts)
+
+    @classmethod
+    def take_over(
+        cls,
+        config: ProcessorConfig,
+        trunk: ModelConfig,
+        folder: Path,
+        begun: ProcessorConfig | None,
+    ) -> ProcessorConfig:
+        """See `Processor`: the tokenizers too."""
+        kinds = {*trunk.parts, *["palette"] * (folder / PALETTE).is_file()}
+        readers = readers_of(config, kinds, folder, begun)
+        tokenizer = config.tokenizer.model_copy(update=tokenizer_of(folder, begun))
+        return config.model_copy(update={**readers, "tokenizer": tokenizer})
 
     @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:

@@ -37,7 +37,7 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
 def _meant(key: str, text: str) -> Any:
     """The value that an override gives to a field, which reads a text by its own type.
 
-    `12:30` and `a: b.txt` stay as they are; `[a, b]`, `{a: b}` and quoted texts are YAML, their
+    `12:30` and `a: b.txt` stay texts; `[a, b]`, `{a: b}` and quoted texts are YAML, their
     parts texts; nothing, `null` and `~` are null where the field may be null.
     """
     if text in ("", "null", "~") and not _is_text(key):

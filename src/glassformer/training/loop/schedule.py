@@ -11,7 +11,7 @@ def rate_at(step: int, train: TrainConfig) -> float:
     A linear warm-up reaches 1 after `warmup_steps`; then p runs from 0 to 1 over the rest of the
     steps: cosine f + (1-f)(1 + cos πp)/2, linear 1 - (1-f)p, constant 1, wsd 1 and then linear to f
     over the last `decay_fraction` of all steps, where f is `final_fraction`; inverse_sqrt is
-    √((warmup + 1) / (step + 1)), whatever the number of steps (Vaswani et al. 2017).
+    √((warmup + 1) / (step + 1)), for any number of steps (Vaswani et al. 2017).
     """
     of, steps = train.schedule, train.steps
     begins, final = of.warmup_steps, of.final_fraction

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from glassformer.training.folder.checkpoints import to_keep
 from glassformer.training.loop.optimizer import Optimizer
 from glassformer.training.loop.prepare import temporary_task
 from glassformer.training.loop.step import Loss, TrainingStep, flops
+from glassformer.training.parallel.division import UNDIVIDED
 
 Batches = Callable[[int], list[Batch]]
 
@@ -93,41 +95,38 @@ class Plan:
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """Measure three real training steps, and count the rest; without data, on random tokens."""
-    if recipe.data.train.path is None:
-        return _without_data(with_init_from(recipe))
+    """Measure three real training steps, and count the rest."""
     with temporary_task(recipe) as task:
         rows, unit = task.sequences, task.processor.unit
         step = f"{rows * task.length:,} {plural(unit)}"
         if task.processor.elements != "tokens":
             step = f"{rows:,} {task.processor.noun}s, {step}"
-        machine = _machine(recipe)
+        train, threads = recipe.train, torch.get_num_threads()
+        machine = choose_machine(train.device, train.precision, threads)
         seconds = step_seconds(task.recipe, machine, task.batches, task.loss)
         sizes = task.length, rows, unit, step, task.elements
         return _plan(task.recipe, machine, seconds, *sizes)
 
 
-def _without_data(recipe: Recipe) -> Plan:
+def plan_without_data(recipe: Recipe) -> Plan:
+    """Plan a recipe as `make_plan`, on random tokens; ConfigError: its model reads no text."""
     if not recipe.model.predicts_words:
         raise ConfigError(
             f"A plan of task={recipe.task!r} needs data, because only models of text are planned "
             "on random tokens; add data.train.path=FILE."
         )
-    recipe, length, rows = sizes_without_data(recipe)
+    recipe, length, rows = sizes_without_data(with_init_from(recipe))
     n = max(1, rows // recipe.train.micro_batches)
 
     def batches(step: int) -> list[Batch]:
         return [_random_batch(recipe, n, length, step)] * recipe.train.micro_batches
 
-    machine = _machine(recipe)
+    keep_freed_memory()
+    train, threads = recipe.train, torch.get_num_threads()
+    machine = choose_machine(train.device, train.precision, threads)
     seconds = step_seconds(recipe, machine, batches, cross_entropy)
     step = f"{rows * length:,} tokens"
     return _plan(recipe, machine, seconds, length, rows, "token", step, None)
-
-
-def _machine(recipe: Recipe) -> Machine:
-    keep_freed_memory()
-    return choose_machine(recipe.train.device, recipe.train.precision, torch.get_num_threads())
 
 
 def _plan(
@@ -147,7 +146,10 @@ def _plan(
     listed, operations = matrices(config), flops(recipe, length)
     parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = train.forward_passes * max(1, sequences // train.micro_batches)
-    trained = _count_trained(recipe) if train.finetune.partial else None
+    trained = None
+    if train.finetune.partial:
+        made = _model(recipe, torch.device("meta"))
+        trained = sum(p.numel() for p in made.parameters() if p.requires_grad)
     memory = training_bytes(config, rows, length, train.optimizer.kind, parallel, trained)
     checkpoint = memory["optimizer"] + (memory["weights"] if trained is None else 4 * trained)
     older = len(to_keep(range(save.every, train.steps + 1, save.every), save))
@@ -182,8 +184,7 @@ def sizes_without_data(recipe: Recipe) -> tuple[Recipe, int, int]:
 def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss) -> float:
     """Return the median time of three training steps, after one to warm up."""
     train, device = recipe.train, machine.device
-    model = Transformer(recipe.model, train.seed, device)
-    adapt(model, train.finetune, train.seed)
+    model = UNDIVIDED.build(partial(_model, recipe), None, device)
     optimizer, times = Optimizer(model, train.optimizer), []
     with micro_batch_threads(train.parallel_micro_batches, device) as threads:
         compute = TrainingStep(
@@ -204,11 +205,12 @@ def step_seconds(recipe: Recipe, machine: Machine, batches: Batches, loss: Loss)
     return sorted(times[1:])[1]
 
 
-def _count_trained(recipe: Recipe) -> int:
-    """Return the number of parameters that are trained, adapters included."""
-    model = Transformer(recipe.model, None, "meta")
-    adapt(model, recipe.train.finetune, recipe.train.seed)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+def _model(recipe: Recipe, device: torch.device) -> Transformer:
+    """Return the model with its adapters, without the weights that it begins with."""
+    seed = recipe.train.seed
+    model = Transformer(recipe.model, None if device.type == "meta" else seed, device)
+    adapt(model, recipe.train.finetune, seed)
+    return model
 
 
 def _random_batch(recipe: Recipe, rows: int, length: int, seed: int) -> Batch:
