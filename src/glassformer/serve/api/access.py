@@ -58,9 +58,21 @@ class Rules:
         known key, or a page of another site sent the cookie."""
         if not self.keys:
             return b""
-        given = request.headers.getlist("authorization")
+        headers = request.headers
+        given = headers.getlist("authorization")
         if self.cookie and not given:
-            return self._check_cookie(request)
+            own = headers.get("origin") in (None, f"http://{headers.get('host')}")
+            if not own or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+                raise ApiError(
+                    403, "A page of another site must not ask here; use the explorer's own."
+                )
+            if found := self.find(request.cookies.get(self.cookie, "")):
+                return found
+            raise ApiError(
+                403,
+                "This browser has no token yet; open the address that `glassformer inspect` "
+                "printed, then this link again.",
+            )
         scheme, _, key = (given[0] if len(given) == 1 else "").partition(" ")
         if scheme.lower() == "bearer" and (found := self.find(key.strip())):
             return found
@@ -69,19 +81,6 @@ class Rules:
             "The request has no known API key; send Authorization: Bearer KEY.",
             code="invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
-        )
-
-    def _check_cookie(self, request: Request) -> bytes:
-        headers = request.headers
-        own = headers.get("origin") in (None, f"http://{headers.get('host')}")
-        if not own or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            raise ApiError(403, "A page of another site must not ask here; use the explorer's own.")
-        if found := self.find(request.cookies.get(self.cookie, "")):
-            return found
-        raise ApiError(
-            403,
-            "This browser has no token yet; open the address that `glassformer inspect` printed, "
-            "then this link again.",
         )
 
     def find(self, key: str) -> bytes:

@@ -21,14 +21,14 @@ from typing import Any, TextIO
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.serve.api.access import OPEN, Rules
 from glassformer.serve.api.admission import Admission
 from glassformer.serve.api.metrics import Metrics
-from glassformer.serve.api.problems import ClientGone, problem
+from glassformer.serve.api.problems import problem
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 OTHER = "other"
@@ -114,14 +114,15 @@ class Envelope:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, facts, left = time.monotonic(), Facts(), self.limits.body
+        began, facts, left, gone = time.monotonic(), Facts(), self.limits.body, False
         door, given = self.door_of(scope["path"]), Headers(scope=scope).get("x-request-id", "")
         own = given if REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         scope["facts"] = facts
 
         async def receiving() -> Message:
-            nonlocal left
+            nonlocal left, gone
             message = await receive()
+            gone = message["type"] == "http.disconnect"
             left -= len(message.get("body", b""))
             if left < 0:
                 raise HTTPException(413, self.limits.too_large)
@@ -142,7 +143,7 @@ class Envelope:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - as libraries in other languages raise it
-            if _has_left(error):
+            if gone:
                 reply = Response(status_code=GONE)
             else:
                 facts.error, reply = error, door.fail(error)
@@ -183,9 +184,3 @@ class Envelope:
             generated_tokens=facts.generated_tokens,
             **more,
         )
-
-
-def _has_left(error: BaseException) -> bool:
-    """Whether a client has closed the connection, perhaps in the middle of its request."""
-    left = ClientGone | ClientDisconnect
-    return isinstance(error, left) or isinstance(error.__cause__, left)

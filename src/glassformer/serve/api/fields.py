@@ -14,7 +14,7 @@ MOST_TEXTS, MOST_STOPS, LONGEST_STOP = 2048, 16, 256
 MOST_NAMES = 4096
 """Names of an object, each of which may be an error."""
 TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
-# of a hundred thousand wrong elements, one is told: a sentence for each takes a second
+# of a hundred thousand wrong elements, one is reported: a sentence for each takes a second
 Ids = Annotated[list[TokenId], Field(fail_fast=True, min_length=1)]
 Texts = Annotated[list[str], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
 IdLists = Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_TEXTS)]
