@@ -91,7 +91,7 @@ def test_folders_without_numbers_are_told_apart(tmp_path, monkeypatch):
         return os.stat_result([*real(place, **named)[:1], 0, *real(place, **named)[2:]])
 
     monkeypatch.setattr(sources.os, "stat", without)
-    assert len(sources.listed(Path(tmp_path)).files) == 2
+    assert len(sources.list_folder(Path(tmp_path)).files) == 2
 
 
 def test_memory_that_the_system_does_not_tell_is_no_limit(monkeypatch):

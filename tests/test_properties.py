@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.data import parts
+from glassformer.data.records import parts
 from glassformer.models import weights
 from glassformer.serve.explorer.application import LIMITS, Guard
 from glassformer.serve.explorer.handler import Explorer

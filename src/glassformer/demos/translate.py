@@ -15,7 +15,7 @@ from random import Random
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_text
 from glassformer.data.config import NAMES, SplitName
-from glassformer.data.pairs import pairs
+from glassformer.data.records.pairs import pairs
 from glassformer.demos.data_files import split_of, write_table
 from glassformer.demos.results import Shown, table, train_and_test
 from glassformer.inspect.alignment import cross_attention

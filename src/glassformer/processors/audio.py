@@ -9,8 +9,8 @@ import numpy as np
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.recordings import Recording, recordings, sound
+from glassformer.data.records.labelled_files import TABLES
+from glassformer.data.records.recordings import Recording, recordings, sound
 from glassformer.data.sources import source_at
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig

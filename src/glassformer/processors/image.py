@@ -15,8 +15,8 @@ from glassformer.core.errors import DataError, counted
 from glassformer.data.arrays import hinting
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
-from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.pictures import (
+from glassformer.data.records.labelled_files import TABLES
+from glassformer.data.records.pictures import (
     SIXTEEN_BITS,
     SUFFIXES,
     Picture,

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
-from glassformer.data.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, labelled
 from glassformer.processors.elements import next_word, words_of
 from glassformer.processors.processor import (
     EncodedInput,

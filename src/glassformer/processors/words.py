@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.tagged_words import words_text
-from glassformer.data.tagged import Tagged, tagged
+from glassformer.data.records.tagged import Tagged, tagged
 from glassformer.processors.processor import (
     EncodedInput,
     Window,

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.conversations import ASSISTANT, Messages, messages_of
+from glassformer.data.records.conversations import ASSISTANT, Messages, messages_of
 from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length

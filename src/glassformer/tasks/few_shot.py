@@ -20,7 +20,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import DataConfig
-from glassformer.data.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
 from glassformer.data.tables import input_table
 from glassformer.data.usual_columns import columns_of, with_usual_columns

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
-from glassformer.data.parts import Mixed
+from glassformer.data.records.parts import Mixed
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs

@@ -16,8 +16,8 @@ from glassformer.core.errors import ConfigError, DataError, counted
 from glassformer.data.config import DataConfig, Paths, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.formats.labelled_files import COLUMNS, LabelledFile, labelled_files
 from glassformer.data.formats.records import check_used, named_class
+from glassformer.data.records.labelled_files import COLUMNS, LabelledFile, labelled_files
 from glassformer.data.sources import Source, listing, resolve
 from glassformer.data.splits import in_splits
 
