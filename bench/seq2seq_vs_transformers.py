@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from glassformer.tasks.predict.transduce import transduce_steps
 
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.metrics.writing import translation_scores
@@ -37,7 +38,6 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.run import Run, load
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.loop.prepare import prepare
 from glassformer.training.loop.schedule import rate_at

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.parts import mixed
-from glassformer.data.pictures import decode
+from glassformer.data.records.parts import mixed
+from glassformer.data.records.pictures import decode
 from glassformer.demos.catalog import DATA
 from glassformer.demos.kit import split_of
 from glassformer.demos.shapes import COLOURS, OUTLINES, SIZES

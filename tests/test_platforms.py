@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import main
-from glassformer.data import sources
+from glassformer.data import folders
 from glassformer.models import weights
 from glassformer.training.loop.batches import _Steps
 from glassformer.training.loop.prepare import prepare
@@ -75,9 +75,9 @@ def test_output_to_a_file_is_utf8_on_windows(monkeypatch, windows, asked, expect
 
 
 def test_paths_have_slashes(monkeypatch):
-    assert sources.slashed("a/b\\c") == "a/b\\c", "a name may hold a backslash here"
+    assert folders.slashed("a/b\\c") == "a/b\\c", "a name may hold a backslash here"
     monkeypatch.setattr(os, "sep", "\\")
-    assert sources.slashed("C:\\data\\cat\\1.png") == "C:/data/cat/1.png"
+    assert folders.slashed("C:\\data\\cat\\1.png") == "C:/data/cat/1.png"
 
 
 def test_folders_without_numbers_are_told_apart(tmp_path, monkeypatch):
@@ -90,8 +90,8 @@ def test_folders_without_numbers_are_told_apart(tmp_path, monkeypatch):
     def without(place, **named):
         return os.stat_result([*real(place, **named)[:1], 0, *real(place, **named)[2:]])
 
-    monkeypatch.setattr(sources.os, "stat", without)
-    assert len(sources.listed(Path(tmp_path)).files) == 2
+    monkeypatch.setattr(folders.os, "stat", without)
+    assert len(folders.list_folder(Path(tmp_path)).files) == 2
 
 
 def test_memory_that_the_system_does_not_tell_is_no_limit(monkeypatch):

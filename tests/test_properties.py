@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.data import parts
+from glassformer.data.records import parts
 from glassformer.models import weights
 from glassformer.serve.api.access import Rules
 from glassformer.serve.explorer.handler import Explorer

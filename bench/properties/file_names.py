@@ -22,8 +22,8 @@ from glassformer.core.manifest import write_manifest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.documents import read
-from glassformer.data.formats.labelled_files import labelled_files
-from glassformer.data.parts import mixed
+from glassformer.data.records.labelled_files import labelled_files
+from glassformer.data.records.parts import mixed
 from glassformer.data.sources import resolve, source_at
 from glassformer.data.store import Store
 from glassformer.serve.explorer.handler import Explorer

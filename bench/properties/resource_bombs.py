@@ -21,7 +21,7 @@ import soundfile
 from glassformer.core.errors import DataError
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import read_idx, read_npy
-from glassformer.data.pictures import decode
+from glassformer.data.records.pictures import decode
 from glassformer.data.sources import source_at
 from glassformer.media.audio_file import read_audio
 from glassformer.models import ModelConfig, Transformer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from glassformer.data.recordings import sound
+from glassformer.data.records.recordings import sound
 from glassformer.data.sources import Source
 from small_runs import go
 from small_senses import RATE, TONES, sound_recipe, tone

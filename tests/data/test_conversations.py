@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
-from glassformer.data.conversations import Message, conversations, messages_of
+from glassformer.data.records.conversations import Message, conversations, messages_of
 from glassformer.data.usual_columns import with_usual_columns
 
 TALK = (Message("user", "2 + 2?"), Message("assistant", "4"))

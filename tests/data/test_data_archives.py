@@ -17,10 +17,10 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats import archives
 from glassformer.data.formats.archives import matches
 from glassformer.data.formats.documents import read
-from glassformer.data.formats.labelled_files import labelled_files
-from glassformer.data.parts import mixed
+from glassformer.data.records.labelled_files import labelled_files
+from glassformer.data.records.parts import mixed
+from glassformer.data.records.tagged import tagged
 from glassformer.data.sources import Source, resolve
-from glassformer.data.tagged import tagged
 from small_runs import data_config
 
 FILES = {

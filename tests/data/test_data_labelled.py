@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.records import MISSING, WHOLE
-from glassformer.data.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, labelled
 from small_runs import data_config
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.pairs import Pair, pair_sources, pairs, training_texts
+from glassformer.data.records.pairs import Pair, pair_sources, pairs, training_texts
 from small_runs import data_config
 
 ALL = {"validation.fraction": 0.0}

@@ -12,7 +12,7 @@ import pytest
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
-from glassformer.data.labelled import labelled
+from glassformer.data.records.labelled import labelled
 from glassformer.data.sources import capture_stdin, resolve
 from small_runs import data_config
 

@@ -13,8 +13,8 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read as documents
 from glassformer.data.formats.tagged_words import words_text
+from glassformer.data.records.tagged import Tagged, tagged
 from glassformer.data.sources import resolve
-from glassformer.data.tagged import Tagged, tagged
 from small_runs import data_config
 
 TREE = """# newdoc

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError
-from glassformer.data.formats.labelled_files import fields_of
+from glassformer.data.records.labelled_files import fields_of
 
 
 @pytest.mark.parametrize(

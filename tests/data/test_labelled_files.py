@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.contents import content
-from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
+from glassformer.data.records.labelled_files import LabelledFile, labelled_files
 from glassformer.data.sources import source_at
 from small_runs import data_config
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.formats.labelled_files import labelled_files
-from glassformer.data.sources import left_out, list_folder, resolve
+from glassformer.data.folders import list_folder
+from glassformer.data.records.labelled_files import labelled_files
+from glassformer.data.sources import left_out, resolve
 from small_runs import data_config
 
 

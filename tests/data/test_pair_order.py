@@ -14,7 +14,7 @@ from glassformer.core.errors import DataError
 from glassformer.data.collate import encoder_decoder, micro_batches
 from glassformer.data.example import Example
 from glassformer.data.order import spread
-from glassformer.data.pairs import PairSplit
+from glassformer.data.records.pairs import PairSplit
 from glassformer.data.store import Ragged
 
 BOS, EOS = 1, 2

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import DataError
-from glassformer.data.pairs import KIND, PairText, pairs, pairs_of, store_pairs
+from glassformer.data.records.pairs import KIND, PairText, pairs, pairs_of, store_pairs
 from glassformer.data.store import Store
 from small_runs import data_config
 

@@ -15,13 +15,13 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats import parquet
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.parquet import parquet_rows
-from glassformer.data.labelled import labelled
-from glassformer.data.pairs import pairs
-from glassformer.data.pictures import pictures
-from glassformer.data.recordings import recordings
+from glassformer.data.records.labelled import labelled
+from glassformer.data.records.pairs import pairs
+from glassformer.data.records.pictures import pictures
+from glassformer.data.records.recordings import recordings
+from glassformer.data.records.tagged import tagged
 from glassformer.data.sources import Source
 from glassformer.data.splits import parts
-from glassformer.data.tagged import tagged
 from glassformer.media.audio_file import write_wav
 from small_runs import data_config
 

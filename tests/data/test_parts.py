@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.records import filled
-from glassformer.data.parts import Mixed, mixed
+from glassformer.data.records.parts import Mixed, mixed
 from small_runs import data_config
 
 ROWS = [["What is it?", "a dog", 1], ["Is it red?", "yes", 0], ["Is it blue?", "no", 1]]

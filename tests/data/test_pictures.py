@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.pictures import LARGEST, SIXTEEN_BITS, decode, pictures, value_range
+from glassformer.data.records.pictures import LARGEST, SIXTEEN_BITS, decode, pictures, value_range
 from small_runs import data_config
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 9, 4), dtype=np.uint8)

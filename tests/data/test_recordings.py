@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.core.errors import DataError
-from glassformer.data.recordings import Recording, recordings
+from glassformer.data.records.recordings import Recording, recordings
 from glassformer.media.audio_file import write_wav
 from small_runs import data_config
 

@@ -12,14 +12,14 @@ from PIL import Image
 
 from glassformer.core.errors import ConfigError, DataError, GlassformerError
 from glassformer.data.config import DataConfig
-from glassformer.data.conversations import conversations
-from glassformer.data.labelled import labelled
-from glassformer.data.pairs import pairs
-from glassformer.data.parts import mixed
-from glassformer.data.pictures import pictures
-from glassformer.data.recordings import recordings
+from glassformer.data.records.conversations import conversations
+from glassformer.data.records.labelled import labelled
+from glassformer.data.records.pairs import pairs
+from glassformer.data.records.parts import mixed
+from glassformer.data.records.pictures import pictures
+from glassformer.data.records.recordings import recordings
+from glassformer.data.records.tagged import tagged
 from glassformer.data.splits import parts
-from glassformer.data.tagged import tagged
 from glassformer.media.audio_file import write_wav
 
 READERS: dict[str, Callable[[DataConfig], Any]] = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import DataError
 from glassformer.data.formats.tagged_words import span_sentence
-from glassformer.data.tagged import tagged
+from glassformer.data.records.tagged import tagged
 from glassformer.metrics.spans import spans as spans_of
 from small_runs import data_config
 

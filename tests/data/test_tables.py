@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import DataError
 from glassformer.data.formats.delimited import NAMES, looks_like_header
-from glassformer.data.labelled import labelled
-from glassformer.data.pairs import pairs
+from glassformer.data.records.labelled import labelled
+from glassformer.data.records.pairs import pairs
 from glassformer.tasks.classification import check_counts
 from small_runs import data_config
 

@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig
-from glassformer.data.tagged import tagged
+from glassformer.data.records.tagged import tagged
 from glassformer.data.usual_columns import USUAL, with_usual_columns
 from glassformer.recipe.reading import read_yaml
 from glassformer.recipe.recipe import Recipe

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import NAMES
-from glassformer.data.labelled import labelled
-from glassformer.data.pairs import pairs
-from glassformer.data.parts import mixed
-from glassformer.data.pictures import decode, pictures
-from glassformer.data.recordings import recordings
-from glassformer.data.tagged import tagged
+from glassformer.data.records.labelled import labelled
+from glassformer.data.records.pairs import pairs
+from glassformer.data.records.parts import mixed
+from glassformer.data.records.pictures import decode, pictures
+from glassformer.data.records.recordings import recordings
+from glassformer.data.records.tagged import tagged
 from glassformer.demos import shapes
 from glassformer.demos.audio import KEYS, MOVEMENTS, RATE, tone
 from glassformer.demos.catalog import DATA, DEMOS, recipe_of

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
-from glassformer.data.labelled import Labelled
-from glassformer.data.tagged import Tagged
+from glassformer.data.records.labelled import Labelled
+from glassformer.data.records.tagged import Tagged
 from glassformer.layers.losses import cross_entropy
 from glassformer.processors.inputs import Inputs, by_split, split_of
 from glassformer.processors.text import TextProcessor, WordsProcessor

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
-from glassformer.data.parts import Mixed
+from glassformer.data.records.parts import Mixed
 from glassformer.media.image import ImageReader
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.locks import LOCK
-from glassformer.data.pairs import KIND, pairs_of
+from glassformer.data.records.pairs import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText

@@ -243,19 +243,17 @@ def _parts(examples: Sequence[Example], begins: Sequence[int]) -> tuple[Part, ..
     for begin, example in zip(begins, examples, strict=True):
         for patches in example.patches:
             found.setdefault(patches.kind, []).append((begin + patches.begin, patches.values))
-    return tuple(_part(kind, *zip(*found[kind], strict=True)) for kind in sorted(found))
+    parts: list[Part] = []
+    for kind in sorted(found):
+        starts, values = zip(*found[kind], strict=True)
+        counts = np.array([len(patches) for patches in values])
+        patches = torch.from_numpy(np.concatenate(values, dtype=np.float32))
+        at, index = _slots(np.array(starts), counts), _slots(np.zeros_like(counts), counts)
+        parts.append(Part(kind, at, patches, index))
+    return tuple(parts)
 
 
-def _part(kind: str, begins: Sequence[int], values: Sequence[np.ndarray]) -> Part:
-    counts = np.array([len(patches) for patches in values])
-    return Part(
-        kind,
-        torch.from_numpy(_slots(np.array(begins), counts)),
-        torch.from_numpy(np.concatenate(values, dtype=np.float32)),
-        torch.from_numpy(_slots(np.zeros_like(counts), counts)),
-    )
-
-
-def _slots(begins: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _slots(begins: np.ndarray, counts: np.ndarray) -> torch.Tensor:
     """begin, begin + 1, ... for each run, one run after the other, int64."""
-    return np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    first = np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    return torch.from_numpy(first + np.arange(counts.sum()))

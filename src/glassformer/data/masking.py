@@ -63,15 +63,9 @@ class Masking:
 
 
 def word_begins(pieces: list[bytes]) -> np.ndarray:
-    """Whether each token begins a word: its first character is no letter, digit, or accent."""
-    return np.array([not _goes_on(piece.decode(errors="replace")[:1]) for piece in pieces])
-
-
-def _goes_on(first: str) -> bool:
-    """Whether a character continues a word: also combining marks, and U+FFFD for a letter's later
-    bytes."""
-    return (
-        first.isalnum()
-        or first == "\ufffd"
-        or (first != "" and unicodedata.category(first)[0] == "M")
+    """Whether each token begins a word: its first character is no letter, digit, or accent, nor
+    U+FFFD for a letter's later bytes."""
+    first = (piece.decode(errors="replace")[:1] or " " for piece in pieces)
+    return np.array(
+        [not (c.isalnum() or c == "\ufffd" or unicodedata.category(c)[0] == "M") for c in first]
     )

@@ -214,7 +214,8 @@ class PackedOrder(_CutOrder):
 def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Row]]:
     """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (or one
     longer example)."""
-    widths = np.array([_width(int(length), batch_tokens) for length in lengths])
+    powers = [max(NARROWEST, 1 << (n - 1).bit_length()) for n in lengths.tolist()]
+    widths = np.maximum(lengths, np.minimum(powers, batch_tokens))
     batches = []
     for width in np.unique(widths).tolist():
         chosen = np.flatnonzero(widths == width)
@@ -255,10 +256,6 @@ def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
         if left := left - int(lengths[i]):
             insort(room, (left, row))
     return rows
-
-
-def _width(length: int, widest: int) -> int:
-    return max(length, min(widest, max(NARROWEST, 1 << (length - 1).bit_length())))
 
 
 def spread(count: int, limit: int | None) -> list[int]:

@@ -3,7 +3,6 @@ files."""
 
 import difflib
 import glob
-import heapq
 import os
 import posixpath
 import re
@@ -14,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from glassformer.core import progress
 from glassformer.core.errors import ConfigError, DataError, counted, suggest
 from glassformer.core.files import replacing
 from glassformer.data.config import DataConfig, Paths
+from glassformer.data.folders import Folder, list_folder, slashed
 from glassformer.data.formats.archives import matches, members
 
 STDIN = "-"
@@ -37,12 +37,6 @@ TEXT_SUFFIXES = FORMATS.keys() | {*_TEXTS.split()}
 """Suffixes that are read in a folder, each also with .gz."""
 _HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX)")
 """In names of an archive's members."""
-
-
-def slashed(path: str | Path) -> str:
-    """A path with `/` between its folders, which Windows understands too: patterns, classes by
-    folder and the order of files are those of other systems."""
-    return str(path).replace(os.sep, "/")
 
 
 PLAIN = DataConfig()
@@ -201,41 +195,6 @@ def _resolve(name: str, config: DataConfig, texts: bool) -> Iterator[Source]:
             rest = near(path.name, beside(path))
             raise DataError(f"there is no file or folder {path}; {rest}")
         yield from (replace(one, config=config) for one in found)
-
-
-class Folder(NamedTuple):
-    """What is below a folder, by paths in order."""
-
-    files: list[str]
-    unreadable: list[str]
-    """Folders and links that may not be read."""
-
-
-def list_folder(folder: Path) -> Folder:
-    """The files below a folder; names that begin with a dot are left out.
-
-    Links are followed, but each folder is entered once: by the first of its names, real ones before
-    links. A link to a folder around `folder` is not followed.
-    """
-    files, unreadable = list[str](), list[str]()
-    entered = {os.path.realpath(place) for place in folder.resolve().parents}
-    waiting = [(0, str(folder))]
-    while waiting:
-        links, place = heapq.heappop(waiting)
-        if (real := os.path.realpath(place)) in entered:
-            continue
-        entered.add(real)
-        try:
-            paths = [one.path for one in os.scandir(place) if one.name[0] != "."]
-        except OSError:
-            unreadable.append(slashed(place))
-            continue
-        for path in paths:
-            if os.path.isdir(path):
-                heapq.heappush(waiting, (links + os.path.islink(path), path))
-            elif os.path.isfile(path):
-                files.append(slashed(path))
-    return Folder(sorted(files), sorted(unreadable))
 
 
 def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:

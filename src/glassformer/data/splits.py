@@ -1,7 +1,8 @@
 """Records divided into training, validation and test: by file, or held out of those to train on."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -15,17 +16,6 @@ from glassformer.data.sources import Source, resolve
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True)
-class Part:
-    """A document of a split, or a piece of one."""
-
-    split: SplitName
-    text: str
-    source: str
-    ends: bool
-    """Whether it reaches the document's end."""
-
-
 def borders(n: int, validation: float, test: float) -> tuple[int, int]:
     """Beginnings of validation and test text in n characters: int(n (1 - validation - test)) and
     int(n (1 - test))."""
@@ -33,39 +23,31 @@ def borders(n: int, validation: float, test: float) -> tuple[int, int]:
     return int(n * round(1 - validation - test, 9)), int(n * round(1 - test, 9))
 
 
-def parts(config: DataConfig) -> Iterator[Part]:
+def parts(config: DataConfig) -> Iterator[Document]:
     """Every document of every split, in order; a document on a border is cut.
 
     With fractions the text is read twice, first to count its characters.
     """
-    validation, test = config.held_out
-    sources = resolve(config.train.path, config)
-    if validation or test:
+    sources, held_out = resolve(config.train.path, config), config.held_out
+    if any(held_out):
         n = sum(len(document.text) for document in read(sources))
-        begins = (0, *borders(n, validation, test), n)
-        yield from divided(read(sources), begins)
+        yield from divided(read(sources), (0, *borders(n, *held_out), n))
     else:
-        yield from of_split("train", read(sources))
+        yield from read(sources)
     for name in config.with_files[1:]:
-        own = resolve(config.splits[name].path, config)
-        yield from of_split(name, read(own))
+        for document in read(resolve(config.splits[name].path, config)):
+            yield replace(document, split=name)
 
 
-def whole(found: Iterable[Part]) -> Iterator[Part]:
+def whole(found: Iterable[Document]) -> Iterator[Document]:
     """The same with all pieces of a document in one split as one."""
-    held: list[Part] = []
-    for part in found:
-        if held and (held[-1].ends or part.split != held[0].split):
-            yield _joined(held)
+    held: list[Document] = []
+    for part in chain(found, [None]):
+        if held and (part is None or held[-1].ends or part.split != held[0].split):
+            text = "".join(one.text for one in held)
+            yield replace(held[-1], text=text)
             held = []
-        held.append(part)
-    if held:
-        yield _joined(held)
-
-
-def _joined(held: list[Part]) -> Part:
-    text = "".join(part.text for part in held)
-    return replace(held[0], text=text, ends=held[-1].ends)
+        held += [part] if part else []
 
 
 def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
@@ -76,29 +58,21 @@ def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
         yield part.text
 
 
-def of_split(split: SplitName, documents: Iterable[Document]) -> Iterator[Part]:
-    """Documents that all belong to one split."""
-    for document in documents:
-        yield Part(split, document.text, document.source, document.ends)
-
-
-def divided(
-    documents: Iterable[Document], borders: Sequence[int], start: int = 0
-) -> Iterator[Part]:
-    """Documents cut at the borders of the splits: of each split begin and end, in characters of a
-    text of which `start` come before."""
+def divided(documents: Iterable[Document], borders: Sequence[int]) -> Iterator[Document]:
+    """Documents cut at the borders of the splits: of each split begin and end, in characters."""
+    start = 0
     for document in documents:
         end = start + len(document.text)
-        for name, low, high in zip(NAMES, borders, borders[1:], strict=False):
+        for name, (low, high) in zip(NAMES, pairwise(borders), strict=False):
             piece = document.text[max(low - start, 0) : max(high - start, 0)]
             if piece:
-                yield Part(name, piece, document.source, document.ends and end <= high)
+                yield Document(piece, document.source, document.ends and end <= high, name)
         start = end
 
 
 def in_splits(
     config: DataConfig,
-    rows: Callable[[SplitName], Iterator[Row]],
+    rows: Callable[[SplitName], Iterable[Row]],
     noun: str | None = None,
     remedy: str = "",
 ) -> Iterator[tuple[SplitName, Row]]:

@@ -20,9 +20,10 @@ import numpy as np
 from glassformer.core.cuts import portions
 from glassformer.core.errors import DataError, counted
 from glassformer.data.config import DataConfig
+from glassformer.data.formats.documents import Document
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
-from glassformer.data.splits import Part, parts, whole
+from glassformer.data.splits import parts, whole
 from glassformer.data.store import Column, Store, Writer, check_split, place_of, request_of
 
 KIND, SHARD_KIND = "tokens", "a shard of tokens"
@@ -31,6 +32,7 @@ SIZE = 32 << 20
 PORTION = 1 << 20
 """Characters that are encoded at the same time, about."""
 NOTHING = np.zeros(0, np.int64)
+Encoded = tuple[Document, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def made_by(tokenizer: Any) -> dict[str, Any]:
 
 def _encode_shards(
     writer: Writer,
-    text: Iterator[Part],
+    text: Iterator[Document],
     encode: Callable[..., None],
     size: int,
     work: Path,
@@ -119,7 +121,7 @@ def _encode_shards(
             total["goes_on"] = own["goes_on"]
 
 
-def _take(text: Iterator[Part], size: int) -> Iterator[Part]:
+def _take(text: Iterator[Document], size: int) -> Iterator[Document]:
     """Yield parts of a text that have together about `size` characters."""
     for part in text:
         yield part
@@ -129,7 +131,7 @@ def _take(text: Iterator[Part], size: int) -> Iterator[Part]:
 
 
 def _encode(
-    writer: Writer, text: Iterator[Part], before: Mapping[str, dict[str, Any]], tokenizer: Any
+    writer: Writer, text: Iterator[Document], before: Mapping[str, dict[str, Any]], tokenizer: Any
 ) -> None:
     """Write the ids of a text, <eos> between documents; `before`: the counts of the text before it,
     whose last document continues in the first row."""
@@ -167,10 +169,10 @@ def _separator(tokenizer: Any) -> np.ndarray:
     return np.array([tokenizer.specials[role] for role in ("eos",) if role in tokenizer.specials])
 
 
-def _encode_ahead(text: Iterator[Part], tokenizer: Any) -> Iterator[tuple[Part, np.ndarray]]:
+def _encode_ahead(text: Iterator[Document], tokenizer: Any) -> Iterator[Encoded]:
     """Yield each part with its ids; one portion is encoded ahead."""
 
-    def encode(portion: Sequence[Part]) -> Iterator[tuple[Part, np.ndarray]]:
+    def encode(portion: Sequence[Document]) -> Iterator[Encoded]:
         ids = tokenizer.encode_all([part.text for part in portion])
         return zip(portion, ids, strict=True)
 

@@ -197,7 +197,7 @@ def _tag_columns(source: Source) -> tuple[dict[str, str], str | None]:
 
     DataError: no column has the values of tags.
     """
-    rows = (line.cells for line in column_lines(source) if line.cells)
+    rows = filter(None, (line.cells for line in column_lines(source)))
     columns = [Counter(cells) for cells in zip(*islice(rows, ROWS), strict=True)]
     last, named = len(columns) - 1, source.config.tag_field
     if last < 2:

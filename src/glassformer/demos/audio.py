@@ -11,7 +11,7 @@ import soundfile
 from numpy.random import Generator
 
 from glassformer.data.config import SplitName
-from glassformer.data.recordings import recordings
+from glassformer.data.records.recordings import recordings
 from glassformer.demos.kit import Shown, show_classes, split_of, write_labelled
 from glassformer.run import Run
 

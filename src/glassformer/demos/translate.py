@@ -15,7 +15,7 @@ from random import Random
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_text
 from glassformer.data.config import NAMES, SplitName
-from glassformer.data.pairs import pairs
+from glassformer.data.records.pairs import pairs
 from glassformer.demos.kit import Shown, split_of, table, train_and_test, write_table
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from PIL import Image, ImageDraw, ImageFont
 
 from glassformer.data.config import SplitName
-from glassformer.data.pictures import pictures
+from glassformer.data.records.pictures import pictures
 from glassformer.demos.kit import Shown, show_classes, write_labelled
 from glassformer.run import Run
 

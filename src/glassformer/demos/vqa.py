@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.core.files import write_text
-from glassformer.data.parts import Mixed, mixed
-from glassformer.data.pictures import decode
+from glassformer.data.records.parts import Mixed, mixed
+from glassformer.data.records.pictures import decode
 from glassformer.demos.kit import Shown, train_and_test
 from glassformer.demos.shapes import DESCRIBE
 from glassformer.metrics.baselines import most_frequent

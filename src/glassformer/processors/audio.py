@@ -7,8 +7,8 @@ import numpy as np
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
-from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.recordings import Recording, recordings
+from glassformer.data.records.labelled_files import TABLES
+from glassformer.data.records.recordings import Recording, recordings
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio, write_wav

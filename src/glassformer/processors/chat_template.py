@@ -21,7 +21,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError, GlassformerError
 from glassformer.core.files import read_bytes, write_text
 from glassformer.core.workers import Workers
-from glassformer.data.conversations import ASSISTANT, Message, Messages, messages_of
+from glassformer.data.records.conversations import ASSISTANT, Message, Messages, messages_of
 from glassformer.tokenizers.roles import ROLES as SPECIAL_ROLES
 from glassformer.tokenizers.roles import read_object
 from glassformer.tokenizers.text import Tokenizer

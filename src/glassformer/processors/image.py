@@ -12,8 +12,8 @@ from PIL import Image
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import DataError, counted
 from glassformer.data.arrays import hinting
-from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.pictures import (
+from glassformer.data.records.labelled_files import TABLES
+from glassformer.data.records.pictures import (
     SIXTEEN_BITS,
     SUFFIXES,
     Picture,

@@ -24,8 +24,8 @@ from glassformer.data.arrays import KIND, ArraySplit, arrays_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
 from glassformer.data.formats.contents import content
-from glassformer.data.formats.labelled_files import LabelledFile
 from glassformer.data.order import ShuffledOrder
+from glassformer.data.records.labelled_files import LabelledFile
 from glassformer.data.sources import Source, source_at
 from glassformer.data.store import Store
 from glassformer.media.audio import AudioReader

@@ -15,13 +15,13 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import DataError
 from glassformer.core.files import file_in
 from glassformer.data.config import DataConfig
-from glassformer.data.conversations import (
+from glassformer.data.example import Example
+from glassformer.data.records.conversations import (
     ASSISTANT,
     Conversation,
     conversations,
     messages_of,
 )
-from glassformer.data.example import Example
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import (
     SYMBOLS,

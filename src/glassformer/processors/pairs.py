@@ -19,7 +19,14 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.collate import padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.data.pairs import KIND, SIDES, PairSplit, pairs_of, store_pairs, training_texts
+from glassformer.data.records.pairs import (
+    KIND,
+    SIDES,
+    PairSplit,
+    pairs_of,
+    store_pairs,
+    training_texts,
+)
 from glassformer.data.store import Store, place_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorConfig

@@ -15,7 +15,7 @@ from glassformer.data.collate import padded, shared_prefix
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import length_order
-from glassformer.data.parts import Mixed, mixed, parts_of
+from glassformer.data.records.parts import Mixed, mixed, parts_of
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content

@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.core.errors import DataError
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.example import Example
-from glassformer.data.parts import Mixed
+from glassformer.data.records.parts import Mixed
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records, by_split

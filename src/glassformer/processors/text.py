@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.formats.tagged_words import words_text
-from glassformer.data.labelled import Labelled, labelled
-from glassformer.data.tagged import Tagged, tagged
+from glassformer.data.records.labelled import Labelled, labelled
+from glassformer.data.records.tagged import Tagged, tagged
 from glassformer.processors.processor import EncodedInput, Window, cell_text, check_length
 from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.processors.tokenized import PackedProcessor

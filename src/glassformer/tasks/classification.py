@@ -13,7 +13,7 @@ import torch
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.example import Example
-from glassformer.data.labelled import Labelled
+from glassformer.data.records.labelled import Labelled
 from glassformer.layers.losses import LossSum, binary_cross_entropy
 from glassformer.metrics.baselines import Labels as LabelledTexts
 from glassformer.metrics.baselines import Scores, class_baselines

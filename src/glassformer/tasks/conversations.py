@@ -9,8 +9,8 @@ import torch
 
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import DataError, counted
-from glassformer.data.conversations import ASSISTANT, Conversation, Messages
 from glassformer.data.order import spread
+from glassformer.data.records.conversations import ASSISTANT, Conversation, Messages
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.processor import Processor

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.core.errors import DataError
-from glassformer.data.parts import Mixed
+from glassformer.data.records.parts import Mixed
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.parts_inputs import PartsInputs

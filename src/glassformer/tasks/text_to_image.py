@@ -18,8 +18,8 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.data.arrays import ArraySplit, store_arrays
 from glassformer.data.example import Example
-from glassformer.data.parts import Mixed
-from glassformer.data.pictures import Picture
+from glassformer.data.records.parts import Mixed
+from glassformer.data.records.pictures import Picture
 from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements

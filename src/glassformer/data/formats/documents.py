@@ -4,12 +4,12 @@ A text file is one document, and so is a row of a table. A long text file comes 
 memory at a time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from glassformer.core.cuts import pieces
 from glassformer.core.errors import DataError
+from glassformer.data.config import SplitName
 from glassformer.data.formats.delimited import cells_of, is_default
 from glassformer.data.formats.lines import objects, texts
 from glassformer.data.formats.records import RECORDS, check_used, values
@@ -19,43 +19,32 @@ from glassformer.data.sources import Source
 
 @dataclass(frozen=True)
 class Document:
-    """A text, or a piece of one, and its origin, for error messages."""
+    """A text, or a piece of one, its origin, for error messages, and its split."""
 
     text: str
     source: str
     ends: bool = True
     """Whether the document ends with this piece."""
+    split: SplitName = "train"
 
 
-def read(sources: Iterable[Source]) -> Iterator[Document]:
+def read(sources: Sequence[Source]) -> Iterator[Document]:
     """The documents of all sources in order, without empty ones.
 
     DataError: unreadable, binary, wrong encoding, damaged gzip, zip, JSONL or table, or only empty
     files.
     """
-    sources, some = list(sources), False
+    first, n, some = sources[0], len(sources), False
     fields = any(source.kind in RECORDS for source in sources)
-    check_used(sources[0].config, ["text_field"], fields, sources[0].path)
-    for document in documents(sources):
-        some = True
-        yield document
-    if not some:
-        refuse_empty(sources)
-
-
-def documents(sources: Iterable[Source]) -> Iterator[Document]:
-    """The same, perhaps none."""
+    check_used(first.config, ["text_field"], fields, first.path)
     for source in sources:
         for document in _documents(source):
             if document.text:
+                some = True
                 yield document
-
-
-def refuse_empty(sources: Sequence[Source]) -> NoReturn:
-    """Raise DataError for files without any text."""
-    n = len(sources)
-    name = f"{sources[0].path} is" if n == 1 else f"all {n} files are"
-    raise DataError(f"{name} empty; give text to read")
+    if not some:
+        name = f"{first.path} is" if n == 1 else f"all {n} files are"
+        raise DataError(f"{name} empty; give text to read")
 
 
 def _has_rows(source: Source) -> bool:
@@ -66,11 +55,12 @@ def _has_rows(source: Source) -> bool:
         return True
     if not is_default(config, "text_field"):
         return True
+    rows = objects(source) if source.suffix == ".json" else cells_of(source)
     try:
-        first = next(objects(source) if source.suffix == ".json" else cells_of(source))
+        first = next(rows)[0]
     except (DataError, StopIteration):  # JSON of another form, or nothing
         return False
-    return config.text_field in (first[0] if isinstance(first[0], dict | list) else ())
+    return isinstance(first, dict | list) and config.text_field in first
 
 
 def _documents(source: Source) -> Iterator[Document]:

@@ -6,6 +6,7 @@ Errors name the file and the line or byte.
 import codecs
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -127,7 +128,9 @@ def _array(first: str, source: Source) -> list[Any] | None:
 
     DataError: a .json file that is neither.
     """
-    line, whole = _parse(first), source.suffix == ".json"
+    line, whole = None, source.suffix == ".json"
+    with suppress(ValueError, RecursionError):
+        line = json.loads(first)
     if not whole and (first.lstrip()[:1] not in "[{" or not (line is None or _rows_in(line))):
         return None
     text = "".join(texts(source))
@@ -146,14 +149,6 @@ def _array(first: str, source: Source) -> list[Any] | None:
             f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows"
         )
     return value if whole else None
-
-
-def _parse(text: str) -> Any:
-    """Return a JSON value; None: it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _rows_in(value: Any) -> list[Any] | None:

@@ -150,16 +150,15 @@ def _file_cells(
     the row group; `number`: that of the column."""
     found: list[Source | None] = []
     content = column.field(BYTES) if arrow().types.is_struct(column.type) else column
-    for at, (cell, held) in enumerate(
-        zip(column.is_valid(), content.is_valid(), strict=True), number
-    ):
-        if cell.as_py() and not held.as_py():
+    valid = zip(column.is_valid().to_pylist(), content.is_valid().to_pylist(), strict=True)
+    for at, (cell, held) in enumerate(valid, number):
+        if cell and not held:
             raise DataError(
                 f"{source.path}, row {at + 1} has no bytes in {name!r}, only the name of a file; "
                 "write the files into the table, or list them in a CSV file"
             )
         place = Source(f"{source.path}/{name}/{at}", source.path, (group, at - first))
-        found.append(place if cell.as_py() else None)
+        found.append(place if cell else None)
     return found
 
 

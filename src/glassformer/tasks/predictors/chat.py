@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.core.errors import DataError
-from glassformer.data.conversations import ASSISTANT, Messages, messages_of
 from glassformer.data.example import Example
+from glassformer.data.records.conversations import ASSISTANT, Messages, messages_of
 from glassformer.processors.chat_template import ChatTemplate
 from glassformer.processors.processor import check_length
 from glassformer.runtime.config import GenerateConfig

@@ -19,7 +19,7 @@ import numpy as np
 from glassformer.core.errors import ConfigError, DataError, one_line
 from glassformer.core.random_stream import epoch_key, permute
 from glassformer.data.config import DataConfig
-from glassformer.data.labelled import Labelled, labelled
+from glassformer.data.records.labelled import Labelled, labelled
 from glassformer.data.sources import resolve
 from glassformer.data.usual_columns import with_usual_columns
 from glassformer.metrics.baselines import commonest

@@ -94,7 +94,15 @@ def _read(row: Any, where: str, config: DataConfig) -> Messages:
         raise DataError(f"{where} is not an object but {row!r:.40}; give one with {field!r}")
     pair = next((pair for pair in PAIRS if {*pair} <= row.keys()), None)
     if field in row:
-        messages = messages_of(_parsed(row[field], where), where)
+        given = row[field]
+        if isinstance(given, str):  # the cell of a table
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError):
+                raise DataError(
+                    f"{where} has {given!r:.40} in place of messages; give them as a JSON list"
+                ) from None
+        messages = messages_of(given, where)
     elif pair is not None:
         check_used(config, ["messages_field"], used=False, path=where)
         messages = _pair(row, pair, where)
@@ -107,18 +115,6 @@ def _read(row: Any, where: str, config: DataConfig) -> Messages:
     if not any(one.role == ASSISTANT and one.content.strip() for one in messages):
         raise DataError(f"{where} has no message of the assistant, the answer to learn; remove it")
     return messages
-
-
-def _parsed(value: Any, where: str) -> Any:
-    """Messages that a cell of a table holds as JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise DataError(
-            f"{where} has {value!r:.40} in place of messages; give them as a JSON list"
-        ) from None
 
 
 def _pair(row: dict[str, Any], pair: tuple[str, str], where: str) -> Messages:
@@ -143,11 +139,10 @@ def _message(given: Any, where: str) -> Message:
     if not isinstance(role, str) or role not in NAMED:
         raise DataError(f"{where} has a message of the role {role!r:.40}; use {', '.join(ROLES)}")
     if isinstance(content, list):  # parts of several kinds, of which only text is read
-        content = "".join(_text(part, where) for part in content)
+        for part in content:
+            if not (isinstance(part, dict) and isinstance(part.get("text"), str)):
+                raise DataError(
+                    f"{where} has the part {part!r:.40} in a message; only text is read"
+                )
+        content = "".join(part["text"] for part in content)
     return Message(NAMED[role], checked_text(content, "content", where, "give a text"))
-
-
-def _text(part: Any, where: str) -> str:
-    if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return part["text"]
-    raise DataError(f"{where} has the part {part!r:.40} in a message; only text is read")

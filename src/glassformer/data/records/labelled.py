@@ -14,9 +14,9 @@ from itertools import chain
 
 from glassformer.core.errors import DataError
 from glassformer.data.config import DataConfig, SplitName
-from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.formats.lines import lines, lines_beside, texts
 from glassformer.data.formats.records import RECORDS, check_used, classes_at, values
+from glassformer.data.records.labelled_files import labelled_files
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 

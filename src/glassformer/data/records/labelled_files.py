@@ -96,7 +96,7 @@ def labelled_files(
         )
     elsewhere.sort(key=lambda file: NAMES.index(file.split))
     others = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
-    drawn = in_splits(others, lambda split: iter(files[split]))
+    drawn = in_splits(others, files.__getitem__)
     return [*(kind(*file, split) for split, file in drawn), *elsewhere]
 
 

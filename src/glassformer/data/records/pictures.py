@@ -13,12 +13,12 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from glassformer.core.errors import ConfigError, DataError, counted
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig, Paths, SplitName
 from glassformer.data.formats.contents import content, opened
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.formats.labelled_files import COLUMNS, LabelledFile, labelled_files
 from glassformer.data.formats.records import check_used, named_class
-from glassformer.data.sources import Source, resolve
+from glassformer.data.records.labelled_files import COLUMNS, LabelledFile, labelled_files
+from glassformer.data.sources import Source, listing, resolve
 from glassformer.data.splits import in_splits
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -59,14 +59,10 @@ def pictures(config: DataConfig) -> list[Picture]:
     if not _in_arrays(config):
         return labelled_files(config, SUFFIXES, "image", Picture)
     check_used(config, (*COLUMNS, "label_pattern"), used=False, path=config.train.path)
-    rows = {
-        split: list(_arrays(config, split))
-        for split, of in config.splits.items()
-        if split == "train" or of.path
-    }
+    rows = {split: list(_arrays(config, split)) for split in config.with_files}
     return [
         Picture(source, (label,), split, array=pixels)
-        for split, (source, label, pixels) in in_splits(config, lambda split: iter(rows[split]))
+        for split, (source, label, pixels) in in_splits(config, rows.__getitem__)
     ]
 
 
@@ -78,9 +74,8 @@ def value_range(images: Iterable[Picture]) -> Range | None:
     found = list[Range]()
     for image in images:
         source = image.source
-        if image.array is not None:
-            continue
-        if source.row is None and not image.where.lower().endswith(WIDE_SUFFIXES):
+        wide = source.row or image.where.lower().endswith(WIDE_SUFFIXES)
+        if image.array is not None or not wide:
             continue
         with suppress(DataError), opened(source) as file, _image_of(file, image.where) as wide:
             if wide.mode[0] in WIDE_MODES:
@@ -174,14 +169,10 @@ def _too_large(where: str, size: str) -> DataError:
 
 def _in_arrays(config: DataConfig) -> bool:
     """Whether the images are arrays, not files."""
-    path = config.train.path
-    names = [path] if isinstance(path, str) else path or []
-    found = config.format == "auto" and bool(names) and all(map(_is_array, names))
+    ends = (".npy", ".npz", ".idx", "ubyte")
+    names = [name.lower().removesuffix(".gz") for name in listing(config.train.path)]
+    found = config.format == "auto" and bool(names) and all(one.endswith(ends) for one in names)
     return found or config.format in ("idx", "numpy")
-
-
-def _is_array(path: str) -> bool:
-    return path.lower().removesuffix(".gz").endswith((".npy", ".npz", ".idx", "ubyte"))
 
 
 def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[Source, str, np.ndarray]]:
@@ -215,7 +206,7 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[Source, str,
         yield Source(f"{path}, image {i}", path), names[label], pixels
 
 
-def _single(named: str | list[str] | None, config: DataConfig, setting: str) -> str:
+def _single(named: Paths, config: DataConfig, setting: str) -> str:
     sources = resolve(named, config)
     if len(sources) != 1:
         raise ConfigError(

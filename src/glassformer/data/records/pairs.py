@@ -63,10 +63,8 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
     """The given sides of the training pairs, the texts to train a tokenizer on."""
     for pair in pairs(config):
-        if pair.split == "train":
-            yield from (
-                (config.prefix + pair.source) if side == "source" else pair.target for side in sides
-            )
+        texts = {"source": config.prefix + pair.source, "target": pair.target}
+        yield from (texts[side] for side in sides if pair.split == "train")
 
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:

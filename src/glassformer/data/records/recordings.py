@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
-from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
+from glassformer.data.records.labelled_files import LabelledFile, labelled_files
 from glassformer.data.sources import Source
 from glassformer.media.audio_file import SUFFIXES, read_audio
 
