@@ -148,24 +148,20 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     @abstractmethod
     def decode(self, thing: Any, where: str = "") -> np.ndarray:
         """Return a record, or what `from_file` gives, as a row of the store."""
-        ...
 
     @abstractmethod
     def patches(
         self, array: np.ndarray, numbers: np.ndarray, step: int | None
     ) -> Float[Tensor, "N T P"]:
         """Patches of stored rows with these numbers."""
-        ...
 
     @abstractmethod
     def label(self, row: int, column: int) -> str:
         """Name of a patch."""
-        ...
 
     @abstractmethod
     def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
         """The content of patches as an array to look at."""
-        ...
 
     def picture(self, row: np.ndarray) -> np.ndarray:
         """A stored row to look at: pixels uint8 [H, W, C], or a spectrogram [frames, mels]."""
@@ -178,12 +174,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     @abstractmethod
     def from_file(self, content: bytes, where: str = "the file") -> Any:
         """Return pixels, or samples and their rate; DataError: they cannot be decoded."""
-        ...
 
     @abstractmethod
     def to_file(self, given: Any) -> bytes | None:
         """The file of pixels, or of (samples, rate), the inverse of `from_file`; None: neither."""
-        ...
 
     def examples(self, patches: Float[Tensor, "N T P"]) -> list[Example]:
         """An example for each row of patches."""

@@ -116,6 +116,8 @@ class Processor(ABC):
     """image or audio, if the processor reads nothing else: files, named by lines."""
     capabilities: frozenset[str] = frozenset()
     """Views of an input in the explorer: pair, parts, image, audio."""
+    auto_class: ClassVar[str] = "AutoTokenizer"
+    """The class of transformers that reads its files."""
     summary: str = ""
     """What a model with these inputs does, where that says more than its task."""
     suffixes: ClassVar[Collection[str]] = TEXT_SUFFIXES
@@ -143,7 +145,6 @@ class Processor(ABC):
         cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
     ) -> Self:
         """A processor for these records, with tokenizers made from the training split."""
-        ...
 
     @classmethod
     def completed(
@@ -164,19 +165,16 @@ class Processor(ABC):
     @abstractmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """The processor of a run folder. CheckpointError: it does not belong to the model."""
-        ...
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write the files that `load` reads."""
-        ...
 
     @abstractmethod
     def open(
         self, records: Any, folder: Path, splits: Sequence[str] | None = None
     ) -> Mapping[str, Inputs]:
         """Encode the records of these splits (None: all); large ones are stored in the folder."""
-        ...
 
     def stored(self, data: DataConfig, folder: Path) -> Mapping[str, Any] | None:
         """The inputs that a run folder keeps, without their files; None: it keeps none."""
@@ -185,22 +183,18 @@ class Processor(ABC):
     @abstractmethod
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Order:
         """Which training sequences are in the batch of each step; `lengths` count answers too."""
-        ...
 
     @abstractmethod
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """The batch of these rows of examples."""
-        ...
 
     @abstractmethod
     def windows(self, given: Any) -> list[Window]:
         """The sequences of one input, at least one. DataError, ConfigError: it is no such input."""
-        ...
 
     @abstractmethod
     def encode(self, given: Any) -> EncodedInput:
         """One input as one sequence with named elements; nothing is cut."""
-        ...
 
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
@@ -256,12 +250,10 @@ class Processor(ABC):
     @abstractmethod
     def description(self) -> list[str]:
         """How inputs are encoded, in sentences."""
-        ...
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
         """JSON schema of one input in a request."""
-        ...
 
     def media(self) -> Mapping[str, Any]:
         """The processors of images and audio, by medium."""

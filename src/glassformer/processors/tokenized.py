@@ -180,7 +180,6 @@ class TokenProcessor(Processor):
     @abstractmethod
     def encoded(self, given: Any) -> EncodedInput:
         """Encode one input that is not a list of ids; see `encode`."""
-        ...
 
     def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """Return one sequence whose elements have names; ConfigError: none, too many, or unknown

@@ -166,7 +166,7 @@ def _compared(transformers: Any, model: Transformer, task: Task, folder: Path) -
 
 def usage(task: Task, name: str) -> str:
     """The lines that load the folder, beside which this file lies."""
-    reads = "AutoImageProcessor" if task.processor.medium == "image" else "AutoTokenizer"
+    reads = task.processor.auto_class
     return f"""```python
 from transformers import {reads}, {name}
 
