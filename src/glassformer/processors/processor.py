@@ -78,14 +78,12 @@ class ModelFacts:
     """The piece of a word where its tag is read."""
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
-
     predicts_all: bool = False
     """Whether every token of a conversation is a target, not only those of answers."""
 
     @classmethod
     def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
-        """Return the facts of a configuration and `more`; `length`: of training windows, None:
-        max_length."""
+        """Return the facts of a configuration; `length`: of windows, None: max_length."""
         return cls(
             window=length or model.max_length,
             context=model.max_length,
@@ -115,7 +113,7 @@ class Processor(ABC):
     medium: ClassVar[str] = ""
     """image or audio, if the processor reads nothing else: files, named by lines."""
     capabilities: frozenset[str] = frozenset()
-    """Views of an input in the explorer: pair, parts, image, audio."""
+    """Views of an input: pair, parts, image, audio."""
     auto_class: ClassVar[str] = "AutoTokenizer"
     """The class of transformers that reads its files."""
     summary: str = ""
@@ -217,8 +215,7 @@ class Processor(ABC):
         return self.columns[:1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """Return the input in these columns of a row, or in one line; None: they are empty.
-        DataError: no input."""
+        """Return the input in these columns of a row, or in one line; None: there is none."""
         text = "" if values[0] is None else cell_text(values[0], where)
         return text if text.strip() else None
 
