@@ -1,7 +1,7 @@
 """Decoded images or audio clips of one split."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,19 +10,12 @@ from glassformer.data.arrays import ArraySplit
 from glassformer.data.example import Example
 from glassformer.processors.inputs import Inputs
 
-if TYPE_CHECKING:
-    from glassformer.processors.media import MediaProcessor
-
 
 class MediaInputs(Inputs):
     """Decoded images or audio clips of one split, memory-mapped."""
 
-    def __init__(
-        self,
-        processor: "MediaProcessor",
-        records: Sequence[Any],
-        stored: ArraySplit,
-    ):
+    def __init__(self, processor: Any, records: Sequence[Any], stored: ArraySplit):
+        """`processor`: the `MediaProcessor` that cuts them into patches."""
         super().__init__(records)
         self.processor, self.array = processor, stored.array
         self.skipped, self.clipped = stored.skipped, stored.clipped

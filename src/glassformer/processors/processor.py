@@ -31,7 +31,7 @@ SENTENCES = (
     "a dog",
     "a",
 )
-"""Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
+"""Note B's sentences, where "it" changes with the last word; and shorter ones."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,6 @@ class Processor(ABC):
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
     facts: ModelFacts
-    how: Augmentations
-    """How training examples are augmented."""
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
 
@@ -203,10 +201,8 @@ class Processor(ABC):
         """Return this processor for the resolved model; its training examples are augmented."""
         return replace(cast(Any, self), facts=facts, how=how)
 
-    def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
-    ) -> np.ndarray:
-        """Class targets of a step's training sequences, mixed as their inputs are."""
+    def mixed(self, targets: np.ndarray, n_classes: int, numbers: Any, step: int) -> np.ndarray:
+        """Class targets of a step's training sequences, by number, mixed as their inputs are."""
         return targets
 
     @property
