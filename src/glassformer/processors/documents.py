@@ -24,12 +24,8 @@ from glassformer.processors.processor import (
     ModelFacts,
     Window,
 )
-from glassformer.processors.tokenized import (
-    STORE,
-    PackedProcessor,
-    check_stored,
-    kept_store,
-)
+from glassformer.processors.stored import STORE, check_stored, kept_store
+from glassformer.processors.tokenized import PackedProcessor
 
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""

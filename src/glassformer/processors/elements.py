@@ -14,7 +14,7 @@ from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.tokenizers.text import Tokenizer
 
 Ids = Sequence[int]
-Content = str | list[np.ndarray] | Ids | np.ndarray
+Content = str | list[np.ndarray] | tuple[int, ...] | np.ndarray
 """Neighbouring elements: a text, the ids of each of several words, or elements without a word."""
 
 

@@ -66,17 +66,14 @@ class Inputs(ABC):
     @abstractmethod
     def lengths(self) -> np.ndarray:
         """int64 [N]: elements of each sequence."""
-        ...
 
     @abstractmethod
     def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
         """Sequences by number: augmented at a training step, unchanged without one."""
-        ...
 
     @abstractmethod
     def fingerprint(self) -> Iterator[bytes]:
         """Bytes that identify the content."""
-        ...
 
     def groups(self, longest: int) -> list[list[int]]:
         """Sequences of like length together, for an evaluation; longer ones may be left out."""

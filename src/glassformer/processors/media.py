@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import torch
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
 from glassformer.core.errors import CheckpointError, ConfigError, DataError
-from glassformer.data.arrays import KIND, ArraySplit, arrays_of, store_arrays
+from glassformer.data.arrays import KIND, arrays_of, store_arrays
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
 from glassformer.data.formats.contents import content
@@ -35,51 +35,13 @@ from glassformer.processors.config import UNCHANGED, Augmentations, ProcessorCon
 from glassformer.processors.elements import Element, prefix_elements
 from glassformer.processors.init_from import readers_of
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
+from glassformer.processors.media_inputs import MediaInputs
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
 EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
-
-
-class MediaInputs(Inputs):
-    """Decoded images or audio clips of one split, memory-mapped."""
-
-    def __init__(
-        self,
-        processor: "MediaProcessor",
-        records: Sequence[Any],
-        stored: ArraySplit,
-    ):
-        super().__init__(records)
-        self.processor, self.array = processor, stored.array
-        self.skipped, self.clipped = stored.skipped, stored.clipped
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """See `Inputs`."""
-        return np.full(len(self.records), self.processor.reader.n_patches)
-
-    def patches(
-        self, numbers: Sequence[int] | np.ndarray, step: int | None = None
-    ) -> Float[Tensor, "N T P"]:
-        """Patches of some of them: at a training step augmented, otherwise as they are."""
-        chosen = np.asarray(numbers, np.int64)
-        return self.processor.patches(self.array[chosen], chosen, step)
-
-    def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
-        """See `Inputs`."""
-        return self.processor.examples(self.patches(numbers, step))
-
-    def picture(self, number: int) -> np.ndarray:
-        """See `Inputs`."""
-        return self.processor.picture(np.array(self.array[number]))
-
-    def fingerprint(self) -> Iterator[bytes]:
-        """See `Inputs`."""
-        step = max(1, self.array.size // (1 << 20))
-        yield np.ascontiguousarray(self.array[::step]).tobytes()
 
 
 ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
@@ -161,24 +123,20 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     @abstractmethod
     def decode(self, thing: Any, where: str = "") -> np.ndarray:
         """Return a record, or what `from_file` gives, as a row of the store."""
-        ...
 
     @abstractmethod
     def patches(
         self, array: np.ndarray, numbers: np.ndarray, step: int | None
     ) -> Float[Tensor, "N T P"]:
         """Patches of stored rows with these numbers."""
-        ...
 
     @abstractmethod
     def label(self, row: int, column: int) -> str:
         """Name of a patch."""
-        ...
 
     @abstractmethod
     def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
         """The content of patches as an array to look at."""
-        ...
 
     def picture(self, row: np.ndarray) -> np.ndarray:
         """A stored row to look at: pixels uint8 [H, W, C], or a spectrogram [frames, mels]."""
@@ -191,12 +149,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     @abstractmethod
     def from_file(self, content: bytes, where: str = "the file") -> Any:
         """Return pixels, or samples and their rate; DataError: they cannot be decoded."""
-        ...
 
     @abstractmethod
     def to_file(self, given: Any) -> bytes | None:
         """The file of pixels, or of (samples, rate), the inverse of `from_file`; None: neither."""
-        ...
 
     def examples(self, patches: Float[Tensor, "N T P"]) -> list[Example]:
         """An example for each row of patches."""

@@ -39,20 +39,22 @@ from glassformer.processors.processor import (
     Window,
     ids_of,
 )
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import (
+from glassformer.processors.stored import (
     FILE,
     STORE,
+    check_stored,
+    check_vocabulary,
+    kept_store,
+    load_tokenizer,
+)
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokenized import (
     TokenProcessor,
     check_ids,
     check_known,
-    check_stored,
-    check_vocabulary,
     described,
     dropout_of,
-    kept_store,
     known_text,
-    load_tokenizer,
 )
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer

@@ -1,8 +1,7 @@
 """The processor of rows of parts: text, images and audio in one sequence (Note D: multimodal)."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -10,25 +9,25 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import ConfigError, DataError, suggest
+from glassformer.core.errors import ConfigError, DataError
 from glassformer.data.collate import padded, shared_prefix
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import length_order
-from glassformer.data.records.parts import Mixed, mixed, parts_of
+from glassformer.data.records.parts import Mixed, mixed
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Content
 from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
-from glassformer.processors.media import EXAMPLE, MediaProcessor
+from glassformer.processors.parts_given import GivenParts
 from glassformer.processors.parts_inputs import (
     READERS,
     PartsInputs,
+    check_kinds,
     check_order,
     common_order,
     files_of,
     kinds_of,
-    part_of,
 )
 from glassformer.processors.processor import (
     EncodedInput,
@@ -37,21 +36,14 @@ from glassformer.processors.processor import (
     check_length,
 )
 from glassformer.processors.sequence_builder import TEXT, Part, SequenceBuilder
-from glassformer.processors.tokenized import TokenProcessor, known_text, load_tokenizer
+from glassformer.processors.stored import load_tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-
-QUESTION = "What is it?"
-Given = str | Mapping[str, Any]
-"""A part: a text, or {"text": TEXT}, {"image": FILE or pixels}, or
-{"audio": FILE or (samples, rate)}."""
 
 
 @dataclass(eq=False)
-class PartsProcessor(TokenProcessor):
+class PartsProcessor(GivenParts):
     """Parts in their order, each encoded by its own processor."""
 
-    readers: Mapping[str, MediaProcessor] = field(default_factory=dict)
-    modality_order: tuple[str, ...] = ()
     name, noun, unit = "parts", "row", "element"
     records = staticmethod(mixed)
 
@@ -114,46 +106,6 @@ class PartsProcessor(TokenProcessor):
         readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
         return replace(self, facts=facts, how=how, readers=readers)
 
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """See `Processor`."""
-        return ("input_field",)
-
-    def from_values(self, values: Sequence[Any], where: str) -> list[Given] | None:
-        """See `Processor`: a list of parts, also as JSON."""
-        (given,) = values
-        if isinstance(given, str) and given.strip():
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError) as problem:
-                raise DataError(
-                    f"{where} is not JSON ({problem}); write a list of parts."
-                ) from None
-        elif isinstance(given, str) or not given:
-            return None
-        return [{kind: value} for kind, value in parts_of(given, where)]
-
-    def to_values(self, given: Any) -> dict[str, Any]:
-        """See `Processor`."""
-        return {"parts": given}
-
-    def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Processor`: a list of parts, or a list of such lists."""
-        listed = self._listed(given)
-        single = listed is not given or (bool(given) and isinstance(given[0], str | Mapping))
-        return single, [listed] if single else list(given)
-
-    def _listed(self, given: Any) -> Sequence[Any]:
-        """Return a list of parts unchanged; a text, {KIND: VALUE}, a path, pixels or (samples,
-        rate) as a list."""
-        if isinstance(given, Path):
-            given = {min(self.readers, default=TEXT): given}
-        elif isinstance(given, np.ndarray):
-            given = {"image": given}
-        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
-            given = {"audio": given}
-        return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-
     def _length(self, row: Mixed) -> int:
         """Elements of a row, its answer among them."""
         n = len(self.unfilled(row).ids)
@@ -169,7 +121,7 @@ class PartsProcessor(TokenProcessor):
     def check(self, records: Records) -> None:
         """See `Processor`: lengths, kinds, and the order of parts."""
         for row in (row for rows in records.values() for row in rows):
-            self._check_kinds(kinds_of(row), f"{row.where}: a part")
+            check_kinds(kinds_of(row), self.readers, f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
             if (n := self._length(row)) > (most := self.facts.context):
                 raise DataError(
@@ -188,25 +140,24 @@ class PartsProcessor(TokenProcessor):
             kind: np.broadcast_to(np.float32(0), (of.reader.n_patches, of.reader.patch_width))
             for kind, of in self.readers.items()
         }
-        return self.parts.example(self._contents(row.parts, lambda kind, _: zeros[kind]))
+        return self.parts.example(self._contents(row.parts, zeros))
 
     def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
         """Return the sequence of parts; DataError: a file, pixels or samples that cannot be
         read."""
-        return self.parts.example(self._contents(parts, self._patches))
-
-    def _patches(self, kind: str, thing: Any) -> np.ndarray:
-        return self.readers[kind].given_patches(thing)
+        return self.parts.example(self._contents(parts))
 
     def _contents(
-        self, parts: Sequence[tuple[str, Any]], patches: Callable[[str, Any], np.ndarray]
+        self, parts: Sequence[tuple[str, Any]], zeros: Mapping[str, np.ndarray] | None = None
     ) -> list[tuple[str, Part]]:
-        """Return texts, their words if each is predicted, and patches."""
+        """Return texts, their words if each is predicted, and patches, or zeros for them."""
 
-        def read(text: str) -> Part:
-            return self.parts.words(text.split()) if self.facts.per_word else text
+        def content(kind: str, thing: Any) -> Part:
+            if kind != TEXT:
+                return zeros[kind] if zeros else self.readers[kind].given_patches(thing)
+            return self.parts.words(thing.split()) if self.facts.per_word else thing
 
-        return [(kind, read(one) if kind == TEXT else patches(kind, one)) for kind, one in parts]
+        return [(kind, content(kind, thing)) for kind, thing in parts]
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -253,18 +204,6 @@ class PartsProcessor(TokenProcessor):
         check_order([kind for kind, _ in parts], self.modality_order, "What was given")
         return [Window(self.example(parts))]
 
-    def named_parts(self, given: Any) -> list[tuple[str, Any]]:
-        """Kind and content of each part; DataError: a part that the model does not read."""
-        parts = [part_of(part) for part in self._listed(given)]
-        self._check_kinds((kind for kind, _ in parts), "a part")
-        return parts
-
-    def _check_kinds(self, kinds: Iterable[str], what: str) -> None:
-        known = (TEXT, *self.readers)
-        for kind in kinds:
-            if kind not in known:
-                raise DataError(f"{what} was given as {kind}; {suggest(kind, known)}")
-
     def encoded(self, given: Any) -> EncodedInput:
         """See `TokenProcessor`: parts, or a tuple of parts and the answer generated so far."""
         builder, crossed, written = self.parts, self.facts.encoder_decoder, ""
@@ -272,7 +211,7 @@ class PartsProcessor(TokenProcessor):
             given, written = given
             if not self.facts.answers:
                 raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        parts = self._contents(self.named_parts(given), self._patches)
+        parts = self._contents(self.named_parts(given))
         example = builder.example(parts)
         answer = builder.answer(written)[:-1] if written else np.zeros(0, np.int32)
         what = "The source" if crossed else "The sequence of parts"
@@ -296,24 +235,6 @@ class PartsProcessor(TokenProcessor):
             elements[places] = self.readers[one.kind].patch_elements()
         return replace(found, elements=tuple(elements))
 
-    def words(self, given: Any) -> list[str]:
-        """See `Processor`: those of the texts."""
-        texts = [thing for kind, thing in map(part_of, given) if kind == TEXT]
-        return [word for text in texts for word in text.split()]
-
-    @staticmethod
-    def given(record: Mixed) -> list[Given]:
-        """The input of a record, as `windows` takes it."""
-        return [{kind: value} for kind, value in record.parts]
-
-    def ordered(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
-        """A prompt and files of several kinds in the order of the training rows."""
-        kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
-        given = {**things, **({TEXT: prompt} if prompt or not things else {})}
-        return [
-            given[TEXT] if kind == TEXT else {kind: given[kind]} for kind in kinds if kind in given
-        ]
-
     def model_fields(self) -> dict[str, Any]:
         """See `Processor`."""
         readers = {kind: processor.reader for kind, processor in self.readers.items()}
@@ -327,35 +248,3 @@ class PartsProcessor(TokenProcessor):
         """See `Processor`."""
         read = [sentence for reader in self.readers.values() for sentence in reader.description()]
         return [*super().description(), *read]
-
-    def schema(self) -> dict[str, Any]:
-        """See `Processor`."""
-        part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
-        return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
-
-    def media(self) -> Mapping[str, Any]:
-        """See `Processor`."""
-        return self.readers
-
-    def request_of(self, record: Mixed) -> list[Any]:
-        """See `Processor`: the texts of a row."""
-        return [" ".join(value for kind, value in record.parts if kind == TEXT)]
-
-    def neutral_inputs(self) -> list[Any]:
-        """See `Processor`."""
-        blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
-        return [self.ordered(text, blank) for text in (QUESTION, "a", known_text(self.tokenizer))]
-
-    def kept_inputs(self, folder: Path) -> list[Any]:
-        """See `Processor`."""
-        kept = [reader.kept_inputs(folder) for reader in self.readers.values()]
-        rows = zip(*kept, strict=False)
-        return [self.ordered(QUESTION, dict(zip(self.readers, row, strict=True))) for row in rows]
-
-    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
-        """See `Processor`: files that the run keeps, with the texts of samples."""
-        texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
-        return [
-            self.ordered(texts[i % len(texts)], {kind: f"{EXAMPLE}{i}" for kind in self.readers})
-            for i in range(len(self.kept_inputs(folder)))
-        ]

@@ -1,20 +1,21 @@
 """Encoded rows of parts, with the files and the kinds of their parts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.core.errors import DataError
+from glassformer.core.errors import DataError, suggest
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.example import Example
 from glassformer.data.records.parts import Mixed
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records, by_split
-from glassformer.processors.media import MediaInputs
+from glassformer.processors.media_inputs import MediaInputs
 from glassformer.processors.sequence_builder import TEXT
 
 BUNDLE = 16
@@ -149,3 +150,23 @@ def check_order(kinds: Sequence[str], order: Sequence[str], what: str) -> None:
             f"{what} has {' before '.join(own)}, and the rows of the model have "
             f"{' before '.join(learned)}; put its parts in that order"
         )
+
+
+def listed(given: Any, readers: Collection[str]) -> Sequence[Any]:
+    """Return a list of parts unchanged; a text, {KIND: VALUE}, a path, pixels or (samples, rate)
+    as a list."""
+    if isinstance(given, Path):
+        given = {min(readers, default=TEXT): given}
+    elif isinstance(given, np.ndarray):
+        given = {"image": given}
+    elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
+        given = {"audio": given}
+    return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+
+
+def check_kinds(kinds: Iterable[str], readers: Iterable[str], what: str) -> None:
+    """Raise DataError for a kind of part that the model does not read."""
+    known = (TEXT, *readers)
+    for kind in kinds:
+        if kind not in known:
+            raise DataError(f"{what} was given as {kind}; {suggest(kind, known)}")

@@ -33,7 +33,7 @@ SENTENCES = (
     "a dog",
     "a",
 )
-"""Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
+"""Note B's sentences, where "it" changes with the last word; and shorter ones."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,12 @@ class ModelFacts:
     """The piece of a word where its tag is read."""
     vocab_size: int = 0
     """Token ids that the model reads; 0: that is not known yet."""
-
     predicts_all: bool = False
     """Whether every token of a conversation is a target, not only those of answers."""
 
     @classmethod
     def of(cls, model: ModelConfig, length: int | None = None, **more: Any) -> Self:
-        """Return the facts of a configuration and `more`; `length`: of training windows, None:
-        max_length."""
+        """Return the facts of a configuration; `length`: of windows, None: max_length."""
         return cls(
             window=length or model.max_length,
             context=model.max_length,
@@ -117,7 +115,9 @@ class Processor(ABC):
     medium: ClassVar[str] = ""
     """image or audio, if the processor reads nothing else: files, named by lines."""
     capabilities: frozenset[str] = frozenset()
-    """Views of an input in the explorer: pair, parts, image, audio."""
+    """Views of an input: pair, parts, image, audio."""
+    auto_class: ClassVar[str] = "AutoTokenizer"
+    """The class of transformers that reads its files."""
     summary: str = ""
     """What a model with these inputs does, where that says more than its task."""
     suffixes: ClassVar[Collection[str]] = TEXT_SUFFIXES
@@ -129,8 +129,6 @@ class Processor(ABC):
     records: ClassVar[Callable[[DataConfig], Iterable[Any]] | None] = None
     """Reads the records of all splits; None: they are not kept in memory."""
     facts: ModelFacts
-    how: Augmentations
-    """How training examples are augmented."""
     vocab_size: int = 0
     """Token ids of its inputs; 0: they are patches."""
 
@@ -161,7 +159,6 @@ class Processor(ABC):
         cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
     ) -> Self:
         """A processor for these records, with tokenizers made from the training split."""
-        ...
 
     @classmethod
     def completed(
@@ -195,19 +192,16 @@ class Processor(ABC):
     @abstractmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """The processor of a run folder. CheckpointError: it does not belong to the model."""
-        ...
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write the files that `load` reads."""
-        ...
 
     @abstractmethod
     def open(
         self, records: Any, folder: Path, splits: Sequence[str] | None = None
     ) -> Mapping[str, Inputs]:
         """Encode the records of these splits (None: all); large ones are stored in the folder."""
-        ...
 
     def stored(self, data: DataConfig, folder: Path) -> Mapping[str, Any] | None:
         """The inputs that a run folder keeps, without their files; None: it keeps none."""
@@ -216,22 +210,18 @@ class Processor(ABC):
     @abstractmethod
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Order:
         """Which training sequences are in the batch of each step; `lengths` count answers too."""
-        ...
 
     @abstractmethod
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """The batch of these rows of examples."""
-        ...
 
     @abstractmethod
     def windows(self, given: Any) -> list[Window]:
         """The sequences of one input, at least one. DataError, ConfigError: it is no such input."""
-        ...
 
     @abstractmethod
     def encode(self, given: Any) -> EncodedInput:
         """One input as one sequence with named elements; nothing is cut."""
-        ...
 
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
@@ -242,10 +232,8 @@ class Processor(ABC):
         """Return this processor for the resolved model; its training examples are augmented."""
         return replace(cast(Any, self), facts=facts, how=how)
 
-    def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
-    ) -> np.ndarray:
-        """Class targets of a step's training sequences, mixed as their inputs are."""
+    def mixed(self, targets: np.ndarray, n_classes: int, numbers: Any, step: int) -> np.ndarray:
+        """Class targets of a step's training sequences, by number, mixed as their inputs are."""
         return targets
 
     @property
@@ -254,8 +242,7 @@ class Processor(ABC):
         return self.columns[:1]
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """Return the input in these columns of a row, or in one line; None: they are empty.
-        DataError: no input."""
+        """Return the input in these columns of a row, or in one line; None: there is none."""
         text = "" if values[0] is None else cell_text(values[0], where)
         return text if text.strip() else None
 
@@ -287,12 +274,10 @@ class Processor(ABC):
     @abstractmethod
     def description(self) -> list[str]:
         """How inputs are encoded, in sentences."""
-        ...
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
         """JSON schema of one input in a request."""
-        ...
 
     def media(self) -> Mapping[str, Any]:
         """The processors of images and audio, by medium."""

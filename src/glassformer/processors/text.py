@@ -30,9 +30,8 @@ class FramedProcessor(PackedProcessor):
         )
 
     @abstractmethod
-    def sides(self, given: Any) -> tuple[str | list[str], ...]:
+    def sides(self, given: Any) -> tuple[Any, ...]:
         """Return the text, both texts or the words of an input; ConfigError: it has none."""
-        ...
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""

@@ -1,6 +1,5 @@
 """Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -12,12 +11,11 @@ import numpy as np
 import torch
 
 from glassformer.core.batch import Batch
-from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.errors import ConfigError
 from glassformer.data.collate import joined, packed, padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder
-from glassformer.data.store import ABOUT, Store, place_of
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.config import ModelConfig
 from glassformer.processors.chat_template import ChatTemplate
@@ -32,13 +30,12 @@ from glassformer.processors.processor import (
     check_length,
     ids_of,
 )
+from glassformer.processors.stored import FILE, load_tokenizer
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.piece_dropout import PieceDropout, Recut
-from glassformer.tokenizers.roles import START
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
-FILE, STORE = "tokenizer.json", "tokens"
 FEW_TOKENS = 8
 
 
@@ -196,7 +193,6 @@ class TokenProcessor(Processor):
     @abstractmethod
     def encoded(self, given: Any) -> EncodedInput:
         """Encode one input that is not a list of ids; see `encode`."""
-        ...
 
     def named(self, example: Example, contents: Sequence[Content] = ()) -> EncodedInput:
         """Return one sequence whose elements have names; ConfigError: none, too many, or unknown
@@ -283,48 +279,3 @@ def known_text(tokenizer: Tokenizer) -> str:
     """The text of the first ordinary tokens of a vocabulary."""
     ordinary = filterfalse(tokenizer.skipped, range(tokenizer.vocab_size))
     return tokenizer.decode([*islice(ordinary, FEW_TOKENS)])
-
-
-def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
-    """A run's tokenizer; CheckpointError: it has more tokens than the model."""
-    tokenizer = Tokenizer.load(folder / FILE)
-    check_vocabulary(folder, tokenizer, model.vocab_size)
-    return tokenizer
-
-
-def check_vocabulary(folder: Path, tokenizer: Tokenizer, rows: int, of: str = "The") -> None:
-    """Raise CheckpointError for a tokenizer with more tokens than the model has rows, unless the
-    last ones are special symbols that no text needs (such as <mask> in bart-large-cnn)."""
-    roles = tokenizer.specials
-    needed = {*tokenizer.frame_or("bos", "eos").symbols}
-    needed |= {roles[role] for role in ("bos", "eos", START) if role in roles}
-    extra = range(rows, tokenizer.vocab_size)
-    if any(index in needed or not tokenizer.skipped(index) for index in extra):
-        raise CheckpointError(
-            f"{of} tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model rows for "
-            f"{rows}; they are of different runs or models."
-        )
-
-
-def kept_store(
-    data: DataConfig, folder: Path, kind: str, tokenizer: dict[str, Any]
-) -> Store | None:
-    """The store of a run's encoded data; None: there is none by this tokenizer, as where other runs
-    share data.store."""
-    place = place_of(data, folder / STORE)
-    store = Store.open(place, kind) if (place / ABOUT).is_file() else None
-    return store if store is not None and store.request["tokenizer"] == tokenizer else None
-
-
-def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
-    """Raise CheckpointError if another tokenizer of the same size made the stored tokens."""
-    try:
-        about = json.loads((folder / STORE / ABOUT).read_bytes())
-        made_by = about["request"]["tokenizer"][key]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return  # a run without its tokens is still a model
-    if made_by != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
-            "backup."
-        )

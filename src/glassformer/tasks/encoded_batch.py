@@ -22,7 +22,8 @@ from glassformer.pages.batch_page import (
     batch_html,
 )
 from glassformer.processors.audio import AudioProcessor
-from glassformer.processors.media import MediaInputs, MediaProcessor
+from glassformer.processors.media import MediaProcessor
+from glassformer.processors.media_inputs import MediaInputs
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.encoded_rows import EncodedRow, token_rows
 from glassformer.tasks.task import Task

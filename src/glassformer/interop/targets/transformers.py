@@ -164,7 +164,7 @@ def silent() -> Iterator[None]:
 
 def usage(task: Task, name: str) -> str:
     """The lines that load the folder, beside which this file lies."""
-    reads = "AutoImageProcessor" if task.processor.medium == "image" else "AutoTokenizer"
+    reads = task.processor.auto_class
     return f"""```python
 from transformers import {reads}, {name}
 
