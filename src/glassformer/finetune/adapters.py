@@ -80,21 +80,19 @@ def substitute(
     model: nn.Module, name: str, rank: int, alpha: float, dropout: float = 0.0
 ) -> LoRALinear:
     """Put an adapter, its weights unset, into the linear map of this name."""
-    parent, _, own = name.rpartition(".")
     base = model.get_submodule(name)
     assert isinstance(base, Linear)
     adapted = LoRALinear(base, rank, alpha, dropout)
-    setattr(model.get_submodule(parent), own, adapted)
+    model.set_submodule(name, adapted)
     return adapted
 
 
 def fold(model: nn.Module) -> None:
     """Add every adapter to its weight, in floating point: the model has plain linear maps again."""
     for name, adapted in adapters(model).items():
-        parent, _, own = name.rpartition(".")
         plain = Linear(adapted.in_features, adapted.out_features, bias=False, device="meta")
         plain.weight, plain.bias = nn.Parameter(adapted.matrix.detach()), adapted.bias
-        setattr(model.get_submodule(parent), own, plain.train(adapted.training))
+        model.set_submodule(name, plain.train(adapted.training))
     for module in model.modules():
         if isinstance(module, Linear):
             module.dequantize()
@@ -120,21 +118,15 @@ def adapt(model: Transformer, config: FinetuneConfig, seed: int) -> None:
         values = config.model_dump(include={"rank", "alpha", "dropout", "targets"})
         add_adapters(model, **values, seed=seed)
     names = dict(model.named_parameters())
+    trained = {n for n in names if not config.partial or n.startswith("head.") or is_factor(n)}
     for pattern in config.train_also:
-        if not any(_fits(name, pattern) for name in names):
+        if not (also := {name for name in names if _fits(name, pattern)}):
             tops = ", ".join(dict.fromkeys(name.partition(".")[0] for name in names))
             raise ConfigError(
                 f"train.finetune.train_also: {pattern!r} fits no weight; give a name that begins "
                 f"with one of {tops}, or a pattern such as *norm*."
             )
-    trained = {
-        name
-        for name in names
-        if not config.partial
-        or name.startswith("head.")
-        or is_factor(name)
-        or any(_fits(name, pattern) for pattern in config.train_also)
-    }
+        trained |= also
     if not trained:
         raise ConfigError(
             f"train.finetune.method={config.method} leaves nothing to learn: the head is tied to "

@@ -7,7 +7,6 @@ model.safetensors                         its weights, where it is imported
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,12 @@ from glassformer import __version__
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
-from glassformer.interop.configuration import Published, published, with_pooling
+from glassformer.families.family import Values
+from glassformer.interop.configuration import Published, read_published, with_pooling
 from glassformer.interop.generation import generation
 from glassformer.interop.weights import filled, tensors_of, with_first_tokens
 from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.patches import pair
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import WEIGHTS, config_json, save_weights
@@ -66,15 +67,13 @@ class Opened:
             write_text(folder / CHAT_TEMPLATE, text)
 
 
-def open_published(
-    folder: Path, keys: Mapping[str, Any], device: torch.device | str = "cpu"
-) -> Opened:
+def open_published(folder: Path, keys: Values, device: torch.device | str = "cpu") -> Opened:
     """The published model of a folder that has these keys, without the rows of its
     vocabulary that have no token (many are padded to a multiple of 64).
 
     CheckpointError: a model that is not known here, or a file that is missing or damaged.
     """
-    of = with_pooling(published(folder, keys))
+    of = with_pooling(read_published(folder, keys))
     tensors = tensors_of(folder, of.family.prefix)
     model = filled(of, tensors, device)
     if of.model.reads_patches:
@@ -135,7 +134,7 @@ def image_reader(folder: Path, model: ModelConfig) -> ImageReader:
         ) from None
 
 
-def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
+def _fields(own: Values, model: ModelConfig) -> Values:
     if model.grid is None or model.patch is None:
         raise ValueError("the model has no grid of patches")
     size = [n * p for n, p in zip(model.grid, model.patch, strict=True)]
@@ -157,7 +156,7 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
+def _resize(own: Values, size: list[int]) -> Values:
     """Return the fields of resizing to the model's size: `stretch`, or `crop` where the shorter
     side is resized; ValueError: they would be of another size."""
     given = own.get("size", size)
@@ -179,4 +178,4 @@ def _sides(given: Any) -> list[int]:
     """Height and width of a size, which may be one number."""
     if isinstance(given, dict):
         return [given["height"], given["width"]]
-    return [given, given] if isinstance(given, int) else list(given)
+    return [*pair(given)]

@@ -167,7 +167,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     ) -> dict[str, MediaInputs]:
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
-        form = self.decode, self.reader.shape, self.dtype, lambda: self.clipped
+        form = self.decode, self.reader.record_shape, self.dtype, lambda: self.clipped
         stored = store_arrays(folder / self.array, self._request(chosen), chosen, *form)
         found = dict[str, MediaInputs]()
         for name, rows in stored.items():
@@ -284,7 +284,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`: a black image, or silence."""
-        return [self.request(np.zeros(self.reader.shape, self.dtype))]
+        return [self.request(np.zeros(self.reader.record_shape, self.dtype))]
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`."""

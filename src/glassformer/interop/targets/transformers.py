@@ -5,7 +5,7 @@ tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preproces
 chat_template.jinja
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_json
 from glassformer.families.fit import Fit, nearest
-from glassformer.interop.generation import written
+from glassformer.interop.generation import generation_keys
 from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
@@ -30,8 +30,9 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY = "transformers"
-Classes = Mapping[str, Mapping[str, Any]] | None
-"""Published classes that a program knows, with the values of fields that it computes; None: all."""
+Classes = Callable[[ModelConfig], Mapping[str, dict[str, Any]]] | None
+"""Published classes that a program knows for a model, with the values of fields that it computes;
+None: all."""
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
@@ -40,7 +41,7 @@ FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Plan:
     """The published class that a recipe's model would be written as, for a program that knows the
     classes `only`."""
-    fit = nearest(recipe.model, recipe.task, only)
+    fit = nearest(recipe.model, recipe.task, only and only(recipe.model))
     if fit is None:
         return Plan(None, (f"task={recipe.task!r}, which {program} has no models for",))
     return Plan(fit.name, fit.differences)
@@ -49,7 +50,7 @@ def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Pla
 def fitting(model: ModelConfig, task: str, program: str = LIBRARY, only: Classes = None) -> Fit:
     """The published class that computes what the model does, for a program that knows the classes
     `only`; ConfigError: there is none, with the nearest one and the fields in which it differs."""
-    best = nearest(model, task, only)
+    best = nearest(model, task, only and only(model))
     if best is None:
         raise ConfigError(
             f"{program} has no models for task={task!r}; use it here, or export it --to onnx."
@@ -101,7 +102,7 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
         template.save(folder)
         ids["eos_token_id"] = sorted(template.ends)
     if model.config.predicts_next:
-        write_json(folder / "generation_config.json", ids | written(task.recipe.generate))
+        write_json(folder / "generation_config.json", ids | generation_keys(task.recipe.generate))
     return fit.name
 
 
