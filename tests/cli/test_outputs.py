@@ -15,7 +15,7 @@ COMMANDS = [
     (["embed", "none", "--out"], "x.npy"),
     (["translate", "none", "--show-attention"], "x.html"),
     (["translate", "none", "--show-attention"], "x.png"),
-    (["generate", "none", "--prompt", "a", "--to-image"], "x.png"),
+    (["draw", "none", "--prompt", "a", "--out"], "x.png"),
 ]
 
 

@@ -177,11 +177,11 @@ def predictions(
                 raise
             parsed.append(error)
     good = [one for one in parsed if not isinstance(one, DataError)]
-    for note in dict.fromkeys(one.note for one in good if one.note):
-        sys.stderr.write(f"{note}\n")
     found = filter(None, predictor.predict(good, options))
     for one in parsed:
         yield one if isinstance(one, DataError) else next(found)
+    for note in dict.fromkeys(one.note for one in good if one.note):
+        sys.stderr.write(f"{note}\n")
 
 
 def report_skipped(n: int) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.inspect.alignment import aligned, pharaoh
-from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.parts_tokenizer import TEXT
 from glassformer.runtime.config import GenerateConfig
@@ -24,7 +23,6 @@ from glassformer.tasks.options import GenerateOptions, TranslateOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed
 from glassformer.tasks.predictors.text import Finish, StopStrings, Text, check_text
 from glassformer.tasks.predictors.writer import Writer
-from glassformer.tasks.task import Task
 
 
 class Answer(Writer[GenerateOptions]):
@@ -32,16 +30,6 @@ class Answer(Writer[GenerateOptions]):
 
     name, routes = "generate", ("generate",)
     lines = False
-
-    @classmethod
-    def misfit(cls, task: Task) -> str | None:
-        """See `Predictor`."""
-        if not isinstance(task.processor, PairsProcessor):
-            return None
-        return (
-            f"{task.folder} is an encoder-decoder, which writes a target for a source; use "
-            "`glassformer translate`."
-        )
 
     def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
         """See `Writer`: in the order of the training rows."""
@@ -123,13 +111,6 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
 
     name, routes = "translate", ("translate",)
     given, batch_size = "source", 32
-
-    @classmethod
-    def misfit(cls, task: Task) -> str | None:
-        """See `Predictor`."""
-        if isinstance(task.processor, PairsProcessor):
-            return None
-        return f"{task.folder} reads rows of parts; use `glassformer generate` with files."
 
     def check(self, options: TranslateOptions) -> None:
         """See `Predictor`."""
