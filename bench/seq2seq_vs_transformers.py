@@ -29,13 +29,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from glassformer.tasks.predict.transduce import transduce_steps
 
 from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
 from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.transduce import transduce_steps
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.cpu import keep_freed_memory
 from glassformer.training.run_folder import prepare

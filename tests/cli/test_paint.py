@@ -56,11 +56,11 @@ def test_it_writes_no_text(refused, painter):
 
 
 def test_pictures_of_lines_are_characters_and_data_addresses(cli, painter):
-    lines = b"a red flag\na blue flag\n"
+    lines = "\n".join(FLAGS).encode()
     said = cli("draw", painter, "--temperature", 0, stdin=lines)
     assert len(said.out.splitlines()) == 2 * 2, "two rows of pixels a line"
     rows = cli("draw", painter, "--temperature", 0, "--json", stdin=lines).lines
-    for row, name in zip(rows, ("a red flag", "a blue flag"), strict=True):
+    for row, name in zip(rows, FLAGS, strict=True):
         file = BytesIO(b64decode(row["image"].removeprefix("data:image/png;base64,")))
         assert row["prompt"] == name
         assert (np.asarray(Image.open(file)) == FLAGS[name]).all()

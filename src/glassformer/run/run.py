@@ -156,7 +156,7 @@ class Run:
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
         about = self.predictor("generate").about
-        single = isinstance(prompt, str)
+        single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
         given = about(prompt, files) if single else [about(one, files) for one in prompt]
         return self._values(given, "generate", options)
 

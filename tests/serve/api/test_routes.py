@@ -31,8 +31,7 @@ def test_a_completion_is_what_the_run_generates(api):
     run = api.runs["lm"]
     reply = api.post("/v1/completions", **SAMPLED, temperature=0.9, top_k=5)
     (choice,) = reply["choices"]
-    how = run.options(max_new_tokens=6, seed=5, temperature=0.9, top_k=5)
-    (own,) = run.generated(["the cat"], how)
+    own = run.predict("the cat", max_new_tokens=6, seed=5, temperature=0.9, top_k=5)
     assert choice["text"] == own.text
     assert choice["finish_reason"] == {"end": "stop", "length": "length"}[own.finish]
     n = len(own.ids)
