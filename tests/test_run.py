@@ -121,8 +121,8 @@ def test_the_public_names_are_these():
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "targets", "changes")
     ]
-    assert "**changes" in shape(gf.Run.generate)
-    assert "**changes" in shape(gf.Run.stream)
+    assert "max_new_tokens=None" in shape(gf.Run.generate)
+    assert "**options" in shape(gf.Run.stream)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         _ = gf.lode  # pyright: ignore[reportAttributeAccessIssue]
 
