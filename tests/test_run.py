@@ -93,7 +93,7 @@ def test_the_public_names_are_these():
         *("chat", "chatted", "chat_stream"),
         *("translate", "transduced", "score_pairs", "cross_attention"),
         *("compiled", "predict", "predictor", "tag", "classify", "embed", "contexts"),
-        *("fill", "filled", "likelihoods", "few_shot"),
+        *("fill", "likelihoods", "few_shot"),
         *("answer", "answered", "draw"),
     }
     assert list(inspect.signature(module.load).parameters) == [

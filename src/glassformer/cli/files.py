@@ -72,6 +72,8 @@ class Files:
         from glassformer.data.table_output import FORMS
 
         forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
+        if vectors and out.suffix == ".txt":
+            raise ConfigError(f"--out {out} cannot hold vectors; write .npy or .jsonl.")
         check_output("--out", out, forms, force or resume)
         if inp is None:
             raise ConfigError("--out needs --in, the file to read; add it.")
@@ -135,9 +137,11 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
                 if isinstance(found, DataError):
                     skipped.append(found)
                     yield PredictedRow(row, dict.fromkeys(new.values()), "")
+                elif files.out.suffix == ".npy":
+                    yield PredictedRow(row, dict.fromkeys(new.values(), found.value), "")
                 else:
                     columns = {new[name]: value for name, value in found.columns().items()}
-                    yield PredictedRow(row, columns, found.line())
+                    yield PredictedRow(row, columns, found.cell())
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
@@ -172,7 +176,7 @@ def predictions(
                 raise
             parsed.append(error)
     good = (one for one in parsed if not isinstance(one, DataError))
-    found = filter(None, predictor.predict(good, options))
+    found = filter(None, predictor.predict(good, options, predictor.whole))
     for one in parsed:
         yield one if isinstance(one, DataError) else next(found)
 

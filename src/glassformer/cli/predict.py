@@ -7,6 +7,7 @@ glassformer tag RUN --in FILE --out FILE      rows of a file with their predicti
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -23,11 +24,12 @@ from glassformer.cli.files import (
 )
 from glassformer.cli.lines import chunks, numbered
 from glassformer.cli.options import AtStep, Device, Json, Quantize, RunFolder
-from glassformer.cli.outputs import Force
+from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
 from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from glassformer.tasks.options import Options
     from glassformer.tasks.predictors.predictor import Predictor
 
 
@@ -40,7 +42,9 @@ class Shared:
 
     run: RunFolder
     names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None
-    text: Annotated[list[str] | None, Option("--text", help="An input; may be repeated.")] = None
+    text: Annotated[
+        list[str] | None, Option("--text", help="Text with blanks; may be repeated.")
+    ] = None
     inp: In = None
     out: Out = None
     field: Field = None
@@ -64,9 +68,18 @@ class Verb:
 
     help: str
     shared: tuple[str, ...] = ()
+    array: bool = False
+    """Whether --out may be an array, also of lines."""
 
 
 VERBS = {
+    "fill": Verb(
+        "Print the likeliest words for each blank of --text, of lines of standard input, or of the "
+        "rows of --in. A blank is ___, [MASK], <mask>, or the model's own mask symbol; several "
+        "blanks of a text are filled independently.",
+        ("text",),
+    ),
+    "embed": Verb("Embed lines of standard input, or rows of --in.", array=True),
     "classify": Verb(
         """Print the class of each line or file, or write those of the rows of --in, in order.
 
@@ -90,14 +103,8 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     from glassformer.tasks.options import OPTIONS
 
     options = OPTIONS[verb].parse({name: value for name, value in own.items() if value is not None})
-    files = Files.checked(shared.inp, shared.out, shared.field, shared.resume, shared.force)
-    if files and shared.json:
-        raise ConfigError("--out has a form of its own, so --json has no use; leave it out.")
-    if files and shared.names:
-        raise ConfigError(
-            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
-        )
-    options.check("table" if files else "json" if shared.json else "line")
+    files = _files(shared, VERBS[verb].array)
+    options.check("table" if shared.out else "json" if shared.json else "line")
     run = load(shared.run, shared.device, shared.checkpoint, quantize=shared.quantize)
     predictor = run.predictor(verb)  # another task is refused before a line is waited for
     predictor.check(options)
@@ -109,25 +116,65 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
             f"{shared.run} reads lines that hold a {run.processor.noun} each, and "
             f"{shared.names[0]} is given as a file; give lines: < {shared.names[0]}."
         )
-    skipped = 0
-    for number, lines in _groups(predictor, shared):
-        given = [
-            (predictor.from_values([line], f"{predictor.noun} {n}"), f"{predictor.noun} {n}")
-            for n, line in enumerate(lines, number)
-        ]
-        found = predictions(predictor, options, given, number)
-        for line, (one, _), prediction in zip(lines, given, found, strict=True):
-            if isinstance(prediction, DataError):
-                skipped += 1
-                print(prediction, file=sys.stderr)
-            elif (beside := predictor.beside(line, one)) is None:
-                continue
-            elif shared.json:
-                values = predictor.values(line if one is None else one)
-                print_json({**values, **prediction.json()})
-            else:
-                print(f"{prediction.line()}{beside}")
+    if shared.out:
+        _write_array(predictor, options, shared, shared.out)
+        return
+    skipped, as_json = 0, shared.json or not predictor.has_lines
+    for line, given, found in _predicted(predictor, options, shared):
+        if isinstance(found, DataError):
+            skipped += 1
+            print(found, file=sys.stderr)
+        elif (beside := predictor.beside(line, given)) is None:
+            continue
+        elif as_json:
+            values = predictor.values(line if given is None else given)
+            print_json({**values, **found.json()})
+        else:
+            print(f"{found.line()}{beside}")
     report_skipped(skipped)
+
+
+def _files(shared: Shared, array: bool) -> Files | None:
+    """The files of --in and --out; None without --in. ConfigError: beside inputs or --json."""
+    for name, given in (("text", shared.text), ("json", shared.json)):
+        if shared.out and given:
+            raise ConfigError(f"--out has a form of its own, so --{name} has no use; leave it out.")
+    if shared.out and shared.names:
+        raise ConfigError(
+            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
+        )
+    if array and shared.out and not (shared.inp or shared.field or shared.resume):
+        check_output("--out", shared.out, (".npy",), shared.force)
+        return None
+    given = shared.inp, shared.out, shared.field, shared.resume, shared.force
+    return Files.checked(*given, vectors=array)
+
+
+def _write_array(
+    predictor: "Predictor[Any]", options: "Options", shared: Shared, path: Path
+) -> None:
+    """Write the values of all lines as one array."""
+    import numpy as np
+
+    from glassformer.core.files import replacing
+
+    found = _predicted(predictor, options, shared)
+    rows = predictor.gather([one.value for _, _, one in found])
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, rows)
+
+
+def _predicted(
+    predictor: "Predictor[Any]", options: "Options", shared: Shared
+) -> Iterator[tuple[str, Any, Any]]:
+    """Each line as it is given, as an input, and its prediction or the error of a bad file."""
+    for number, lines in _groups(predictor, shared):
+        places = [f"{predictor.noun} {n}" for n in range(number, number + len(lines))]
+        given = [
+            predictor.from_values([line], where) for line, where in zip(lines, places, strict=True)
+        ]
+        inputs = list(zip(given, places, strict=True))
+        yield from zip(lines, given, predictions(predictor, options, inputs, number), strict=True)
 
 
 def _groups(predictor: "Predictor[Any]", shared: Shared) -> Iterator[tuple[int, Sequence[str]]]:

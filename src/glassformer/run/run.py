@@ -35,13 +35,11 @@ from glassformer.runtime.speculative import Drafts
 from glassformer.runtime.trace import Watch
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.few_shot import FewShot, examples_of
-from glassformer.tasks.options import OPTIONS, keywords
-from glassformer.tasks.predict.embed import embed
-from glassformer.tasks.predict.fill import Filled
+from glassformer.tasks.options import keywords
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import Likelihood
 from glassformer.tasks.predict.text import Delta, Generated
-from glassformer.tasks.predictors.predictor import Predictor
+from glassformer.tasks.predictors.predictor import Predictor, check_text
 from glassformer.tasks.task import Task
 from glassformer.training.start import model_at
 
@@ -257,13 +255,10 @@ class Run:
         config = self.options(**changes)
         return _each(prompt, lambda prompts: self.task.draw(self.model, prompts, config))
 
-    def fill(self, text: str | Sequence[str]) -> Any:
+    @keywords("fill")
+    def fill(self, text: str | Sequence[str], **options: Any) -> Any:
         """A text with the likeliest word in each blank (`___` or `[MASK]`), or each of a list."""
-        return _each(text, lambda texts: [one.text for one in self.filled(texts)])
-
-    def filled(self, texts: Sequence[str], top: int = 1, first: int = 1) -> list[Filled]:
-        """Filled texts with the `top` likeliest words of each blank; errors count from `first`."""
-        return self.task.fill(self.model, texts, top, first)
+        return self._values(text, "fill", options)
 
     def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
         """The target of a source (str to str), or of each of a list of sources (list to list)."""
@@ -287,7 +282,7 @@ class Run:
     def predictor(self, verb: str) -> Predictor[Any]:
         """The predictor of a verb, such as `tag`; ConfigError: this model has none."""
         if (kind := self.task.predictors.get(verb)) is None:
-            raise self.task.refusal(OPTIONS[verb].doing)
+            raise self.task.misfit(verb)
         return kind(self.model, self.task)
 
     def predict(self, given: Any, verb: str | None = None, **options: Any) -> Any:
@@ -320,24 +315,10 @@ class Run:
         """
         return self._values(what, "classify", options)
 
-    def embed(
-        self,
-        text: str | Sequence[str],
-        pool: str | None = None,
-        normalize: bool | None = None,
-        layer: int | None = None,
-        prompt: str | None = None,
-    ) -> np.ndarray:
-        """The vector of a text, float32 [D], or of each of a list of texts, [N, D].
-
-        `pool`: mean, first or last; None: as the model was trained to, mean if it was not.
-        `normalize`: to length 1; None: as the model was trained to, yes if it was not. `prompt`:
-        name of the text that the model wants before these.
-        """
-        _ = self.tokenizer
-        how, reader = pool or self.task.pool, self.task.text_reader(prompt)
-        unit = self.task.normalizes if normalize is None else normalize
-        return _each(text, lambda texts: embed(self.model, reader, texts, how, layer, unit))
+    @keywords("embed")
+    def embed(self, text: str | Sequence[str], **options: Any) -> np.ndarray:
+        """The vector of a text, float32 [D], or of each of a list of texts, [N, D]."""
+        return self._values(text, "embed", options)
 
     @property
     def reader(self) -> Any:
@@ -381,8 +362,6 @@ class Run:
 
 def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
     """The result for one text, or the results for several; ConfigError: something else."""
-    texts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    if wrong := [one for one in texts if not isinstance(one, str)]:
-        raise ConfigError(f"A text or a list of texts is needed, not {str(wrong[0])[:60]!r}.")
-    found = call(texts)
-    return found[0] if isinstance(given, str) else found
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    found = call([check_text(one) for one in ([given] if single else given)])
+    return found[0] if single else found

@@ -7,12 +7,14 @@ from glassformer.core.errors import ConfigError, suggest
 from glassformer.layers.heads import Pool
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.task import Card, Task, refused
 
 
 class FeatureExtraction(Task):
     """Vectors of inputs; nothing is trained."""
 
+    uses = (Embed,)
     capabilities = frozenset({"vectors"})
     summary = "computes vectors"
     loss = refused("a loss")

@@ -32,6 +32,7 @@ from glassformer.processors.processor import EncodedInput, Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import Metric
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation
+from glassformer.tasks.options import OPTIONS
 
 SHOWN = 5
 """Examples in a sample."""
@@ -75,7 +76,7 @@ class Task(ABC):
     verb: ClassVar[str]
     """The command that uses it."""
     uses: ClassVar[tuple[Any, ...]] = ()
-    """Its predictors, classes of `tasks.predictors`; the first is the main one."""
+    """Its predictors, the main one first."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
     continues: ClassVar[bool] = False
@@ -289,9 +290,8 @@ class Task(ABC):
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
-        for main in self.predictors.values():
-            return main.schema(self)
-        values = self.reply()
+        if not (values := self.reply()):
+            return self.uses[0].schema(self)
         return {"type": "object", "properties": values, "required": list(values)}
 
     def excerpt(self, batch: Batch) -> str:
@@ -371,7 +371,6 @@ class Task(ABC):
     answer_steps = refused("answering")
     score_pairs = refused("scoring pairs")
     draw = refused("drawing")
-    fill = refused("filling blanks")
     likelihoods = room = refused("scoring answers")
     rolled = refused("scoring running text")
     complete = refused("generating text")
@@ -386,6 +385,11 @@ class Task(ABC):
     def pair(self) -> PairTokenizer:
         """The tokenizers of a source and a target."""
         raise self.refusal("reading a source")
+
+    def misfit(self, verb: str) -> ConfigError:
+        """The error for a verb that this task, or its inputs, has no predictor for."""
+        said = [one.misfit(self) for one in self.uses if one.name == verb]
+        return ConfigError(said[0]) if said else self.refusal(OPTIONS[verb].doing)
 
     def refusal(self, doing: str) -> ConfigError:
         """The error for a verb of another task, with this task's own command."""

@@ -25,6 +25,7 @@ from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.predict.scores import score
 from glassformer.tasks.predict.text import Delta, Generated
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.task import Card, Sample, Task
 
 READ_WHOLE = 1 << 20
@@ -33,6 +34,8 @@ READ_WHOLE = 1 << 20
 
 class RunningText(Task):
     """Windows of running text; training predicts some of its tokens."""
+
+    uses = (Embed,)
 
     first_prompt = "\n"
 

@@ -80,10 +80,10 @@ class Labels(Prediction):
             values = {"labels": None if blank else self.labels, "scores": None if blank else scores}
         else:
             values = {"label": self.value, "score": next(iter(scores), None)}
-        if self.how.scores:
-            every = dict(zip(self.names, rounded, strict=False))
-            values["probabilities"] = None if blank else every
-        return values
+        if not self.how.scores:
+            return values
+        every = None if blank else dict(zip(self.names, rounded, strict=True))
+        return {**values, "probabilities": every}
 
     def _rounded(self) -> list[float]:
         return [round(p, 6) for p in self.probabilities.tolist()]

@@ -1,6 +1,6 @@
 """Predictors: what a model is used for, and predictions, which show themselves.
 
-given ──parse──> Parsed (sequences) ──predict(options)──> Prediction ──> line, columns, JSON
+given ──parse──> Parsed: sequences ──predict──> Prediction ──> line, columns, JSON
 
 A given is what a user gives: a text, a file, parts. A verb is the name of a predictor: the command,
 the route and the method of a run have this name.
@@ -17,9 +17,10 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch
-from glassformer.core.errors import one_line
+from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.processors.processor import cell_text
 from glassformer.tasks.options import OPTIONS, Options
 from glassformer.tasks.task import Task
 
@@ -51,6 +52,10 @@ class Prediction(ABC):
     def line(self) -> str:
         """The prediction as a pipe prints it, without the end of the line."""
         ...
+
+    def cell(self) -> str:
+        """The prediction as a line of a file of lines."""
+        return self.line()
 
     @abstractmethod
     def json(self) -> dict[str, Any]:
@@ -94,10 +99,16 @@ class Predictor(ABC, Generic[Chosen]):
     """Name of an input in an error, before its number."""
     together: ClassVar[int] = 256
     """Inputs that a command computes together, if they are there already."""
+    whole: ClassVar[int] = WHOLE
+    """Elements of a step where no one else waits."""
+    has_lines: ClassVar[bool] = True
+    """Whether a prediction has a line; else a command prints JSON."""
     lines: ClassVar[bool] = True
     """Whether each line of standard input is an input; else all of it is one."""
     streams: ClassVar[bool] = False
     """Whether `stream` exists, and a terminal shows texts as they grow."""
+    reply: ClassVar[Mapping[str, Any]] = {}
+    """JSON schema of each value of a prediction."""
 
     def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
         self.model, self.task, self.precision = model, task, precision
@@ -153,7 +164,7 @@ class Predictor(ABC, Generic[Chosen]):
 
     @abstractmethod
     def predict(
-        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
         """Return the prediction of each input in order, and None after each step of computation.
 
@@ -162,13 +173,13 @@ class Predictor(ABC, Generic[Chosen]):
         ...
 
     def predict_each(
-        self, inputs: Iterable[Any], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Any], options: Chosen, elements: int | None = None
     ) -> Iterator[Any]:
         """Parse inputs, and return the prediction of each in order."""
         parsed = (
             self.parse(one, options, f"{self.noun} {n}", n) for n, one in enumerate(inputs, 1)
         )
-        return filter(None, self.predict(parsed, options, elements))
+        return filter(None, self.predict(parsed, options, elements or self.whole))
 
     def predict_given(self, given: Any, changes: Mapping[str, Any]) -> tuple[bool, list[Any]]:
         """Return whether one input was given, and not a list of inputs, and all predictions.
@@ -189,10 +200,33 @@ class Predictor(ABC, Generic[Chosen]):
         return ()
 
     @classmethod
-    @abstractmethod
     def schema(cls, task: Task) -> dict[str, Any]:
         """JSON schema of a prediction."""
-        ...
+        return {"type": "object", "properties": cls.reply, "required": list(cls.reply)}
+
+
+class OfText(Predictor[Chosen]):
+    """A predictor whose inputs are texts."""
+
+    given: ClassVar[str] = "text"
+    """Name of an input beside its prediction."""
+
+    def several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Predictor`."""
+        single = isinstance(given, str) or not isinstance(given, Iterable)
+        return single, [given] if single else list(given)
+
+    def from_values(self, values: Sequence[Any], where: str) -> Any:
+        """See `Predictor`: an empty line is an empty text."""
+        return "" if values[0] is None else cell_text(values[0], where)
+
+    def values(self, given: Any) -> dict[str, Any]:
+        """See `Predictor`."""
+        return {self.given: given}
+
+    def columns(self, options: Chosen) -> tuple[str, ...]:
+        """See `Predictor`."""
+        return tuple(self.reply)
 
 
 @dataclass
@@ -217,7 +251,7 @@ class HeadPredictor(Predictor[Chosen]):
         ...
 
     def predict(
-        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
         """See `Predictor`: a step has at most so many elements, or one sequence."""
         waiting: deque[_Waiting] = deque()
@@ -251,6 +285,13 @@ class HeadPredictor(Predictor[Chosen]):
             compute()
             yield
         yield from ready()
+
+
+def check_text(given: Any) -> str:
+    """Return a text; ConfigError: it is something else."""
+    if not isinstance(given, str):
+        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
+    return given
 
 
 def answers(
