@@ -134,10 +134,9 @@ LEARNING = {
 
 def embedder(model: Any, reader: TextReader) -> Embed:
     """Vectors by a reader, of a task that says nothing else."""
-    processor = SimpleNamespace(medium="")
-    task: Any = SimpleNamespace(
-        processor=processor, pool="mean", normalizes=True, text_reader=lambda prompt: reader
-    )
+    processor = SimpleNamespace(medium="", reader=reader)
+    recipe = SimpleNamespace(model=model.config, processor=SimpleNamespace(vectors=None))
+    task: Any = SimpleNamespace(processor=processor, recipe=recipe)
     return Embed(model, task)
 
 

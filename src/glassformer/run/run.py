@@ -160,8 +160,7 @@ class Run:
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, in the order of the model's logits."""
-        config = self.model.config
-        return config.classes or tuple(str(i) for i in range(config.class_count))
+        return self.model.config.class_names
 
     def generate(self, prompt: str | Sequence[str] = "", **changes: Any) -> Any:
         """The new text for a prompt (str to str), or for each of a list of prompts (list to list).
@@ -323,8 +322,8 @@ class Run:
     @property
     def reader(self) -> Any:
         """How the trunk reads a text, as it was trained to."""
-        _ = self.tokenizer
-        return self.task.text_reader()
+        embed: Any = self.predictor("embed")
+        return embed.reader()
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""

@@ -22,7 +22,6 @@ from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
 from glassformer.core.errors import ConfigError, DataError, GlassformerError, counted, plural
 from glassformer.data.collate import Share
-from glassformer.layers.heads import Pool
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.chat_template import ChatTemplate
@@ -147,25 +146,6 @@ class Task(ABC):
                 "none can be read, or none has a target within model.max_length"
             )
         return found
-
-    @property
-    def pool(self) -> Pool:
-        """How the stream becomes the vector of an input where nothing else is asked for."""
-        return "mean"
-
-    @property
-    def normalizes(self) -> bool:
-        """Whether vectors have length 1 where nothing else is asked for."""
-        return True
-
-    def text_reader(self, prompt: str | None = None) -> Any:
-        """How a text is read for its vector, behind the prompt of this name; ConfigError: there is
-        none."""
-        if prompt is not None:
-            raise ConfigError(
-                f"This model has no prompts, and {prompt!r} was asked for; leave it out."
-            )
-        return self.processor.reader
 
     @property
     def validated(self) -> bool:

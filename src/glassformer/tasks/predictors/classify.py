@@ -119,7 +119,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
         several = self.model.config.multi_label
         rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
         p = mean(rows).numpy() if rows else np.zeros(0, np.float32)
-        return Labels(self.names, p, several, options)
+        return Labels(self.model.config.class_names, p, several, options)
 
     def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
         """See `Predictor`."""

@@ -9,19 +9,19 @@ A classify head with the same `pool` reads this vector.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
-from glassformer.core.errors import DataError
+from glassformer.core.errors import ConfigError, DataError, suggest
 from glassformer.data.collate import joined
 from glassformer.data.example import Example
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.trunk import check_trunk, streams
-from glassformer.processors.text_reader import parts_of
+from glassformer.processors.text_reader import TextReader, parts_of
 from glassformer.tasks.options import EmbedOptions
 from glassformer.tasks.predictors.predictor import (
     ALL,
@@ -93,7 +93,29 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
     def check(self, options: EmbedOptions) -> None:
         """See `Predictor`: a layer or a prompt that there is not."""
         check_trunk(self.model, [options.layer])
-        self.task.text_reader(options.prompt)
+        self.reader(options.prompt)
+
+    @property
+    def pool(self) -> Pool:
+        """The pool that the model was trained to; BERT's pooler was trained for another task."""
+        own = self.task.recipe.model
+        return own.pool if own.head == "pool" and not own.pooler else "mean"
+
+    def reader(self, prompt: str | None = None) -> TextReader:
+        """How a text is read, behind the prompt of this name; ConfigError: there is none."""
+        own, reader = self.task.recipe.processor.vectors, self.processor.reader
+        prompts = {} if own is None else own.prompts
+        if prompt is not None and not prompts:
+            raise ConfigError(
+                f"This model has no prompts, and {prompt!r} was asked for; leave it out."
+            )
+        if own is None:
+            return reader
+        name = own.prompt if prompt is None else prompt
+        if name is not None and name not in prompts:
+            raise ConfigError(f"There is no prompt {name!r}; {suggest(name, prompts)}")
+        before = "" if name is None else prompts[name]
+        return replace(reader, prefix=before, cut=own.max_length, lowercase=own.lowercase)
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -104,7 +126,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         self, given: Any, options: EmbedOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
         """See `Predictor`: a text, or token ids. `about` is the number of tokens that it has."""
-        reader, how = self.task.text_reader(options.prompt), options.pool or self.task.pool
+        reader, how = self.reader(options.prompt), options.pool or self.pool
         if isinstance(given, list):
             ids = parts_of(np.array(given, np.int32), reader.room)
             parts = [reader.framed(part) for part in ids]
@@ -116,7 +138,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
 
     def compute(self, examples: Sequence[Example], options: EmbedOptions) -> Sequence[Sum]:
         """See `HeadPredictor`."""
-        how: Pool = options.pool or self.task.pool
+        how: Pool = options.pool or self.pool
         device, found = next(self.model.parameters()).device, dict[int, Sum]()
         for numbers, batch in joined(examples):
             (hidden,), places = streams(self.model, batch.to(device), [options.layer])
@@ -127,7 +149,8 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
 
     def prediction(self, one: Parsed, found: Sequence[Sum], options: EmbedOptions) -> Vector:
         """See `HeadPredictor`."""
-        unit = self.task.normalizes if options.normalize is None else options.normalize
+        own = self.task.recipe.processor.vectors
+        unit = own is None or own.normalize if options.normalize is None else options.normalize
         total = torch.zeros(1, self.model.config.d_model, dtype=torch.float64)
         for vector, _ in found:
             total += vector

@@ -9,7 +9,7 @@ the route and the method of a run have this name.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -113,12 +113,6 @@ class Predictor(ABC, Generic[Chosen]):
     def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
         self.model, self.task, self.precision = model, task, precision
         self.processor = task.processor
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the model's logits."""
-        config = self.model.config
-        return config.classes or tuple(map(str, range(config.class_count)))
 
     @classmethod
     def misfit(cls, task: Task) -> str | None:
@@ -229,15 +223,6 @@ class OfText(Predictor[Chosen]):
         return tuple(self.reply)
 
 
-@dataclass
-class _Waiting:
-    """An input, what was found for its sequences, and how many are missing."""
-
-    one: Parsed
-    missing: int
-    found: list[Any] = field(default_factory=list)
-
-
 class HeadPredictor(Predictor[Chosen]):
     """A predictor by what the head of the model says of each sequence."""
 
@@ -254,37 +239,34 @@ class HeadPredictor(Predictor[Chosen]):
         self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
         """See `Predictor`: a step has at most so many elements, or one sequence."""
-        waiting: deque[_Waiting] = deque()
-        group: list[tuple[_Waiting, Example]] = []
+        waiting: deque[tuple[Parsed, list[Any]]] = deque()
+        """Inputs, with what was computed of their sequences."""
+        group: list[tuple[list[Any], Example]] = []
         size = 0
 
-        def compute() -> None:
+        def compute() -> Iterator[Prediction | None]:
             computed = self.compute([example for _, example in group], options)
-            for (owner, _), found in zip(group, computed, strict=True):
-                owner.found.append(found)
-                owner.missing -= 1
+            for (found, _), one in zip(group, computed, strict=True):
+                found.append(one)
             group.clear()
+            yield
+            yield from ready()
 
         def ready() -> Iterator[Prediction]:
-            while waiting and not waiting[0].missing:
-                owner = waiting.popleft()
-                yield self.prediction(owner.one, owner.found, options)
+            while waiting and len(waiting[0][1]) == len(waiting[0][0].windows):
+                yield self.prediction(*waiting.popleft(), options)
 
         for one in inputs:
-            waiting.append(_Waiting(one, len(one.windows)))
+            waiting.append((one, found := list[Any]()))
             for example in one.windows:
                 if group and size + example.length > elements:
-                    compute()
+                    yield from compute()
                     size = 0
-                    yield
-                    yield from ready()
-                group.append((waiting[-1], example))
+                group.append((found, example))
                 size += example.length
             yield from ready()
         if group:
-            compute()
-            yield
-        yield from ready()
+            yield from compute()
 
 
 def check_text(given: Any) -> str:
