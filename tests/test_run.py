@@ -92,8 +92,7 @@ def test_the_public_names_are_these():
         *("generate", "record", "stream", "score", "chat"),
         *("translate", "score_pairs", "cross_attention"),
         *("compiled", "predict", "predictor", "tag", "classify", "embed", "contexts"),
-        *("fill", "filled", "likelihoods", "few_shot", "choose"),
-        *("answer", "draw"),
+        *("fill", "likelihoods", "few_shot", "choose", "answer", "draw"),
     }
     assert list(inspect.signature(module.load).parameters) == [
         "folder",

@@ -19,12 +19,11 @@ from glassformer.inspect.vectors import unit
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader
-from glassformer.tasks.predict.embed import embed
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from small_tasks import reader_of
+from small_tasks import embed, reader_of
 
 SENTENCES = [
     "I put money in the bank.",

@@ -73,6 +73,8 @@ class Files:
         from glassformer.data.table_output import FORMS
 
         forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
+        if vectors and out.suffix == ".txt":
+            raise ConfigError(f"--out {out} cannot hold vectors; write .npy or .jsonl.")
         check_output("--out", out, forms, force or resume)
         if inp is None:
             raise ConfigError("--out needs --in, the file to read; add it.")
@@ -139,10 +141,12 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
                 if isinstance(found, DataError):
                     skipped.append(found)
                     yield PredictedRow(row, dict.fromkeys(new.values()), "")
+                elif files.out.suffix == ".npy":
+                    yield PredictedRow(row, dict.fromkeys(new.values(), found.value), "")
                 else:
                     values = found.columns()
                     columns = {name: values[own] for own, name in new.items()}
-                    yield PredictedRow(row, columns, one_line(found.line()))
+                    yield PredictedRow(row, columns, one_line(found.cell()))
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
@@ -177,7 +181,7 @@ def predictions(
                 raise
             parsed.append(error)
     good = [one for one in parsed if not isinstance(one, DataError)]
-    found = filter(None, predictor.predict(good, options))
+    found = filter(None, predictor.predict(good, options, predictor.whole))
     for one in parsed:
         yield one if isinstance(one, DataError) else next(found)
     for note in dict.fromkeys(one.note for one in good if one.note):

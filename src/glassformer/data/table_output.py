@@ -35,14 +35,6 @@ PREFIX = "predicted_"
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """Predictions of some rows: columns, and the lines that a text file has."""
-
-    columns: Mapping[str, Sequence[Any]]
-    lines: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class PredictedRow:
     """A row, the values of its new columns, and the line that a text file has."""
 

@@ -185,7 +185,7 @@ class EmbedOptions(Options):
     """mean, first, or last (for decoders); default: the model's own, or mean."""
     normalize: bool | None = None
     """Scale vectors to length 1; default: as the model was trained to, or yes."""
-    layer: int | None = Field(default=None, ge=0)
+    layer: int | None = None
     """Layer of the vectors; 0: the static embedding; default: the last."""
     prompt: str | None = None
     """Name of the prompt of a sentence model that stands before each text."""

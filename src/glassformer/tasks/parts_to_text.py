@@ -34,7 +34,7 @@ def target_of(row: Mixed) -> str:
 class PartsToText(TextToText):
     """An answer to a row of parts."""
 
-    uses = (Answer,)
+    uses = (Answer, *TextToText.uses)
     verb = "generate"
     metrics = ("loss", "accuracy", "exact_match")
     search: ClassVar[dict[str, Any]] = {"temperature": 0}

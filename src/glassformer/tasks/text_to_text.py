@@ -121,7 +121,7 @@ class TextToText(GenerativeTask):
 class PairsToText(TextToText):
     """A target for a source; stored pairs have their targets."""
 
-    uses = (Translate, ScoreTargets, Choose)
+    uses = (Translate, ScoreTargets, Choose, *TextToText.uses)
     verb = "translate"
     metrics = ("loss", "accuracy", *DECODED)
     search: ClassVar[dict[str, Any]] = {"beams": 1, "overflow": "window"}

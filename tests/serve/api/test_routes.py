@@ -185,6 +185,9 @@ def test_tasks_of_text_answer_as_their_runs(api):
     assert [one["labels"] for one in found] == [
         [c] for c in runs["classes"].classify(["a b c", "h g"])
     ]
+    (one, both) = outputs(api.post("/v1/fill", model="masked", input=["a ___", "___ b ___"], top=2))
+    assert [one["filled"], both["filled"]] == runs["masked"].fill(["a ___", "___ b ___"])
+    assert [[len(blank) for blank in o["blanks"]] for o in (one, both)] == [[2], [2, 2]]
 
 
 @pytest.mark.parametrize("name", ["pictures", "sounds", "parts"])
@@ -231,6 +234,7 @@ def test_models_have_the_routes_of_their_tasks(api):
         "pairs": ["/v1/translate", "/v1/embeddings"],
         "classes": ["/v1/classify", "/v1/embeddings"],
         "tags": ["/v1/tag", "/v1/embeddings"],
+        "masked": ["/v1/fill", "/v1/embeddings"],
         "pictures": ["/v1/classify"],
         "sounds": ["/v1/classify"],
         "parts": ["/v1/generate", "/v1/embeddings"],
@@ -258,7 +262,7 @@ def test_every_schema_is_described(api):
     assert parts["CompletionRequest"]["additionalProperties"] is False
     described = {one["operationId"] for own in told["paths"].values() for one in own.values()}
     assert {"completions", "health"} <= described
-    assert len(described) == len(told["paths"]) == 15
+    assert len(described) == len(told["paths"]) == 16
 
 
 def test_the_page_of_documentation_needs_no_network(api):

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp
 
 from glassformer import __version__
 from glassformer.core.errors import GlassformerError
-from glassformer.serve.api import generation, predict, predictions, replies
+from glassformer.serve.api import generation, predict, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
@@ -49,7 +49,7 @@ FAILURE: dict[int | str, dict[str, Any]] = {
 
 def application(service: Service) -> FastAPI:
     """The ASGI application of a server."""
-    rules, rows = service.rules, generation.ROUTES | predictions.ROUTES | predict.ROUTES
+    rules, rows = service.rules, generation.ROUTES | predict.ROUTES
     paths = {f"/v1/{route}" for route in rows}
     app = FastAPIOffline(
         redoc_url=None,

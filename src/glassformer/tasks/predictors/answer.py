@@ -20,8 +20,8 @@ from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed
-from glassformer.tasks.predictors.text import Finish, StopStrings, Text, check_text
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, check_text
+from glassformer.tasks.predictors.text import Finish, StopStrings, Text
 from glassformer.tasks.predictors.writer import Writer
 
 

@@ -80,10 +80,10 @@ class Labels(Prediction):
             values = {"labels": None if blank else self.labels, "scores": None if blank else scores}
         else:
             values = {"label": self.value, "score": next(iter(scores), None)}
-        if self.how.scores:
-            every = dict(zip(self.names, rounded, strict=False))
-            values["probabilities"] = None if blank else every
-        return values
+        if not self.how.scores:
+            return values
+        every = None if blank else dict(zip(self.names, rounded, strict=True))
+        return {**values, "probabilities": every}
 
     def _rounded(self) -> list[float]:
         return [round(p, 6) for p in self.probabilities.tolist()]
@@ -92,7 +92,7 @@ class Labels(Prediction):
 class Classify(HeadPredictor[ClassifyOptions]):
     """Classes of inputs: means over their windows."""
 
-    name = "classify"
+    name, routes = "classify", ("classify",)
 
     def check(self, options: ClassifyOptions) -> None:
         """See `Predictor`."""
@@ -119,7 +119,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
         several = self.model.config.multi_label
         rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
         p = mean(rows).numpy() if rows else np.zeros(0, np.float32)
-        return Labels(self.names, p, several, options)
+        return Labels(self.model.config.class_names, p, several, options)
 
     def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
         """See `Predictor`."""

@@ -21,7 +21,6 @@ from glassformer.processors.processor import check_length
 from glassformer.runtime.decode import decode
 from glassformer.tasks.options import DrawOptions
 from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
-from glassformer.tasks.predictors.text import check_text
 from glassformer.tasks.predictors.writer import config_of
 
 _SHADES = " .:-=+*#%@"
@@ -70,7 +69,7 @@ class Draw(OfText[DrawOptions]):
     ) -> Parsed:
         """See `Predictor`. ConfigError: a text longer than those of the training data."""
         tokenizer: PartsTokenizer = self.processor.parts
-        text = tokenizer.example([(TEXT, check_text(given))])
+        text = tokenizer.example([(TEXT(given))])
         return Parsed(given, (brief(tokenizer, text, self.task.width),), number=number)
 
     def predict(

@@ -25,8 +25,8 @@ from glassformer.tasks.predictors.likelihood import (
     score,
     split_answer,
 )
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
-from glassformer.tasks.predictors.text import check_text, finish
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction, check_text
+from glassformer.tasks.predictors.text import finish
 
 
 @dataclass(frozen=True)

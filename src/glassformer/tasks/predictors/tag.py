@@ -80,7 +80,7 @@ class Tag(HeadPredictor[TagOptions]):
     the window in which it has the most context.
     """
 
-    name = "tag"
+    name, routes = "tag", ("tag",)
     together = 1 << 10
 
     def check(self, options: TagOptions) -> None:
@@ -124,7 +124,14 @@ class Tag(HeadPredictor[TagOptions]):
         nothing = np.zeros((0, width), np.int64), np.zeros((0, width), np.float32)
         classes, probabilities = map(np.concatenate, zip(nothing, *found, strict=True))
         (column,) = self.columns(options)
-        return Tags(one.about, classes, probabilities, self.names, column, options.columns)
+        return Tags(
+            one.about,
+            classes,
+            probabilities,
+            self.model.config.class_names,
+            column,
+            options.columns,
+        )
 
     def columns(self, options: TagOptions) -> tuple[str]:
         """See `Predictor`: the column of the training data."""

@@ -148,13 +148,6 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
         )
 
 
-def check_text(given: Any) -> str:
-    """Return a text; ConfigError: it is something else."""
-    if not isinstance(given, str):
-        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
-    return given
-
-
 class RowText:
     """The text of one row as its tokens come: what may be shown, and why it ended.
 
