@@ -1,7 +1,7 @@
-"""The commands that predict: inputs in, the prediction of each out, in order.
+"""The commands that predict: inputs in, predictions out, in order.
 
-glassformer tag RUN < lines          a line for each, or JSON with --json
-glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
+`glassformer tag RUN < lines`: a line for each, or JSON with --json.
+`glassformer tag RUN --in FILE --out FILE`: rows of a file with their predictions.
 """
 
 import sys
@@ -38,7 +38,7 @@ FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 @dataclass(frozen=True)
 class Shared:
-    """What commands of several verbs have: inputs, files, how the run is opened."""
+    """Flags of the commands of several verbs: inputs, files, how the run is opened."""
 
     run: RunFolder
     names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None
@@ -120,7 +120,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
         _write_array(predictor, options, shared, shared.out)
         return
     skipped, as_json = 0, shared.json or not predictor.has_lines
-    for line, given, found in _predicted(predictor, options, shared):
+    for line, given, found in _predict_lines(predictor, options, shared):
         if isinstance(found, DataError):
             skipped += 1
             print(found, file=sys.stderr)
@@ -158,16 +158,16 @@ def _write_array(
 
     from glassformer.core.files import replacing
 
-    found = _predicted(predictor, options, shared)
+    found = _predict_lines(predictor, options, shared)
     rows = predictor.gather([one.value for _, _, one in found])
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, rows)
 
 
-def _predicted(
+def _predict_lines(
     predictor: "Predictor[Any]", options: "Options", shared: Shared
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Each line as it is given, as an input, and its prediction or the error of a bad file."""
+    """Return each line, its input, and its prediction or the error of a bad file."""
     for number, lines in _groups(predictor, shared):
         places = [f"{predictor.noun} {n}" for n in range(number, number + len(lines))]
         given = [

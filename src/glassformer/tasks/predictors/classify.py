@@ -63,7 +63,7 @@ class Labels(Prediction):
 
     def json(self) -> dict[str, Any]:
         """See `Prediction`; where only one class holds also `label` and its `probability`."""
-        rounded = self._rounded()
+        rounded = self._round()
         listed = self.ranked[: self.how.top] if self.how.top else range(len(rounded))
         values: dict[str, Any] = {"labels": self.labels}
         if not self.several:
@@ -74,7 +74,7 @@ class Labels(Prediction):
 
     def columns(self) -> dict[str, Any]:
         """See `Prediction`: None of a blank input."""
-        rounded, blank = self._rounded(), not len(self.probabilities)
+        rounded, blank = self._round(), not len(self.probabilities)
         scores = [rounded[i] for i in self.chosen]
         if self.several:
             values = {"labels": None if blank else self.labels, "scores": None if blank else scores}
@@ -85,7 +85,7 @@ class Labels(Prediction):
         every = None if blank else dict(zip(self.names, rounded, strict=True))
         return {**values, "probabilities": every}
 
-    def _rounded(self) -> list[float]:
+    def _round(self) -> list[float]:
         return [round(p, 6) for p in self.probabilities.tolist()]
 
 
@@ -95,7 +95,7 @@ class Classify(HeadPredictor[ClassifyOptions]):
     name = "classify"
 
     def check(self, options: ClassifyOptions) -> None:
-        """See `Predictor`."""
+        """Raise ConfigError for a threshold of one class, or files that may be skipped."""
         if options.threshold is not None and not self.model.config.multi_label:
             raise ConfigError(
                 "--threshold is for model.multi_label, and this model gives one class; leave it "
@@ -110,25 +110,25 @@ class Classify(HeadPredictor[ClassifyOptions]):
     def parse(
         self, given: Any, options: ClassifyOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """See `Predictor`: a text of nothing but space is blank."""
         windows = [] if given is None or is_blank(given) else self.processor.windows(given)
         return Parsed(given, [one.example for one in windows], number=number)
 
     def prediction(self, one: Parsed, found: Sequence[Tensor], options: ClassifyOptions) -> Labels:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: a mean over windows."""
         several = self.model.config.multi_label
         rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
         p = mean(rows).numpy() if rows else np.zeros(0, np.float32)
         return Labels(self.model.config.class_names, p, several, options)
 
     def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `Predictor`: names as of `Labels.columns`."""
         own = ("labels", "scores") if self.model.config.multi_label else ("label", "score")
         return (*own, "probabilities") if options.scores else own
 
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
+        """See `Predictor`: the names of classes are listed."""
         number = {"type": "number", "minimum": 0, "maximum": 1}
         values = {
             "labels": {"type": "array", "items": {"enum": list(task.outcomes())}},
