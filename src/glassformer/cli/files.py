@@ -114,7 +114,7 @@ class Files:
 def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) -> None:
     """Write the rows of a file with their predictions.
 
-    All inputs are read once before the first prediction, so that a bad one is reported at once. A
+    All inputs are read once before the first prediction, and a bad one is reported then. A
     file that is continued has the first rows already.
     """
     from glassformer.data.table_output import Output, PredictedRow, new_column
@@ -170,7 +170,7 @@ def predictions(
 ) -> "Iterator[Prediction | DataError]":
     """The predictions of inputs, each with its place in words; `first`: the number of the first.
 
-    An input that cannot be read has its error in place of a prediction, if `options` skip it.
+    An input that cannot be read has its error instead of a prediction, if `options` skip it.
     """
     parsed = list[Any]()
     for number, (one, where) in enumerate(given, first):

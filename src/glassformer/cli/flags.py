@@ -21,7 +21,7 @@ class Commands(TyperGroup):
     """The commands of the program, of which those that predict get their flags when called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See click."""
+        """Return the name, the command and the rest of the arguments; see click."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command_of(name) if name in VERBS else command, rest
 

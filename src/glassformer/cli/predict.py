@@ -1,7 +1,7 @@
-"""The commands that predict: inputs in, the prediction of each out, in order.
+"""The commands that predict: inputs in, predictions out, in order.
 
-glassformer tag RUN < lines          a line for each, or JSON with --json
-glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
+`glassformer tag RUN < lines`: a line for each, or JSON with --json.
+`glassformer tag RUN --in FILE --out FILE`: rows of a file with their predictions.
 """
 
 import sys
@@ -59,7 +59,7 @@ FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 @dataclass(frozen=True)
 class Shared:
-    """What commands of several verbs have: inputs, files, how the run is opened."""
+    """Flags of the commands of several verbs: inputs, files, how the run is opened."""
 
     run: RunFolder
     names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None
@@ -161,7 +161,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     predictor = run.predictor(verb)  # another task is refused before a line is waited for
     if shared.batch_size is not None:
         predictor.resize(shared.batch_size)
-    options = _drafted(run, options)
+    options = _with_draft(run, options)
     predictor.check(options)
     if files:
         return predict_file(predictor, options, files)
@@ -172,7 +172,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     if whole == ".npy" and shared.out:
         return _write_array(predictor, options, shared, shared.out)
     output = _Output(run, predictor, shared)
-    for line, given, found in _predicted(predictor, options, shared):
+    for line, given, found in _predict_lines(predictor, options, shared):
         output.show(line, given, found)
     output.close()
 
@@ -208,13 +208,13 @@ def _write_array(
 
     from glassformer.core.files import replacing
 
-    found = _predicted(predictor, options, shared)
+    found = _predict_lines(predictor, options, shared)
     rows = predictor.gather([one.value for _, _, one in found])
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, rows)
 
 
-def _predicted(
+def _predict_lines(
     predictor: "Predictor[Any]", options: "Options", shared: Shared
 ) -> Iterator[tuple[str, Any, Any]]:
     """Each line as it is given, as an input, and its prediction or the error of a bad file."""
@@ -225,7 +225,7 @@ def _predicted(
             yield line, one, prediction
 
 
-def _drafted(run: "Run", options: Any) -> Any:
+def _with_draft(run: "Run", options: Any) -> Any:
     """Choices with what proposes tokens in place of the name of its run."""
     named, ahead = getattr(options, "draft", None), getattr(options, "draft_tokens", None)
     if named is None and ahead is None:

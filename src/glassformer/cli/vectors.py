@@ -1,8 +1,8 @@
 """Uses of vectors: nearest texts, analogies, a word in its contexts.
 
-glassformer near RUN FILE < lines       for each line the nearest of the file: text <TAB> similarity
-glassformer analogy RUN < lines         lines such as `king - man + woman`: word <TAB> similarity
-glassformer contexts RUN bank < lines   similarity of the vectors of a word, layer by layer
+`near RUN FILE < lines`       for each line the nearest of the file: text <TAB> similarity.
+`analogy RUN < lines`         lines such as `king - man + woman`: word <TAB> similarity.
+`contexts RUN bank < lines`   similarity of the vectors of a word, layer by layer.
 """
 
 import shutil
@@ -32,7 +32,7 @@ Near = tuple[str, Sequence[tuple[str, float]]]
 TOGETHER = 1024
 """Lines that are computed together, if they are there already."""
 MATRIX = 12
-"""The terminal shows every similarity of at most so many occurrences."""
+"""The terminal shows every similarity of at most this many occurrences."""
 KNOWN = "A text in each line, or what embed wrote: .jsonl or .npy."
 
 
@@ -50,7 +50,7 @@ def near(
 
     pool: mean, first, or last (for decoders); default: the model's own, or mean.
     layer: Layer of the vectors; 0: the static embedding; default: the last.
-    prompt: Name of the prompt of a sentence model that stands before each text.
+    prompt: Name of the prompt of a sentence model, a text before each text.
     top: Number of texts.
     """
     from glassformer.run import load

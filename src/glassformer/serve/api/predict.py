@@ -58,7 +58,7 @@ def options_of(verb: str, asked: ModelRequest) -> Options:
 
 
 def reader_of(verb: str) -> Callable[[Served, Any], Batch]:
-    """What reads the requests of a verb as micro-batches."""
+    """Return a function that reads the requests of a verb as micro-batches."""
 
     def read(served: Served, asked: Any) -> Batch:
         predictor, options = served.run.predictor(verb), options_of(verb, asked)

@@ -1,9 +1,9 @@
 """`embed`: the vector of a text, from the stream of the trunk, pooled (Note D: contextualized).
 
-    mean    of all elements that the model reads, <bos> and <eos> among them where it was trained
-            with them
-    first   that of the first element (<bos>, BERT's way)
-    last    that of the last one (Note D; a decoder's)
+    `mean`    of all elements that the model reads, <bos> and <eos> among them where it was trained
+              with them.
+    `first`   that of the first element (<bos>, BERT's way).
+    `last`    that of the last one (Note D; a decoder's).
 
 A classify head with the same `pool` reads this vector.
 """
@@ -60,11 +60,11 @@ class Vector(Prediction):
         return [float(f"{value:.9g}") for value in self.vector.tolist()]
 
     def json(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """See `Prediction`: `vector`."""
         return {"vector": self.numbers}
 
     def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """See `Prediction`: `vector`, None of a blank text."""
         return {"vector": self.vector if self.vector.any() else None}
 
 
@@ -102,7 +102,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         return own.pool if own.head == "pool" and not own.pooler else "mean"
 
     def reader(self, prompt: str | None = None) -> TextReader:
-        """How a text is read, behind the prompt of this name; ConfigError: there is none."""
+        """Reader of texts with the prompt of this name; ConfigError: there is none."""
         own, reader = self.task.recipe.processor.vectors, self.processor.reader
         prompts = {} if own is None else own.prompts
         if prompt is not None and not prompts:
@@ -119,7 +119,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `Predictor`: the one of texts."""
         return ("text_field",)
 
     def parse(
@@ -137,7 +137,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         return Parsed(given, [Example(ids) for ids in chosen], n_tokens, number)
 
     def compute(self, examples: Sequence[Example], options: EmbedOptions) -> Sequence[Sum]:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: a sum for each sequence."""
         how: Pool = options.pool or self.pool
         device, found = next(self.model.parameters()).device, dict[int, Sum]()
         for numbers, batch in joined(examples):
@@ -148,7 +148,7 @@ class Embed(OfText[EmbedOptions], HeadPredictor[EmbedOptions]):
         return [found[i] for i in range(len(examples))]
 
     def prediction(self, one: Parsed, found: Sequence[Sum], options: EmbedOptions) -> Vector:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: the mean of all elements."""
         own = self.task.recipe.processor.vectors
         unit = own is None or own.normalize if options.normalize is None else options.normalize
         total = torch.zeros(1, self.model.config.d_model, dtype=torch.float64)

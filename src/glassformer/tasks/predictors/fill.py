@@ -32,7 +32,7 @@ TOGETHER = 32
 
 @dataclass(frozen=True)
 class Word:
-    """A token for a blank: its text as it stands there, its printable form, and its probability."""
+    """A token for a blank: its text there, its printable form, and its probability."""
 
     word: str
     piece: str
@@ -105,7 +105,7 @@ class Fill(OfText[FillOptions], HeadPredictor[FillOptions]):
     def parse(
         self, given: Any, options: FillOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """See `Predictor`: `about` has the parts around the blanks."""
         if given is None:
             return Parsed(given, (), number=number)
         parts = parts_of(self.processor.tokenizer, check_text(given), where)
@@ -127,7 +127,7 @@ class Fill(OfText[FillOptions], HeadPredictor[FillOptions]):
     def prediction(
         self, one: Parsed, found: Sequence[list[list[Word]]], options: FillOptions
     ) -> Filled:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: the likeliest word fills each blank."""
         if one.about is None:
             return Filled(None, ())
         blanks = list(chain.from_iterable(found))
@@ -145,7 +145,7 @@ def _mask(tokenizer: Tokenizer) -> tuple[str, int]:
 
 
 def parts_of(tokenizer: Tokenizer, text: str, name: str) -> list[str]:
-    """What stands before, between and behind the blanks of a text; ConfigError: it has none."""
+    """Cut a text at its blanks; ConfigError: it has none."""
     symbol = _mask(tokenizer)[0]
     parts = re.split(rf"\[MASK\]|<mask>|{re.escape(symbol)}|_{{3,}}", text)
     if len(parts) == 1:

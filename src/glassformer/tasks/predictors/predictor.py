@@ -38,7 +38,7 @@ Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """What a model says of one input."""
+    """The answer of a model to one input."""
 
     between: ClassVar[str | None] = None
     """A line between two predictions in a text."""
@@ -46,7 +46,7 @@ class Prediction(ABC):
     @property
     @abstractmethod
     def value(self) -> Any:
-        """What the verb of a run returns."""
+        """The value that the verb of a run returns."""
         ...
 
     @abstractmethod
@@ -166,9 +166,9 @@ class Predictor(ABC, Generic[Chosen]):
         return self.processor.to_values(given)
 
     def beside(self, line: str, given: Any) -> str | None:
-        """What follows a prediction in its line: of a file, a TAB and its name.
+        """Text after a prediction in its line: of a file, a TAB and its name.
 
-        None: the prediction is not printed, as that of an empty line in place of a file.
+        None: the prediction is not printed, as that of an empty line between names of files.
         """
         if not self.processor.medium:
             return ""
@@ -187,7 +187,7 @@ class Predictor(ABC, Generic[Chosen]):
     ) -> Iterator[Prediction | None]:
         """Return the prediction of each input in order, and None after each step of computation.
 
-        A step has about so many elements.
+        A step has about this many `elements`.
         """
         ...
 
@@ -231,7 +231,7 @@ class OfText(Predictor[Chosen]):
     """Name of an input beside its prediction."""
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
+        """See `Predictor`: anything that can be iterated is a list."""
         single = isinstance(given, str) or not isinstance(given, Iterable)
         return single, [given] if single else list(given)
 
@@ -240,11 +240,11 @@ class OfText(Predictor[Chosen]):
         return "" if values[0] is None else cell_text(values[0], where)
 
     def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
+        """See `Predictor`: the text by the name `given`."""
         return {self.given: given}
 
     def columns(self, options: Chosen) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `Predictor`: the values of a reply."""
         return tuple(self.reply)
 
 
@@ -252,7 +252,7 @@ class HeadPredictor(Predictor[Chosen]):
     """A predictor by what the head of the model says of each sequence."""
 
     def compute(self, examples: Sequence[Example], options: Chosen) -> Sequence[Any]:
-        """What the prediction needs of each of some sequences: by default its logits."""
+        """Compute what a prediction needs of some sequences: by default their logits."""
         return answers(self.model, examples, self.processor.batches, self.precision)
 
     @abstractmethod
@@ -263,7 +263,7 @@ class HeadPredictor(Predictor[Chosen]):
     def predict(
         self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
-        """See `Predictor`: a step has at most so many elements, or one sequence."""
+        """See `Predictor`: a step has at most this many elements, or one sequence."""
         waiting: deque[tuple[Parsed, list[Any]]] = deque()
         """Inputs, with what was computed of their sequences."""
         group: list[tuple[list[Any], Example]] = []
