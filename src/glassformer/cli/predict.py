@@ -217,7 +217,7 @@ def _write_array(
 def _predict_lines(
     predictor: "Predictor[Any]", options: "Options", shared: Shared
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Each line as it is given, as an input, and its prediction or the error of a bad file."""
+    """Yield each line, its input, and its prediction or the error of a bad file."""
     for number, rows in _groups(predictor, options, shared):
         given = [(one, f"{predictor.noun} {n}") for n, (_, one) in enumerate(rows, number)]
         found = predictions(predictor, options, given, number)
@@ -226,7 +226,7 @@ def _predict_lines(
 
 
 def _with_draft(run: "Run", options: Any) -> Any:
-    """Choices with what proposes tokens in place of the name of its run."""
+    """Return choices with an opened draft instead of its name."""
     named, ahead = getattr(options, "draft", None), getattr(options, "draft_tokens", None)
     if named is None and ahead is None:
         return options
@@ -263,7 +263,7 @@ def _groups(
 
 
 class _Output:
-    """Predictions as they are printed, and the pictures beside them."""
+    """Output of predictions, and of pictures beside them."""
 
     def __init__(self, run: "Run", predictor: "Predictor[Any]", shared: Shared):
         self.run, self.predictor, self.shared = run, predictor, shared

@@ -168,7 +168,7 @@ class Run:
         return writer.record(*read, watch or Watch())
 
     def _read(self, given: Any, verb: str | None, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """What writes texts, an input that it read, and choices; ConfigError: it writes none."""
+        """Return a writer, an input that it read, and choices; ConfigError: it writes no texts."""
         writer = self.predictor(verb or self.task.main)
         if not isinstance(writer, Writer):
             raise self.task.refusal("streaming text")
@@ -205,7 +205,7 @@ class Run:
         return self._values(text, "choose", options)
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
-        """The model asked by prompts with `n` examples of a labelled table."""
+        """Return prompts with `n` examples of a labelled table, for this model."""
         choose: Any = self.predictor("choose")
         return choose.prompts(OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how}))
 

@@ -105,7 +105,7 @@ class TranslateOptions(Writing):
     """Heads of the alignments, from 0; none: all."""
 
     def check(self, form: Form) -> None:
-        """See `Options`."""
+        """Raise ConfigError for a choice that has no use in this form."""
         if self.alignments and (self.n_best or 1) > 1:
             raise ConfigError(
                 "--alignments belong to the best translation, so --n-best has no place beside it."

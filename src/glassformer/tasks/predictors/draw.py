@@ -3,8 +3,8 @@
     <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...
     |------------ one fixed length -----------|   of the palette's colours, in reading order
 
-The text is padded to one length, so that each pixel always has the same position: learned positions
-tell row and column. The ids of colours follow the text's vocabulary.
+The text is padded to one length, so that each pixel always has the same position. Learned positions
+give row and column. The ids of colours follow the text's vocabulary.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class Picture(Prediction):
 
     @property
     def value(self) -> np.ndarray:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return self.pixels
 
     def line(self) -> str:
@@ -50,7 +50,7 @@ class Picture(Prediction):
         return {"image": png(self.pixels)}
 
     def picture(self) -> np.ndarray:
-        """See `Prediction`."""
+        """Return the pixels."""
         return self.pixels
 
 
@@ -61,7 +61,7 @@ class Draw(OfText[DrawOptions]):
     reply: ClassVar = {"image": {"type": "string", "description": "a PNG file as a data: address"}}
 
     def gather(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """See `Predictor`."""
+        """Return the values as one array."""
         return np.stack(values)
 
     def parse(
@@ -75,7 +75,7 @@ class Draw(OfText[DrawOptions]):
     def predict(
         self, inputs: Iterable[Parsed], options: DrawOptions, elements: int = WHOLE
     ) -> Iterator[Picture | None]:
-        """See `Predictor`."""
+        """Yield the prediction of each input, and None after each step."""
         palette, first = self.task.palette, self.processor.vocab_size
         n, colours = palette.config.n_pixels, range(first, first + len(palette.colours))
         how = config_of(self.task, options)

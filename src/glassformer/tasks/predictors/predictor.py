@@ -153,7 +153,7 @@ class Predictor(ABC, Generic[Chosen]):
 
     @property
     def data(self) -> DataConfig:
-        """How a table is read."""
+        """Return the settings for reading a table."""
         return self.task.recipe.data
 
     @property

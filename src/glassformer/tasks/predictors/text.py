@@ -53,11 +53,11 @@ class Text(Prediction):
 
     @property
     def value(self) -> str:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return self.text
 
     def line(self) -> str:
-        """See `Prediction`."""
+        """Return the prediction as a line."""
         return one_line(self.text)
 
     def json(self) -> dict[str, Any]:
