@@ -156,7 +156,7 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     whole = VERBS[verb].whole
     files = _files(shared, whole)
     options.check("table" if shared.out else "json" if shared.json else "line")
-    opening = {"quantize": shared.quantize, "compile": shared.compile}
+    opening: Any = {"quantize": shared.quantize, "compile": shared.compile}
     run = load(shared.run, shared.device, shared.checkpoint, **opening)
     predictor = run.predictor(verb)  # another task is refused before a line is waited for
     if shared.batch_size is not None:

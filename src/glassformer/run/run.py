@@ -152,7 +152,7 @@ class Run:
         """
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
-        about = self.predictor("generate").about
+        about: Any = self.predictor("generate").about
         single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
         given = about(prompt, files) if single else [about(one, files) for one in prompt]
         return self._values(given, "generate", options)
@@ -192,7 +192,8 @@ class Run:
     def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
         """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
         beginning, and is a ConfigError otherwise."""
-        return self.predictor("score").likelihoods(pairs, fit)
+        score: Any = self.predictor("score")
+        return score.likelihoods(pairs, fit)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""

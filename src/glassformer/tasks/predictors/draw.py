@@ -20,7 +20,7 @@ from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer
 from glassformer.processors.processor import check_length
 from glassformer.runtime.decode import decode
 from glassformer.tasks.options import DrawOptions
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction, check_text
 from glassformer.tasks.predictors.writer import config_of
 
 _SHADES = " .:-=+*#%@"
@@ -68,15 +68,17 @@ class Draw(OfText[DrawOptions]):
         self, given: Any, options: DrawOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
         """See `Predictor`. ConfigError: a text longer than those of the training data."""
+        task: Any = self.task
         tokenizer: PartsTokenizer = self.processor.parts
-        text = tokenizer.example([(TEXT(given))])
-        return Parsed(given, (brief(tokenizer, text, self.task.width),), number=number)
+        text = tokenizer.example([(TEXT, check_text(given))])
+        return Parsed(given, (brief(tokenizer, text, task.width),), number=number)
 
     def predict(
         self, inputs: Iterable[Parsed], options: DrawOptions, elements: int = WHOLE
     ) -> Iterator[Picture | None]:
         """Yield the prediction of each input, and None after each step."""
-        palette, first = self.task.palette, self.processor.vocab_size
+        task: Any = self.task
+        palette, first = task.palette, self.processor.vocab_size
         n, colours = palette.config.n_pixels, range(first, first + len(palette.colours))
         how = config_of(self.task, options)
         how = how.model_copy(update={"max_new_tokens": n, "stop": ()})

@@ -10,7 +10,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions
 from glassformer.tasks.predictors.likelihood import prompt_ids
-from glassformer.tasks.predictors.predictor import OfText, Parsed
+from glassformer.tasks.predictors.predictor import OfText, Parsed, check_text
 from glassformer.tasks.predictors.text import Text
 from glassformer.tasks.predictors.writer import Writer, reply_of
 
@@ -36,7 +36,7 @@ class Generate(OfText[GenerateOptions], Writer[GenerateOptions]):
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
         """Read an input."""
-        ids, _ = prompt_ids(self.processor.tokenizer(given))
+        ids, _ = prompt_ids(self.processor.tokenizer, check_text(given))
         one = Example(np.array(ids, np.int32))
         return Parsed(given, (one,), number=number, note=self.unknown(one))
 
