@@ -68,7 +68,7 @@ class Chosen(Prediction):
 
     def json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"shots": self.shots} | ({} if self.label is None else vars(self))
+        return {"shots": self.shots} if self.label is None else dict(vars(self))
 
     def columns(self) -> dict[str, Any]:
         """Return the new columns of a row."""
@@ -235,9 +235,8 @@ class Choose(Predictor[ChooseOptions]):
 
     def values(self, given: Any) -> dict[str, Any]:
         """Return the input as plain values."""
-        return dict(
-            zip(("text", "pair"), (given,) if isinstance(given, str) else given, strict=False)
-        )
+        own = [given] if isinstance(given, str) else given
+        return dict(zip(("text", "pair"), own, strict=False))
 
     def parse(
         self, given: Any, options: ChooseOptions, where: str = "The input", number: int = 1
@@ -261,10 +260,8 @@ class Choose(Predictor[ChooseOptions]):
         found = iter(every.label([one.about[0] for one in inputs if one.about]))
         yield
         for one in inputs:
-            if one.about:
-                yield replace(next(found), shots=one.about[1])
-            else:
-                yield Chosen(shots=len(every.shots))
+            known = replace(next(found), shots=one.about[1]) if one.about else None
+            yield known or Chosen(shots=len(every.shots))
 
     def columns(self, options: ChooseOptions) -> tuple[str, ...]:
         """Return the new columns of a row."""
@@ -287,7 +284,7 @@ def balanced(
 
 def examples_of(path: str | Path) -> list[Labelled]:
     """The labelled texts of a table with its usual columns; DataError: it has none of them."""
-    rows = [row for row in labelled(_config(path))]
+    rows = [*labelled(_config(path))]
     if wrong := next((row for row in rows if len(row.labels) != 1), None):
         raise DataError(f"{wrong.where} has {len(wrong.labels)} labels, not one; mend it")
     return rows
