@@ -247,7 +247,7 @@ train --resume --run second train.steps=6
 train SMALL DATA --run third train.steps=2
 recipe fields train
 evaluate second
-generate RUN --score --prompt 'the cat'
+score RUN --prompt 'the cat'
 """)
 
 

@@ -29,15 +29,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from glassformer.tasks.predict.transduce import transduce_steps
 
 from glassformer.core.cpu import keep_freed_memory
 from glassformer.metrics.writing import translation_scores
 from glassformer.recipe.reading import read_recipe
 from glassformer.recipe.recipe import Recipe
 from glassformer.run import Run, load
-from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.predict.gradually import finish
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.loop.prepare import prepare
 from glassformer.training.loop.schedule import rate_at
@@ -247,7 +244,6 @@ def decoding(
     marian.train(100_000, 60 * minutes)
     texts = task.split(SPLIT).records
     sources, references = [text.source for text in texts], [text.target for text in texts]
-    pair = run.task.pair
     ids = [task.pair.source_ids(source).tolist() for source in sources]
     seconds: dict[str, list[float]] = {"transformers": [], "glassformer": [], "greedy": []}
     outputs: dict[str, list[str]] = {}
@@ -260,10 +256,8 @@ def decoding(
             np.mean([sum(i != marian.pad for i in row) for row in found])
         )
         for name, beams in (("glassformer", 5), ("greedy", 1)):
-            config = GenerateConfig.parse({"beams": beams, "max_new_tokens": 100})
             begin = time.perf_counter()
-            found = finish(transduce_steps(run.model, pair, sources, config))
-            results = [best[0] for best in found]
+            results = run.predict(sources, beams=beams, max_new_tokens=100)
             seconds[name].append(time.perf_counter() - begin)
             outputs[name] = [best.text for best in results]
             lengths[name] = float(np.mean([len(best.ids) for best in results]))

@@ -34,8 +34,6 @@ import glassformer as gf
 from glassformer.core.files import read_json
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.predict.gradually import finish
-from glassformer.tasks.predict.transduce import transduce_steps
 
 BEAMS, LONGEST = 5, 100
 OURS = {"float32": None, "int8": "int8"}
@@ -48,8 +46,7 @@ def ours(run: gf.Run, batch: int) -> Search:
     config = GenerateConfig.parse({"beams": BEAMS, "max_new_tokens": LONGEST})
 
     def search(texts: Sequence[str]) -> list[str]:
-        found = finish(transduce_steps(run.model, run.task.pair, texts, config, batch))
-        return [best[0].text for best in found]
+        return run.predictor("translate").complete(texts, config, batch)
 
     return search
 

@@ -5,7 +5,10 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from glassformer.models.config import ModelConfig
 from glassformer.processors.documents import DocumentsProcessor
@@ -15,6 +18,7 @@ from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text import TextProcessor, WordsProcessor
 from glassformer.processors.text_reader import TextReader
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tokenizers.text import Tokenizer
 from small_runs import flat, overlaid, values
 
@@ -125,6 +129,23 @@ LEARNING = {
     "save.every": 60,
 }
 """What learns a toy in a second."""
+
+
+def embedder(model: Any, reader: TextReader) -> Embed:
+    """Vectors by a reader, of a task that says nothing else."""
+    processor = SimpleNamespace(medium="", reader=reader)
+    recipe = SimpleNamespace(model=model.config, processor=SimpleNamespace(vectors=None))
+    task: Any = SimpleNamespace(processor=processor, recipe=recipe)
+    return Embed(model, task)
+
+
+def embed(
+    model: Any, reader: TextReader, texts: Sequence[str], pool: str = "mean", **options: Any
+) -> np.ndarray:
+    """The vectors of texts by a reader."""
+    predictor = embedder(model, reader)
+    _, found = predictor.predict_given(texts, {"pool": pool, **options})
+    return predictor.gather([one.value for one in found])
 
 
 def reader_of(config: ModelConfig, tokenizer: Tokenizer, prefix: str = "") -> TextReader:

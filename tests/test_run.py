@@ -89,12 +89,10 @@ def test_the_public_names_are_these():
         *("folder", "model", "processor", "task", "recipe", "tokenizer", "classes", "reader"),
         *("fingerprint", "bits", "quantized"),
         *("options", "evaluate", "at", "look", "encode", "example_inputs"),
-        *("generate", "generated", "recorded", "stream", "score"),
-        *("chat", "chatted", "chat_stream"),
-        *("translate", "transduced", "score_pairs", "cross_attention"),
+        *("generate", "record", "stream", "score", "chat"),
+        *("translate", "score_pairs", "cross_attention"),
         *("compiled", "predict", "predictor", "tag", "classify", "embed", "contexts"),
-        *("fill", "filled", "likelihoods", "few_shot"),
-        *("answer", "answered", "draw"),
+        *("fill", "likelihoods", "few_shot", "choose", "answer", "draw"),
     }
     assert list(inspect.signature(module.load).parameters) == [
         "folder",
@@ -105,11 +103,11 @@ def test_the_public_names_are_these():
         "compile",
     ]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
-    assert list(inspect.signature(gf.Run.recorded).parameters) == [
+    assert list(inspect.signature(gf.Run.record).parameters) == [
         "self",
-        "prompt",
+        "given",
         "watch",
-        "changes",
+        "options",
     ]
     assert list(inspect.signature(module.train).parameters) == [
         "recipe",
@@ -122,8 +120,8 @@ def test_the_public_names_are_these():
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "targets", "changes")
     ]
-    assert "**changes" in shape(gf.Run.generate)
-    assert "**changes" in shape(gf.Run.stream)
+    assert "max_new_tokens=None" in shape(gf.Run.generate)
+    assert "**options" in shape(gf.Run.stream)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         _ = gf.lode  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -158,9 +156,9 @@ def test_generate_gives_text_for_text_and_a_list_for_a_list(run):
     assert run.generate(["the ", "fox"], seed=3) == [one, run.generate("fox", seed=3)]
     assert run.generate([]) == []
     assert "".join(delta.text for delta in run.stream("the ", seed=3)) == one
-    results = run.generated(["the "], run.options(seed=3, max_new_tokens=4))
-    assert (len(results[0].ids), results[0].finish) == (4, "length")
-    assert one.startswith(results[0].text)
+    (result,) = run.predict(["the "], seed=3, max_new_tokens=4)
+    assert (len(result.ids), result.finish) == (4, "length")
+    assert one.startswith(result.text)
 
 
 def test_options_are_the_recipes_with_changes(run):
@@ -175,7 +173,7 @@ def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
     from glassformer.runtime.trace import Watch
 
     options = {"max_new_tokens": 5, "temperature": 0.7, "seed": 3}
-    found = run.recorded("the", Watch(top=4), **options)
+    found = run.record("the", Watch(top=4), **options)
     assert found.text == run.generate("the", **options)
     assert [choice.id for choice in found.choices] == found.ids
     text = "the"
@@ -186,9 +184,9 @@ def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
             :4
         ].tolist()
         text += run.tokenizer.decode([choice.id])
-    assert len(run.recorded("the", max_new_tokens=1).choices[0].alternatives) == 10
+    assert len(run.record("the", max_new_tokens=1).choices[0].alternatives) == 10
     with pytest.raises(ConfigError, match="A beam search is watched step by step"):
-        run.recorded("the", beams=2)
+        run.record("the", beams=2)
 
 
 def test_score_gives_each_token_its_log_probability(run):
@@ -468,9 +466,9 @@ def test_a_run_is_asked_only_for_what_it_can(run, small):
         (lambda: tagger.score("a b"), f"{tags}scoring text is not for it; {tagging}"),
         (lambda: tagger.translate("a"), f"{tags}translating is not for it; {tagging}"),
         (lambda: tagger.classify("a"), f"{tags}classifying is not for it; {tagging}"),
-        (lambda: tagger.answer("a"), f"{tags}answering is not for it; {tagging}"),
+        (lambda: tagger.answer("a"), f"{tags}generating text is not for it; {tagging}"),
         (lambda: tagger.draw("a"), f"{tags}drawing is not for it; {tagging}"),
-        (lambda: tagger.score_pairs([("a", "b")]), f"{tags}scoring pairs is not for it"),
+        (lambda: tagger.score_pairs([("a", "b")]), f"{tags}scoring text is not for it"),
         (lambda: tagger.cross_attention("a", "b"), f"{tags}reading a source is not for it"),
         (lambda: classifier.tag("a"), f"text-classification, so tagging is not .* {classifying}"),
         (lambda: classifier.generate("a"), f"so generating text is not for it; {classifying}"),

@@ -317,7 +317,7 @@ def test_parts_in_their_order(tmp_path, architecture):
     assert everything[:2] == ["what", "is"]
     assert everything[-2:] == ["the", "dog"]
     asked = run.look(given)
-    (first,) = run.answered([given], run.options(max_new_tokens=1, temperature=0))
+    first = run.predict(given, max_new_tokens=1, temperature=0)
     assert first.ids[:1] in ([int(asked.logits[-1].argmax())], [])  # [] where the end is likeliest
     assert run.look(sky()).logits.isfinite().all()
     with pytest.raises(ConfigError, match=r"has \d+ elements and the model reads 32"):

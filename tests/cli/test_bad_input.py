@@ -267,19 +267,19 @@ def test_a_folder_that_is_no_run(refused, tmp_path, command):
             ["--prompt", "a", "--prompt", "b", "--stream"],
             "--stream shows one text as it grows, not 2",
         ),
-        (
-            ["--score", "--top-k", "3"],
-            "--score reads the prompt and writes nothing, so --top-k has no use",
-        ),
-        (["--score", "--image", "a.png"], "so --image has no use; leave it out"),
+        (["--image", "a.png"], "reads text alone, not image; leave out the others"),
         (["--stream", "--audio", "a.wav"], "so --audio has no use; leave it out"),
-        (["--score", "--prompt", "a"], "cannot be scored"),
     ],
     ids=lambda value: " ".join(value)[:24] if isinstance(value, list) else "",
 )
 def test_wrong_options_of_generate(refused, trained, arguments, sentence):
     given = arguments if "--prompt" in arguments else ["--prompt", "the", *arguments]
     assert sentence in refused("generate", trained, *given, code=2, keep=trained)
+
+
+def test_a_text_of_one_token_is_not_scored(refused, trained):
+    said = refused("score", trained, "--prompt", "a", code=2, keep=trained)
+    assert "cannot be scored" in said
 
 
 def test_an_option_that_would_change_nothing(refused, trained):

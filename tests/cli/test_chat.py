@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from glassformer.cli import chat as command
+from glassformer.cli.predict import Shared, predict
 from small_chat import OPPOSITES
 
 
@@ -30,7 +31,7 @@ def typed(monkeypatch):
         monkeypatch.setattr("builtins.input", read)
         monkeypatch.setattr(command, "on_terminal", lambda: True)
         monkeypatch.setattr(sys, "stdin", Terminal())
-        command.chat(run)
+        predict("chat", Shared(run), {})
 
     return sit
 
@@ -77,18 +78,18 @@ def test_a_person_is_answered_until_the_end(talker, typed, capsys):
 
 def test_ctrl_c_stops_an_answer_and_not_the_program(talker, typed, capsys, monkeypatch):
     """What was said so far stays in the history; the next message is answered."""
-    from glassformer.run import Run
+    from glassformer.tasks.predictors.chat import Chat
 
-    stream, histories = Run.chat_stream, []
+    stream, histories = Chat.stream, []
 
-    def stopped(self, messages, **changes):
-        histories.append([dict(one) for one in messages])
-        for delta in stream(self, messages, **changes):
+    def stopped(self, one, options):
+        histories.append([dict(message) for message in one.given])
+        for delta in stream(self, one, options):
             yield delta
             if len(histories) == 1:
                 signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Run, "chat_stream", stopped)
+    monkeypatch.setattr(Chat, "stream", stopped)
     typed(talker, "hot up", "old dry")
     assert capsys.readouterr().out == "cold ...\nyoung\n\n"
     assert histories[1] == [

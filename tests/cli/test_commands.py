@@ -193,9 +193,12 @@ def test_generate_reads_standard_input_or_begins_a_line(cli, trained):
 
 def test_generate_streams_to_a_terminal_by_itself(cli, trained, monkeypatch):
     whole = cli("generate", trained, "--prompt", "the").out
-    monkeypatch.setattr("glassformer.cli.use.on_terminal", lambda: True)
-    monkeypatch.setattr("glassformer.cli.use._whole", None)
+    monkeypatch.setattr("glassformer.cli.prompts.on_terminal", lambda: True)
+    monkeypatch.setattr("glassformer.cli.predict.predictions", None)
     assert cli("generate", trained, "--prompt", "the").out == whole
+
+
+WINDOW = ("--overflow", "window")
 
 
 def test_generate_options_reach_the_model(cli, trained):
@@ -210,7 +213,8 @@ def test_generate_options_reach_the_model(cli, trained):
         != greedy
     )
     long = "the dog " * 10
-    assert cli("generate", trained, "--prompt", long, "--window", "--max_new_tokens", 3).code == 0
+    assert "--overflow window" in cli("generate", trained, "--prompt", long).err
+    assert cli("generate", trained, "--prompt", long, *WINDOW, "--max_new_tokens", 3).code == 0
 
 
 def test_quantized_weights_are_scored_and_used(cli, trained):
@@ -231,18 +235,15 @@ def test_a_draft_changes_no_text(cli, trained, temperature):
         assert said.out == alone.out
     assert cli(*asked, "--draft", trained, "--stream").out == cli(*asked, "--stream").out
     assert "--draft is empty" in cli(*asked, "--draft", "").err
-    refused = cli(*asked[:4], "--draft", "ngram", "--score")
-    assert refused.code == 2
-    assert "so --draft has no use" in refused.err
     assert "draft_tokens=3 is for a draft" in cli(*asked, "--draft-tokens", "3").err
 
 
-def test_generate_scores_the_prompt(cli, trained):
-    said = cli("generate", trained, "--prompt", "the dog", "--score", "--json").json
+def test_score_gives_every_token_of_the_prompt(cli, trained):
+    said = cli("score", trained, "--prompt", "the dog", "--json").json
     assert [row["piece"] for row in said["tokens"]] == list("the dog")
     assert said["tokens"][0]["log_prob"] is None
     assert said["log_prob"] == pytest.approx(sum(row["log_prob"] for row in said["tokens"][1:]))
-    shown = cli("generate", trained, "--prompt", "the dog", "--score").out.splitlines()
+    shown = cli("score", trained, "--prompt", "the dog").out.splitlines()
     assert len(shown) == 9
     assert "6 predicted" in shown[-1]
 

@@ -1,14 +1,12 @@
 """`glassformer embed` and `Run.embed`: vectors, neighbours, analogies, a word in its contexts, and
 what is refused."""
 
-import inspect
 import re
 
 import numpy as np
 import pytest
 
 from bare_runs import write_config
-from glassformer.cli.embed import MODES, embed
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
@@ -127,7 +125,7 @@ def test_python_takes_a_text_or_a_list(opened):
     assert opened.embed([]).shape == (0, 16)
     with pytest.raises(DataError, match="Text 2 of 2 is '', which has no tokens"):
         opened.embed(["a", ""])
-    with pytest.raises(ConfigError, match="did you mean 'mean'"):
+    with pytest.raises(ConfigError, match="should be 'mean', 'first' or 'last', got 'men'"):
         opened.embed("a", pool="men")
     look = opened.contexts("bank", ["the bank of the river", "money in the bank"])
     np.testing.assert_allclose(look.similarities[0], 1, atol=1e-6)
@@ -139,16 +137,14 @@ def test_neighbours(cli, encoder, opened, tmp_path):
     query = opened.embed("the bank of the river")
     order = np.argsort(-(opened.embed(known) @ query))
     wanted = [(known[i], float(opened.embed(known)[i] @ query)) for i in order[:2]]
-    said = cli(
-        "embed", encoder, "--near", tmp_path / "known.txt", "--top-k", 2, "--json", stdin=INPUT
-    )
+    said = cli("near", encoder, tmp_path / "known.txt", "--top", 2, "--json", stdin=INPUT)
     assert [row["text"] for row in said.lines] == LINES
     assert [len(row["near"]) for row in said.lines] == [2, 0, 2, 0, 2]
     assert [row["text"] for row in said.lines[0]["near"]] == [text for text, _ in wanted]
     assert [row["similarity"] for row in said.lines[0]["near"]] == pytest.approx(
         [how for _, how in wanted], abs=1e-5
     )
-    plain = cli("embed", encoder, "--near", tmp_path / "known.txt", "--top-k", 2, stdin=INPUT)
+    plain = cli("near", encoder, tmp_path / "known.txt", "--top", 2, stdin=INPUT)
     blocks = plain.out.split("\n\n")
     assert len(blocks) == 3
     assert blocks[0] == "\n".join(f"{text}\t{how:.4f}" for text, how in wanted)
@@ -157,10 +153,10 @@ def test_neighbours(cli, encoder, opened, tmp_path):
 def test_neighbours_among_what_embed_wrote(cli, encoder, tmp_path):
     (tmp_path / "v.jsonl").write_text(cli("embed", encoder, stdin=INPUT).out)
     cli("embed", encoder, "--out", tmp_path / "v.npy", stdin=INPUT)
-    said = cli("embed", encoder, "--near", tmp_path / "v.jsonl", "--json", stdin=LINES[2].encode())
+    said = cli("near", encoder, tmp_path / "v.jsonl", "--json", stdin=LINES[2].encode())
     assert said.json["near"][0] == {"text": LINES[2], "similarity": 1.0}
     assert len(said.json["near"]) == 3
-    rows = cli("embed", encoder, "--near", tmp_path / "v.npy", "--json", stdin=LINES[2].encode())
+    rows = cli("near", encoder, tmp_path / "v.npy", "--json", stdin=LINES[2].encode())
     assert rows.json["near"][0] == {"text": "row 3", "similarity": 1.0}
     assert [row["similarity"] for row in rows.json["near"][3:]] == [
         0,
@@ -170,29 +166,24 @@ def test_neighbours_among_what_embed_wrote(cli, encoder, tmp_path):
 
 def test_analogies_of_a_file_need_no_run(cli, words):
     said = cli(
-        "embed",
-        "--analogy",
+        "analogy",
         "--vectors",
         words,
-        "--top-k",
+        "--top",
         2,
         stdin=b"king - man + woman\n\nking\n",
     )
     first, second = said.out.split("\n\n")
     assert first == "queen\t0.9586\ncrown\t0.5615"
     assert sorted(second.splitlines()) == ["crown\t0.7071", "man\t0.7071"]
-    rows = cli(
-        "embed", "--analogy", "--vectors", words, "--json", stdin=b"king - man + woman\n\n"
-    ).lines
+    rows = cli("analogy", "--vectors", words, "--json", stdin=b"king - man + woman\n\n").lines
     assert [row["text"] for row in rows] == ["king - man + woman", ""]
     assert [found["text"] for found in rows[0]["near"]] == ["queen", "crown", "none"]
     assert rows[1]["near"] == []
 
 
 def test_analogies_of_a_models_own_rows(cli, encoder, opened):
-    said = cli(
-        "embed", encoder, "--analogy", "--json", "--top-k", 99, stdin=b"king - man + woman\n"
-    )
+    said = cli("analogy", encoder, "--json", "--top", 99, stdin=b"king - man + woman\n")
     near = {row["text"]: row["similarity"] for row in said.json["near"]}
     assert set(near) == {"the", "bank", "of", "river", "queen", "money", "in"}
     rows = opened.model.embed.element.weight.detach().numpy()
@@ -208,7 +199,7 @@ def test_analogies_of_a_models_own_rows(cli, encoder, opened):
 
 def test_a_word_in_its_contexts(cli, encoder, opened, tmp_path):
     page = tmp_path / "bank.html"
-    said = cli("embed", encoder, "--word", "bank", "--html", page, "--json", stdin=BANK)
+    said = cli("contexts", encoder, "bank", "--html", page, "--json", stdin=BANK)
     look = opened.contexts("bank", BANK.decode().split("\n"))
     assert said.json["word"] == "bank"
     assert [(one["line"], one["begin"], one["end"]) for one in said.json["occurrences"]] == [
@@ -222,7 +213,7 @@ def test_a_word_in_its_contexts(cli, encoder, opened, tmp_path):
         assert layer["mean"] == pytest.approx(similarities[0, 1])
     assert page.read_text().startswith("<!doctype html>")
     assert str(page) in said.err
-    plain = cli("embed", encoder, "--word", "bank", stdin=BANK).out.splitlines()
+    plain = cli("contexts", encoder, "bank", stdin=BANK).out.splitlines()
     assert "   1  the [bank] of the river" in plain
     assert "    0   1.000   1.000   1.000  static" in plain
     assert [line for line in plain if re.match(r"layer \d", line)] == [
@@ -230,7 +221,7 @@ def test_a_word_in_its_contexts(cli, encoder, opened, tmp_path):
         "layer 1",
         "layer 2",
     ]
-    many = cli("embed", encoder, "--word", "bank", stdin=BANK * 7).out.splitlines()
+    many = cli("contexts", encoder, "bank", stdin=BANK * 7).out.splitlines()
     assert not any(re.match(r"layer \d", line) for line in many)
     assert "  14  money in the [bank]" in many
 
@@ -238,75 +229,57 @@ def test_a_word_in_its_contexts(cli, encoder, opened, tmp_path):
 def test_a_long_sentence_is_cut_around_the_word(cli, encoder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     line = b"the river " * 30 + b"bank" + b" of money" * 30
-    shown = cli("embed", encoder, "--word", "bank", stdin=line + b"\n" + line).out.splitlines()[2]
+    shown = cli("contexts", encoder, "bank", stdin=line + b"\n" + line).out.splitlines()[2]
     assert len(shown) <= 40
     assert "…" in shown.split("[bank]")[0]
     assert shown.endswith("…")
 
 
 WRONG = [
-    (["--near", "FILE", "--analogy"], "--near and --analogy are two different questions"),
-    (["--analogy", "--word", "x"], "--analogy and --word are two different questions"),
-    (["--word", "x", "--pool", "last"], "--pool has no use beside --word"),
-    (["--word", "x", "--top-k", "3"], "--top-k has no use beside --word"),
-    (["--near", "FILE", "--no-normalize"], "--no-normalize has no use beside --near"),
-    (["--near", "FILE", "--out", "v.npy"], "--out has no use beside --near"),
-    (["--analogy", "--layer", "0"], "--layer has no use beside --analogy"),
-    (["--top-k", "3"], "--top-k has no use without --near or --analogy"),
-    (["--html", "x.html"], "--html has no use without --word"),
-    (["--out", "v.npy", "--json"], "--json has no use"),
-    (["--out", "v.txt"], "--out writes .npy, not 'v.txt'"),
-    (["--word", "x", "--html", "x.png"], "--html writes .html, not 'x.png'"),
-    (["--analogy", "--vectors", "FILE"], "needs no run"),
-    (["--pool", "median"], "There is no pool 'median'"),
+    (["embed", "RUN", "--out", "v.npy", "--json"], "--json has no use"),
+    (["embed", "RUN", "--out", "v.txt"], "--out writes .npy, not 'v.txt'"),
+    (["contexts", "RUN", "x", "--html", "x.png"], "--html writes .html, not 'x.png'"),
+    (["analogy", "RUN", "--vectors", "FILE"], "needs no run"),
+    (["analogy"], "Give the folder of a run, or"),
+    (["embed", "RUN", "--pool", "median"], "embed.pool: input should be 'mean', 'first' or 'last'"),
+    (["near", "RUN", "FILE", "--pool", "median"], "embed.pool: input should be 'mean'"),
     (
-        ["--layer", "3"],
+        ["embed", "RUN", "--layer", "3"],
         "There is no layer 3 in this model; its layers are 0, the static embedding, and 1 to 2",
     ),
-    (["--layer", "-1"], "There is no layer -1"),
+    (["near", "RUN", "FILE", "--layer", "-1"], "There is no layer -1"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"), WRONG, ids=[" ".join(options) for options, _ in WRONG]
+    ("command", "sentence"), WRONG, ids=[" ".join(command) for command, _ in WRONG]
 )
 def test_what_makes_no_sense_is_refused_before_a_line_is_read(
-    refused, encoder, words, options, sentence
+    refused, encoder, words, command, sentence
 ):
-    given = [words if option == "FILE" else option for option in options]
-    assert sentence in refused("embed", encoder, *given, code=2, keep=words.parent, stdin=BANK)
-
-
-def test_a_run_is_needed(refused, tmp_path):
-    for options in ([], ["--analogy"], ["--word", "x"]):
-        assert "Give the folder of a run, or" in refused("embed", *options, code=2, keep=tmp_path)
-
-
-def test_every_option_has_a_mode():
-    named = {"inp": "in"}  # which is a word of Python
-    own = {named.get(name, name) for name in inspect.signature(embed).parameters}
-    own -= {"run", "device"}
-    assert {name for name in MODES if name} | set().union(*MODES.values()) == own
+    given = [{"RUN": encoder, "FILE": words}.get(option, option) for option in command]
+    assert sentence in refused(*given, code=2, keep=words.parent, stdin=BANK)
 
 
 BAD = [
-    (["--near", "none.txt"], b"a", "cannot read none.txt"),
-    (["--near", "empty.txt"], b"a", "empty.txt is empty"),
-    (["--near", "narrow.jsonl"], b"a", "have 2 numbers and those of"),
-    (["--analogy"], b"\nking - man woman\n", "Line 2: 'king - man woman' cannot be worked out"),
-    (["--analogy"], b"\nkign - man\n", "Line 2: 'kign' is not among the 10 words of"),
-    (["--word", "bank"], b"the bank\nthe river\n", "Line 2 does not have the word 'bank'"),
-    (["--word", "bank"], b"", "'bank' is in these lines 0 times"),
-    ([], b"a\n\xff\n", "Line 2 of standard input is not UTF-8"),
+    (["near", "RUN", "none.txt"], b"a", "cannot read none.txt"),
+    (["near", "RUN", "empty.txt"], b"a", "empty.txt is empty"),
+    (["near", "RUN", "narrow.jsonl"], b"a", "have 2 numbers and those of"),
+    (["analogy", "RUN"], b"\nking - man woman\n", "Line 2: 'king - man woman' cannot be"),
+    (["analogy", "RUN"], b"\nkign - man\n", "Line 2: 'kign' is not among the 10 words of"),
+    (["contexts", "RUN", "bank"], b"the bank\nthe river\n", "Line 2 does not have the word 'bank'"),
+    (["contexts", "RUN", "bank"], b"", "'bank' is in these lines 0 times"),
+    (["embed", "RUN"], b"a\n\xff\n", "Line 2 of standard input is not UTF-8"),
 ]
 
 
-@pytest.mark.parametrize(("options", "stdin", "sentence"), BAD)
-def test_bad_input_is_named(refused, encoder, tmp_path, monkeypatch, options, stdin, sentence):
+@pytest.mark.parametrize(("command", "stdin", "sentence"), BAD)
+def test_bad_input_is_named(refused, encoder, tmp_path, monkeypatch, command, stdin, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "narrow.jsonl").write_text('{"text": "a", "vector": [1, 2]}\n')
-    assert sentence in refused("embed", encoder, *options, code=1, keep=tmp_path, stdin=stdin)
+    given = [encoder if option == "RUN" else option for option in command]
+    assert sentence in refused(*given, code=1, keep=tmp_path, stdin=stdin)
 
 
 def test_a_table_that_cannot_be_written_is_no_table(cli, encoder, tmp_path):

@@ -11,11 +11,11 @@ from glassformer.pages.kit import document
 COMMANDS = [
     (["data", "show", "none.yaml", "--html"], "x.html"),
     (["verify", "none", "--html"], "x.html"),
-    (["embed", "none", "--word", "bank", "--html"], "x.html"),
+    (["contexts", "none", "bank", "--html"], "x.html"),
     (["embed", "none", "--out"], "x.npy"),
     (["translate", "none", "--show-attention"], "x.html"),
     (["translate", "none", "--show-attention"], "x.png"),
-    (["generate", "none", "--prompt", "a", "--to-image"], "x.png"),
+    (["draw", "none", "--prompt", "a", "--out"], "x.png"),
 ]
 
 

@@ -1,5 +1,7 @@
-"""`glassformer generate --to-image`, `evaluate`, `data show` and `plan` of a model that draws."""
+"""`glassformer draw`, `evaluate`, `data show` and `plan` of a model that draws."""
 
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +18,7 @@ def painter(tmp_path_factory) -> Path:
 
 def test_a_picture_is_drawn_into_a_file(cli, painter, tmp_path):
     out = tmp_path / "out.png"
-    arguments = [
-        "generate",
-        painter,
-        "--prompt",
-        "a red flag",
-        "--to-image",
-        out,
-        "--temperature",
-        0,
-    ]
+    arguments = ["draw", painter, "--prompt", "a red flag", "--out", out, "--temperature", 0]
     said = cli(*arguments)
     assert (said.code, said.out, said.err) == (0, f"{out}: 4 x 6 pixels, 42 times enlarged\n", "")
     pixels = np.asarray(Image.open(out))
@@ -43,27 +36,38 @@ A = ["--prompt", "a"]
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--to-image", "x.jpg", *A], "--to-image writes .png, not 'x.jpg'"),
-        (["--to-image", "x.png"], "of one --prompt, not of 0"),
-        (["--to-image", "x.png", *A, *A], "not of 2"),
-        (["--to-image", "no/where/x.png", *A], "there is no folder no/where"),
-        (["--to-image", "x.png", *A, "--score"], "--score has no use"),
-        (["--to-image", "x.png", *A, "--image", "y.png"], "--image has no use"),
-        (["--to-image", "x.png", *A, "--max-new-tokens", 3], "so --max-new-tokens has no use"),
-        (["--to-image", "x.png", *A, "--window"], "so --window has no use"),
+        (["--out", "x.jpg", *A], "--out writes .png, not 'x.jpg'"),
+        (["--out", "x.png"], "of one --prompt, not of 0"),
+        (["--out", "x.png", *A, *A], "not of 2"),
+        (["--out", "no/where/x.png", *A], "there is no folder no/where"),
         (
-            ["--to-image", "x.png", "--prompt", "a " * 7],
+            ["--out", "x.png", "--prompt", "a " * 7],
             "The prompt has 9 elements and the model reads 7 at once; shorten it by 2",
         ),
-        (A, "so generating text is not for it; use `glassformer generate --to-image`"),
     ],
 )
 def test_what_it_cannot_draw(refused, painter, arguments, sentence):
-    assert sentence in refused("generate", painter, *arguments, code=2, keep=painter)
+    assert sentence in refused("draw", painter, *arguments, code=2, keep=painter)
+
+
+def test_it_writes_no_text(refused, painter):
+    said = refused("generate", painter, *A, code=2, keep=painter)
+    assert "so generating text is not for it; use `glassformer draw`" in said
+
+
+def test_pictures_of_lines_are_characters_and_data_addresses(cli, painter):
+    lines = "\n".join(FLAGS).encode()
+    said = cli("draw", painter, "--temperature", 0, stdin=lines)
+    assert len(said.out.splitlines()) == 2 * 2, "two rows of pixels a line"
+    rows = cli("draw", painter, "--temperature", 0, "--json", stdin=lines).lines
+    for row, name in zip(rows, FLAGS, strict=True):
+        file = BytesIO(b64decode(row["image"].removeprefix("data:image/png;base64,")))
+        assert row["prompt"] == name
+        assert (np.asarray(Image.open(file)) == FLAGS[name]).all()
 
 
 def test_a_model_that_does_not_draw(refused, trained):
-    said = refused("generate", trained, *A, "--to-image", "x.png", code=2, keep=trained)
+    said = refused("draw", trained, *A, "--out", "x.png", code=2, keep=trained)
     assert "is a model for text-generation, so drawing is not for it; use `glassformer gen" in said
 
 

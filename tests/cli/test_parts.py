@@ -53,7 +53,7 @@ def test_generate_answers_to_a_picture_and_each_prompt(cli, folder):
         (("--image", "nothing.png", "--prompt", "a"), "nothing.png"),
         (("--audio", "a.wav", "--prompt", "a"), "a part was given as audio; known are image, text"),
         (("--image", "rows.jsonl", "--prompt", "a"), "is not an image"),
-        (("--prompt", "a", "--stream"), "leave out --score and --stream"),
+        (("--prompt", "a", "--stream"), "gives its answers as a whole; leave out --stream"),
         (("--prompt", "a " * 30), "and the context 16"),
     ],
 )

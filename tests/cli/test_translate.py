@@ -113,9 +113,9 @@ def test_a_folder_without_its_recipe_searches_as_it_was_trained_to(refused, own,
 def test_scores_stand_in_front(cli, run, opened):
     plain = cli("translate", run, stdin=TEXT).out.split("\n")
     said = cli("translate", run, "--scores", stdin=TEXT).out.split("\n")
-    found = opened.transduced(LINES, opened.options())
+    found = opened.predict(LINES)
     for source, line, with_score, best in zip(LINES, plain, said, found, strict=False):
-        assert with_score == (f"{best[0].score:.4f}\t{line}" if source.strip() else "")
+        assert with_score == (f"{best.score:.4f}\t{line}" if source.strip() else "")
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
@@ -132,7 +132,7 @@ def test_the_n_best_of_each_line(cli, run, opened):
     rows = [
         re.fullmatch(r"(\d+) \|\|\| (.*) \|\|\| (-?\d+\.\d{4})", line).groups() for line in said
     ]
-    found = opened.transduced(LINES, opened.options(beams=4, n_best=3))
+    found = [[one, *one.others] for one in opened.predict(LINES, beams=4, n_best=3)]
     expected = [
         (str(i), one.text, f"{one.score:.4f}") for i, best in enumerate(found) for one in best
     ]
@@ -163,17 +163,18 @@ def test_alignments_join_words_that_there_are(cli, run, choice):
 def test_json_is_one_object_a_line(cli, run, opened):
     said = cli("translate", run, "--json", "--alignments", stdin=TEXT).lines
     assert [line["source"] for line in said] == LINES
-    found = opened.transduced(LINES, opened.options())
+    found = opened.predict(LINES)
+    names = {"source", "text", "score", "finish", "tokens", "alternatives", "alignment"}
     for line, best in zip(said, found, strict=True):
-        assert line["text"] == best[0].text
-        assert line["score"] == pytest.approx(best[0].score)
-        assert (line["finish"], line["tokens"]) == (best[0].finish, len(best[0].ids))
-        assert set(line) == {"source", "text", "score", "finish", "tokens", "alignment"}
-    best = cli("translate", run, "--json", "--beams", 3, "--n-best", 2, stdin=b"a dog\n").json[
-        "n_best"
-    ]
-    assert len(best) == 2
-    assert best[0]["score"] >= best[1]["score"]
+        assert line["text"] == best.text
+        assert line["score"] == pytest.approx(best.score)
+        assert (line["finish"], line["tokens"]) == (best.finish, len(best.ids))
+        assert set(line) == names
+        words = len(line["source"].split()), len(line["text"].split())
+        assert all(s < words[0] and t < words[1] for s, t in line["alignment"])
+    best = cli("translate", run, "--json", "--beams", 3, "--n-best", 2, stdin=b"a dog\n").json
+    (other,) = best["alternatives"]
+    assert best["score"] >= other["score"]
 
 
 def test_sampling_is_by_the_seed(cli, run):
@@ -204,43 +205,53 @@ def test_given_targets_are_scored(cli, run, opened, tmp_path):
     path = tmp_path / "targets.txt"
     path.write_text("\n".join(targets) + "\n", encoding="utf-8")
     expected = opened.score_pairs(list(zip(LINES, targets, strict=True)))
-    said = cli("translate", run, "--targets", path, stdin=TEXT).out.split("\n")[:-1]
+    said = cli("score", run, "--targets", path, stdin=TEXT).out.split("\n")[:-1]
     for line, target, log_probs in zip(said, targets, expected, strict=True):
         total = sum(log_probs)
         assert line == f"{total:.4f}\t{total / len(log_probs):.4f}\t{target}"
-    values = cli("translate", run, "--targets", path, "--json", stdin=TEXT).lines
+    values = cli("score", run, "--targets", path, "--json", stdin=TEXT).lines
     for line, log_probs in zip(values, expected, strict=True):
         assert line["log_probs"] == pytest.approx(log_probs)
         assert line["log_prob"] == pytest.approx(sum(log_probs))
     path.write_bytes("\r\n".join(targets).encode())
-    assert cli("translate", run, "--targets", path, stdin=TEXT).out.split("\n")[:-1] == said
+    assert cli("score", run, "--targets", path, stdin=TEXT).out.split("\n")[:-1] == said
 
 
 LONG = "dog cat ran " * 5
 
 
 def test_a_window_cuts_a_long_line_into_words(cli, run, opened):
-    said = cli("translate", run, "--window", stdin=f"a\n{LONG}\ncat\n".encode())
+    said = cli("translate", run, "--overflow", "window", stdin=f"a\n{LONG}\ncat\n".encode())
     assert said.out.split("\n")[:-1] == opened.translate(["a", LONG, "cat"], overflow="window")
 
 
 def test_a_line_that_was_cut_has_no_alignment(cli, run, tmp_path, monkeypatch):
     """Its windows were read one by one, so there is no one picture of it."""
-    from glassformer.run import Run
+    from glassformer.tasks.predictors.answer import Translate
     from glassformer.tasks.predictors.text import Text
 
     found = [Text("dog cat ran " * times, [1], [-1.0], "end", score=-1.0) for times in (1, 1, 5)]
-    monkeypatch.setattr(
-        Run,
-        "transduced",
-        lambda self, texts, *arguments, **more: [[one] for one in found[: len(texts)]],
-    )
+    made = iter([*found, *found])
+    monkeypatch.setattr(Translate, "text", lambda self, pieces, how: next(made))
     lines = cli(
-        "translate", run, "--window", "--alignments", stdin=f"dog\n{LONG}\ncat\n".encode()
+        "translate",
+        run,
+        "--overflow",
+        "window",
+        "--alignments",
+        stdin=f"dog\n{LONG}\ncat\n".encode(),
     ).out.splitlines()
     assert [bool(line.split("\t")[1]) for line in lines] == [True, False, False]
     path = tmp_path / "picture.html"
-    said = cli("translate", run, "--window", "--show-attention", path, stdin=f"{LONG}\n".encode())
+    said = cli(
+        "translate",
+        run,
+        "--overflow",
+        "window",
+        "--show-attention",
+        path,
+        stdin=f"{LONG}\n".encode(),
+    )
     assert said.code == 2
     assert "shorten the input" in said.err
     assert not path.exists()
@@ -355,7 +366,6 @@ def test_ctrl_c_ends_it_while_it_waits(run):
             "There is no head -1 in this model; its heads are 0 to 1",
         ),
         (["--alignments", "--n-best", 2], TEXT, 2, "--alignments belong to the best translation"),
-        (["--targets", "no.txt"], TEXT, 1, "cannot read no.txt"),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
@@ -372,45 +382,26 @@ def test_wrong_options_and_lines(cli, run, tmp_path, monkeypatch, arguments, std
 
 def test_unequal_numbers_of_sources_and_targets(refused, run, tmp_path):
     path = tmp_path / "targets.txt"
+    for given, sentence in ([["--targets", path], f"cannot read {path}"], [[], "--targets FILE"]):
+        code = 1 if given else 2
+        assert sentence in refused("score", run, *given, code=code, keep=tmp_path, stdin=TEXT)
     path.write_text("one\ntwo\n")
-    sentence = refused("translate", run, "--targets", path, code=1, keep=tmp_path, stdin=TEXT)
+    sentence = refused("score", run, "--targets", path, code=1, keep=tmp_path, stdin=TEXT)
     assert f"There are 7 sources and 2 lines in {path}; give one for each" in sentence
     path.write_bytes(b"one\n\xff\n")
     assert "UTF-8" in refused(
-        "translate", run, "--targets", path, code=1, keep=tmp_path, stdin=b"a\nb\n"
+        "score", run, "--targets", path, code=1, keep=tmp_path, stdin=b"a\nb\n"
     )
     path.write_text(f"one\n{LONG}\n")
-    sentence = refused("translate", run, "--targets", path, code=2, keep=tmp_path, stdin=b"a\nb\n")
+    sentence = refused("score", run, "--targets", path, code=2, keep=tmp_path, stdin=b"a\nb\n")
     assert "Pair 2 has 2 source and 61 target tokens and the context 24" in sentence
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--beams", 2],
-        ["--scores"],
-        ["--alignments"],
-        ["--show-attention", "x.html"],
-        ["--window"],
-        ["--seed", 3],
-        ["--batch-size", 4],
-    ],
-    ids=lambda value: value[0],
-)
-def test_scoring_given_targets_has_no_place_for_other_wishes(refused, run, tmp_path, arguments):
-    path = tmp_path / "targets.txt"
-    path.write_text("one\n")
-    sentence = refused(
-        "translate", run, "--targets", path, *arguments, code=2, keep=tmp_path, stdin=b"a\n"
-    )
-    assert f"--targets scores what is given, so {arguments[0]} has no use; leave it out" in sentence
 
 
 def test_each_kind_of_model_has_its_own_command(refused, trained, run):
     for stdin in (b"a\n", b""):
         sentence = refused("translate", trained, code=2, keep=trained, stdin=stdin)
         assert "for text-generation, so translating is not for it; use `glassformer gen" in sentence
-    for arguments in ([], ["--stream"], ["--score"], ["--json"]):
+    for arguments in ([], ["--stream"], ["--json"]):
         sentence = refused("generate", run, "--prompt", "a dog", *arguments, code=2, keep=run)
         assert "use `glassformer translate`" in sentence
     sentence = refused("evaluate", trained, "--targets", "x", code=2, keep=trained)

@@ -18,12 +18,11 @@ from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.vectors import model_words, unit
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader
-from glassformer.tasks.predict.embed import embed
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from small_tasks import reader_of
+from small_tasks import embed, reader_of
 
 SENTENCES = [
     "I put money in the bank.",

@@ -65,7 +65,7 @@ def test_continued_training_on_text_keeps_it(published, tmp_path):
     changes = {"data.train.path": tmp_path / "text.txt", "train.init_from": tmp_path / "run"}
     run = gf.train(recipe, changes, run=tmp_path / "more")
     assert (tmp_path / "more" / "chat_template.jinja").read_text() == STYLE
-    assert run.task.template.text == STYLE
+    assert run.processor.template.text == STYLE
 
 
 def test_our_own_template_goes_out_with_a_model_that_exports(tmp_path):

@@ -241,10 +241,10 @@ def test_a_value_out_of_range_is_refused_by_name(values, sentence, tmp_path):
 def test_a_text_ends_at_any_of_its_ends_and_none_is_shown(tmp_path, cli):
     run = gf.load(place := families.complete("gpt2", tmp_path / "gpt2"))
     ways = {"temperature": 0, "max_new_tokens": 20}
-    whole = run.generated(["the cat"], run.options(**ways, eos_token_id=[]))[0]
+    whole = run.predict("the cat", **ways, eos_token_id=[])
     ends = [whole.ids[-1], 11]
     at = min(whole.ids.index(one) for one in ends if one in whole.ids)
-    (found,) = run.generated(["the cat"], run.options(**ways, eos_token_id=ends))
+    found = run.predict("the cat", **ways, eos_token_id=ends)
     assert found.ids == whole.ids[: at + 1]
     assert found.finish == "end"
     assert found.text == run.tokenizer.decode(whole.ids[:at])

@@ -319,10 +319,9 @@ def test_generation_is_the_runs_own_step_by_step(explorer_of):
     beams = [
         *translate.stream({"op": "generate", "look": {"input": pair}, "new_tokens": 5, "beams": 3})
     ]
-    found = translate.run.transduced(
-        ["abc"], translate.run.options(beams=3, n_best=1, max_new_tokens=5, length_penalty=1.0)
-    )
-    assert beams[-1]["best"][0]["ids"] == found[0][0].ids
+    how = {"beams": 3, "n_best": 1, "max_new_tokens": 5, "length_penalty": 1.0}
+    found = translate.run.predict("abc", **how)
+    assert beams[-1]["best"][0]["ids"] == found.ids
     assert all(one["parent"] is None for one in beams[0]["beams"])
 
 

@@ -14,6 +14,7 @@ from glassformer.core.errors import ConfigError, DataError
 from glassformer.models.transformer import evaluating
 from glassformer.recipe.init_from import with_init_from
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.options import ChatOptions
 from glassformer.training.loop.prepare import temporary_task
 from small_chat import OPPOSITES, RECIPE, WORDS, rows, written
 
@@ -189,13 +190,14 @@ def test_history_is_cut_to_the_context(talker):
     for word in WORDS[:6]:
         talk += [{"role": "user", "content": f"{word} hot"}, {"role": "assistant", "content": "x"}]
     asked = [*talk, {"role": "user", "content": "fast day"}]
-    ids, left, how = run.task.chat_prompt(asked, run.options())
+    one = run.predictor("chat").parse(asked, ChatOptions())
+    (left, most), ids = one.about, one.windows[0].ids.tolist()
     assert (len(left), len(left) % 2) == (len(left), 0)
     assert left[0].content == "hot hot"
     text = run.processor.tokenizer.decode(ids, skip_specials=False)
     assert "<|system|>" in text
     assert "fast day" in text
-    assert len(ids) + min(how.max_new_tokens, 6) <= run.model.config.max_length + 1
+    assert len(ids) + min(most, 6) <= run.model.config.max_length + 1
     kept = [talk[0], *asked[1 + len(left) :]]
     assert run.chat(asked) == run.chat(kept)
     with pytest.raises(ConfigError, match="message with room for an answer has 46 elements"):
@@ -204,16 +206,16 @@ def test_history_is_cut_to_the_context(talker):
 
 def test_chat_streams_what_it_says_whole(talker):
     run = gf.load(talker)
-    deltas = [*run.chat_stream("hot up")]
+    deltas = [*run.stream("hot up", "chat")]
     assert "".join(one.text for one in deltas) == run.chat("hot up") == "cold"
     assert deltas[-1].finish == "end"
-    [made] = run.chatted(["hot up"], run.options())
+    made = run.predict("hot up", "chat")
     assert np.isfinite(made.log_probs).all()
     assert run.generate("hot up") == "cold"
 
 
 def test_texts_are_scored_as_by_a_language_model(talker, tmp_path, cli):
-    """Prompts as they are, without a template: `--shots`, and the harness."""
+    """Prompts as they are, without a template: `choose`, and the harness."""
     run = gf.load(talker)
     (one,) = run.likelihoods([("1 + 1", " = 2")])
     ids = run.tokenizer.encode("1 + 1 = 2").tolist()
@@ -224,9 +226,9 @@ def test_texts_are_scored_as_by_a_language_model(talker, tmp_path, cli):
     places = range(before, len(ids))
     expected = sum(table[len(frame) + at - 1, ids[at]].item() for at in places)
     assert one.log_prob == pytest.approx(expected, abs=1e-4)  # float32, a sum of a few
-    assert len(run.task.rolled(run.model, ["1 + 1"])) == 1
+    assert len(run.predictor("score").roll(["1 + 1"])) == 1
     shots = tmp_path / "shots.csv"
     shots.write_text("text,label\ngood,yes\nbad,no\nfine,yes\nsad,no\n")
-    said = cli("generate", talker, "--shots", shots, "--prompt", "good")
+    said = cli("choose", talker, "--shots", shots, "--prompt", "good")
     assert said.code == 0
     assert "yes" in said.out or "no" in said.out

@@ -8,10 +8,10 @@ import random
 import re
 
 import pytest
-from glassformer.tasks.few_shot import balanced, examples_of
 
 import glassformer as gf
 from glassformer.core.errors import ConfigError, DataError
+from glassformer.tasks.predictors.choose import balanced, examples_of
 from small_runs import go, recipe
 from small_tasks import LEARNING
 
@@ -106,9 +106,22 @@ def test_shots_are_balanced_and_as_many_as_fit(run, tmp_path):
         asked.choose([("a film " + "so " * 30, None)])
 
 
+def test_a_table_that_is_continued_is_as_if_it_was_not_interrupted(cli, run, tmp_path):
+    """Each text has its own number of shots, whatever texts are beside it."""
+    shots = table(tmp_path / "examples.jsonl", rows(8, seed=1))
+    texts = [{"text": row["text"] + " so" * i} for i, row in enumerate(rows(6, seed=3))]
+    given, out = table(tmp_path / "texts.jsonl", texts), tmp_path / "out.jsonl"
+    ask = ("choose", run.folder, "--shots", shots, "--template", FORM, "--in", given, "--out", out)
+    assert cli(*ask).code == 0
+    whole = out.read_bytes()
+    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    assert cli(*ask, "--resume").code == 0
+    assert out.read_bytes() == whole
+
+
 def test_the_command_prints_labels_or_the_accuracy(cli, run, tmp_path):
     shots = table(tmp_path / "examples.jsonl", rows(8, seed=1))
-    ask = ("generate", run.folder, "--shots", shots, "--template", FORM)
+    ask = ("choose", run.folder, "--shots", shots, "--template", FORM)
     said = cli(*ask, "--prompt", "a day so fine", "--prompt", "a song so bad", "--json").lines
     assert [row["label"] for row in said] == ["yes", "no"]
     lines = cli(*ask, "--n-shots", 2, stdin=b"a day so fine\n\na song so bad\n").out.splitlines()
@@ -120,12 +133,12 @@ def test_the_command_prints_labels_or_the_accuracy(cli, run, tmp_path):
             out = csv.DictWriter(file, columns, extrasaction="ignore")
             out.writeheader()
             out.writerows(test)
-    texts = cli(*ask, "--in", tmp_path / "texts.csv")
-    assert [line.partition("\t")[2] for line in texts.out.splitlines()] == [
-        row["label"] for row in test
-    ]
+    texts = cli(*ask, "--in", tmp_path / "texts.csv", "--out", tmp_path / "out.jsonl")
+    made = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in made] == [row["label"] for row in test]
     assert "of 5 shots, since no more fit" in texts.err
-    scored = cli(*ask, "--in", tmp_path / "labels.csv").out
+    asked = ("evaluate", run.folder, "--shots", shots, "--template", FORM)
+    scored = cli(*asked, "--data", tmp_path / "labels.csv").out
     assert "20 examples, 2 shots" in scored
     assert "accuracy       1.0000" in scored
     assert "majority class 0." in scored
@@ -136,15 +149,16 @@ def test_bad_questions_are_refused(refused, cli, run, trained, saved, tmp_path):
     shots = table(tmp_path / "examples.jsonl", rows(8, seed=1))
     one = table(tmp_path / "one.jsonl", rows(1, seed=1))
     (tmp_path / "plain.txt").write_text("a\n")
-    ask = ("generate", run.folder, "--shots")
+    ask = ("choose", run.folder, "--shots")
     assert "at least two" in refused(*ask, one, "--prompt", "a", **keep)
     assert "{label} at its end" in refused(*ask, shots, "--template", "{text}", **keep)
-    assert "--stream has no use" in refused(*ask, shots, "--stream", **keep)
-    assert "--n-shots has no use" in refused("generate", run.folder, "--n-shots", 2, **keep)
-    both = ("--prompt", "a", "--in", shots)
-    assert "leave one of them out" in refused(*ask, shots, *both, **keep)
+    assert "shots is missing" in refused("choose", run.folder, "--prompt", "a", **keep)
+    assert "--n-shots has no use" in refused("evaluate", run.folder, "--n-shots", 2, **keep)
+    assert "name their table: --data" in refused("evaluate", run.folder, "--shots", shots, **keep)
+    both = ("--prompt", "a", "--in", shots, "--out", tmp_path / "out.csv")
+    assert "--prompt has no use" in refused(*ask, shots, *both, **keep)
     tagger = saved("tagger", head="tag", classes=["a", "b"])
-    said = refused("generate", tagger, "--shots", shots, "--prompt", "a", **keep)
+    said = refused("choose", tagger, "--shots", shots, "--prompt", "a", **keep)
     assert "glassformer tag" in said
     with pytest.raises(DataError, match="no table of texts with labels"):
         run.few_shot(tmp_path / "plain.txt")

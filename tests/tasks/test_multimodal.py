@@ -396,7 +396,9 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
     assert run.processor.ordered("q", {"image": "i"}) == ["q", {"image": "i"}]
     with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
         run.answer([{"audio": "a.wav"}])
-    with pytest.raises(ConfigError, match="An answer to parts is given as a whole"):
+    with pytest.raises(
+        ConfigError, match="so scoring text is not for it; use `glassformer generate`"
+    ):
         run.score("a text")
     for parts in (
         [{"image": "i.png"}, "q"],

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from glassformer.tasks.predict.draw import brief, draw
 
 import glassformer as gf
 from glassformer.core.batch import IGNORE
@@ -17,10 +16,9 @@ from glassformer.core.errors import CheckpointError, ConfigError, DataError
 from glassformer.core.locks import LOCK
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
-from glassformer.processors.sequence_builder import SequenceBuilder
 from glassformer.recipe.recipe import Recipe
-from glassformer.runtime.config import GenerateConfig
-from glassformer.tasks.text_to_image import in_characters
+from glassformer.tasks.options import DrawOptions
+from glassformer.tasks.predictors.draw import Draw, Picture, brief
 from glassformer.training.folder.history import read_metrics
 from glassformer.training.loop.prepare import prepare
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
@@ -63,26 +61,17 @@ def test_drawing_is_a_function_of_the_seed(learned):
 def test_only_colours_are_drawn_however_unlikely(learned):
     """An untrained model would write words; three of five colours exist."""
     run = gf.load(learned)
+    known = {*map(tuple, run.task.palette.colours.tolist())}
     torch.manual_seed(0)
     wild = Transformer(run.model.config)
     with torch.no_grad():
         for parameter in wild.parameters():
             parameter.normal_(std=2.0)
     for temperature in (0.0, 1.0, 5.0):
-        how = GenerateConfig.parse(
-            {"temperature": temperature, "repetition_penalty": 3.0, "top_k": 7}
-        )
-        ids = draw(
-            wild,
-            SequenceBuilder(run.tokenizer),
-            run.task.palette,
-            ["a red flag", "flag"],
-            how,
-            batch_size=1,
-        )
-        assert ids.shape == (2, 24)
-        assert ids.min() >= 0
-        assert ids.max() < 3
+        how = DrawOptions.parse({"temperature": temperature, "repetition_penalty": 3.0, "top_k": 7})
+        for one in Draw(wild, run.task).predict_each(["a red flag", "flag"], how):
+            assert one.pixels.shape == (4, 6, 3)
+            assert {*map(tuple, one.pixels.reshape(-1, 3).tolist())} <= known
 
 
 def test_what_is_fed(tmp_path):
@@ -142,11 +131,11 @@ def test_the_report_shows_what_is_drawn(learned):
     assert any(name in samples[-1] for name in FLAGS)
     card = (learned / "README.md").read_text()
     assert "4 x 6 images in 3 colours" in card
-    assert "--to-image out.png" in card
+    assert "glassformer draw" in card
 
 
 def test_shades():
-    assert in_characters(flag([(0, 0, 0), (255, 255, 255)])) == "@@@\n@@@"
+    assert Picture(flag([(0, 0, 0), (255, 255, 255)])).line() == "@@@\n@@@"
 
 
 def test_a_short_text_is_filled_up(tmp_path):
@@ -269,7 +258,7 @@ def test_other_models_do_not_draw(learned, tmp_path):
     with pytest.raises(ConfigError, match="is a model for text-generation, so drawing is not for"):
         gf.load(tmp_path / "run").draw("a red flag")
     run = gf.load(learned)
-    with pytest.raises(ConfigError, match=r"generate\.stop is for text, and an image always has"):
+    with pytest.raises(ConfigError, match=r"Unknown key generate\.stop"):
         run.draw("a red flag", stop=["x"])
 
 

@@ -109,5 +109,6 @@ def _help(command: Any, name: str) -> Iterator[str]:
     with command.make_context(name, [], resilient_parsing=True) as context:
         context.terminal_width = 100
         yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
-    for each, inner in getattr(command, "commands", {}).items():
-        yield from _help(inner, f"{name} {each}")
+        for each in getattr(command, "commands", {}):
+            _, inner, _ = command.resolve_command(context, [each])
+            yield from _help(inner, f"{name} {each}")

@@ -54,8 +54,7 @@ def evaluate(
     targets: Targets of --data's sources, line by line.
     beams: Beam width for encoder-decoders; 1: greedy.
     all_checkpoints: Score every checkpoint as training did, beside what it reported.
-    shots: Table of labelled texts, examples in prompts; --data: other texts, whose labels are
-    chosen.
+    shots: Table of labelled texts, examples in prompts; the labels of --data are chosen.
     n_shots: Examples in a prompt, balanced over labels; default 5.
     template: Form of an example; default "Text: {text}\\nLabel: {label}".
     seed: Any examples, by this random seed; default: the first.
@@ -67,32 +66,28 @@ def evaluate(
         refuse(asked, "Without --shots no label is chosen")
     if all_checkpoints:
         own = {"data": data, "targets": targets, "beams": beams, "checkpoint": checkpoint}
-        own["quantize"] = quantize
-        own["split"] = None if split == "validation" else split
+        own |= {"quantize": quantize, "split": None if split == "validation" else split}
         refuse(own, "--all-checkpoints measures as training does")
-        _score_checkpoints(run, device, json)
-        return
+        return _score_checkpoints(run, device, json)
     opened = load(run, device, checkpoint, quantize=quantize)
     if shots is not None:
-        _score_labels(opened, data, {"shots": shots, **given(asked)}, json)
-        return
-    how = {} if beams is None else {"beams": beams}
-    if how:
+        return _score_labels(opened, data, {"shots": shots, **given(asked)}, json)
+    if beams is not None:
         opened.task.check_search()
-    scores = opened.evaluate(split, data, targets, **how)
-    if checkpoint is not None:
-        scores = {"checkpoint": checkpoint, **scores}
-    if json:
-        print_json(scores)
-        return
+    scores = opened.evaluate(split, data, targets, **given({"beams": beams}))
+    scores = given({"checkpoint": checkpoint}) | scores
+    return print_json(scores) if json else _print(scores)
+
+
+def _print(scores: dict[str, Any]) -> None:
+    """Print the scores of a split or of other data."""
+    step = f" at step {scores['checkpoint']:,}" if "checkpoint" in scores else ""
     of = scores["data"] or f"{scores['split']} split"
     noun = "examples" if "tokens" not in scores else "tokens"
     n, what = scores[noun], noun.replace("tokens", "predicted tokens")
-    step = "" if checkpoint is None else f" at step {checkpoint:,}"
     print(f"{scores['run']}{step}, {of}: {n:,} {what}")
     print_scores(scores)
-    table: Any = scores.get("table", [])
-    _print_table(table)
+    _print_table(scores.get("table", []))
 
 
 def _score_labels(run: "Run", data: str | None, asked: dict[str, Any], as_json: bool) -> None:

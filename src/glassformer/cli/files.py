@@ -73,6 +73,8 @@ class Files:
         from glassformer.data.table_output import FORMS
 
         forms = [suffix for suffix in FORMS if suffix != ".npy" or vectors]
+        if vectors and out.suffix == ".txt":
+            raise ConfigError(f"--out {out} cannot hold vectors; write .npy or .jsonl.")
         check_output("--out", out, forms, force or resume)
         if inp is None:
             raise ConfigError("--out needs --in, the file to read; add it.")
@@ -112,7 +114,7 @@ class Files:
 def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) -> None:
     """Write the rows of a file with their predictions.
 
-    All inputs are read once before the first prediction, so that a bad one is reported at once. A
+    All inputs are read once before the first prediction, and a bad one is reported then. A
     file that is continued has the first rows already.
     """
     from glassformer.data.table_output import Output, new_column
@@ -139,10 +141,13 @@ def predict_file(predictor: "Predictor[Any]", options: "Options", files: Files) 
                 if isinstance(found, DataError):
                     skipped.append(found)
                     yield replace(row, content=row.content | dict.fromkeys(new.values()), line="")
+                elif files.out.suffix == ".npy":
+                    columns = dict.fromkeys(new.values(), found.value)
+                    yield replace(row, content=row.content | columns, line="")
                 else:
                     values = found.columns()
                     columns = {name: values[own] for own, name in new.items()}
-                    yield replace(row, content=row.content | columns, line=one_line(found.line()))
+                    yield replace(row, content=row.content | columns, line=one_line(found.cell()))
             pace.add(len(chunk))
 
     output.write(predict_rows(), before)
@@ -166,7 +171,7 @@ def predictions(
 ) -> "Iterator[Prediction | DataError]":
     """The predictions of inputs, each with its place in words; `first`: the number of the first.
 
-    An input that cannot be read has its error in place of a prediction, if `options` skip it.
+    An input that cannot be read has its error instead of a prediction, if `options` skip it.
     """
     parsed = list[Any]()
     for number, (one, where) in enumerate(given, first):
@@ -177,11 +182,11 @@ def predictions(
                 raise
             parsed.append(error)
     good = [one for one in parsed if not isinstance(one, DataError)]
-    for note in dict.fromkeys(one.note for one in good if one.note):
-        sys.stderr.write(f"{note}\n")
-    found = filter(None, predictor.predict(good, options))
+    found = filter(None, predictor.predict(good, options, predictor.whole))
     for one in parsed:
         yield one if isinstance(one, DataError) else next(found)
+    for note in dict.fromkeys(one.note for one in good if one.note):
+        sys.stderr.write(f"{note}\n")
 
 
 def report_skipped(n: int) -> None:

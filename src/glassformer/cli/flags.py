@@ -3,9 +3,8 @@
 Help of the program imports no records: a command is a name with its help until it is called.
 """
 
-import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Iterator
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,7 @@ class Commands(TyperGroup):
     """The commands of the program, of which those that predict get their flags when called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See click."""
+        """Return the name, the command and the rest of the arguments; see click."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command_of(name) if name in VERBS else command, rest
 
@@ -32,46 +31,30 @@ def command_of(name: str) -> Any:
     from glassformer.tasks.options import OPTIONS
 
     verb, record = VERBS[name], OPTIONS[name]
-    own, shared = [*own_flags(record)], [*shared_flags((*ALL, *verb.shared))]
+    known = signature(Shared).parameters
+    shared = [known[flag] for flag in known if flag in ALL + verb.shared]
 
     def command(**given: Any) -> None:
-        known = {flag.name: given.pop(flag.name) for flag in shared}
-        predict(name, Shared(**known), given)
+        predict(name, Shared(**{flag.name: given.pop(flag.name) for flag in shared}), given)
 
-    return _made(name, verb.help, command, [*shared[:1], *own, *shared[1:]])
-
-
-def _made(
-    name: str, help: str, command: Callable[..., None], flags: list[inspect.Parameter]
-) -> Any:
-    vars(command)["__signature__"] = inspect.Signature(flags)
+    flags = [*shared[:1], *own_flags(record), *shared[1:]]
+    flags = [flag.replace(kind=Parameter.KEYWORD_ONLY) for flag in flags]
+    vars(command)["__signature__"] = Signature(flags)
     command.__annotations__ = {flag.name: flag.annotation for flag in flags}
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command(name, help=help)(command)
+    app.command(name, help=verb.help)(command)
     return typer.main.get_command(app)
 
 
-def shared_flags(names: tuple[str, ...]) -> Iterator[inspect.Parameter]:
-    """The flags of these fields of `Shared`."""
-    for one in fields(Shared):
-        if one.name in names:
-            default = inspect.Parameter.empty if one.default is MISSING else one.default
-            yield _flag(one.name, one.type, default)
-
-
-def own_flags(record: "type[Options]") -> Iterator[inspect.Parameter]:
+def own_flags(record: "type[Options]") -> Iterator[Parameter]:
     """A flag for each choice of a record that a flag can hold."""
     from glassformer.tasks.options import plain_fields
 
     for name, kind, choice in plain_fields(record):
-        flag = f"--{name.replace('_', '-')}"
         default = None if choice.default == () else choice.default
-        declared = [flag] if default is False or kind is not bool else []
-        if default is None:
-            kind |= None
-        help = " ".join((choice.description or "").split())
-        yield _flag(name, Annotated[kind, Option(*declared, help=help)], default)
-
-
-def _flag(name: str, kind: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        declared = [f"--{name.replace('_', '-')}"] if default is False or kind is not bool else []
+        option = Option(*declared, help=" ".join((choice.description or "").split()))
+        kind = kind | None if default is None else kind
+        yield Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        )

@@ -13,9 +13,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
-from glassformer.cli.fill import fill
 from glassformer.cli.flags import Commands
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
@@ -35,6 +33,7 @@ from glassformer.cli.show import (
 from glassformer.cli.sweep import sweep
 from glassformer.cli.terminal import first_process
 from glassformer.cli.train import demo, train
+from glassformer.cli.vectors import analogy, contexts, near
 from glassformer.core.errors import ConfigError, ElsewhereError, GlassformerError
 from glassformer.core.files import WINDOWS
 from glassformer.core.progress import LEARNING
@@ -53,9 +52,9 @@ app = typer.Typer(
         "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
     },
 )
-COMMANDS = (demo, train, sweep, evaluate, "generate", "chat", "translate", "tag", "classify", embed)
-COMMANDS += (fill, "draw", "score", "choose", tokenize, plan, verify, inspect, serve)
-COMMANDS += (import_, export)
+COMMANDS = (demo, train, sweep, evaluate, "generate", "chat", "translate", "tag", "classify")
+COMMANDS += ("embed", "fill", "draw", "score", "choose", near, analogy, contexts, tokenize, plan)
+COMMANDS += (verify, inspect, serve, import_, export)
 """In the order of `--help`; the names of those that predict."""
 LAST_STANDARD = 2
 """The number of standard error."""

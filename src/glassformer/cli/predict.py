@@ -1,7 +1,7 @@
-"""The commands that predict: inputs in, the prediction of each out, in order.
+"""The commands that predict: inputs in, predictions out, in order.
 
-glassformer tag RUN < lines          a line for each, or JSON with --json
-glassformer tag RUN --in FILE --out FILE      rows of a file with their predictions
+`glassformer tag RUN < lines`: a line for each, or JSON with --json.
+`glassformer tag RUN --in FILE --out FILE`: rows of a file with their predictions.
 """
 
 import sys
@@ -50,6 +50,7 @@ from glassformer.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from glassformer.run.run import Run
+    from glassformer.tasks.options import Options
     from glassformer.tasks.predictors.predictor import Predictor
 
 
@@ -58,11 +59,13 @@ FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 @dataclass(frozen=True)
 class Shared:
-    """What commands of several verbs have: inputs, files, how the run is opened."""
+    """Flags of the commands of several verbs: inputs, files, how the run is opened."""
 
     run: RunFolder
     names: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None
-    text: Annotated[list[str] | None, Option("--text", help="An input; may be repeated.")] = None
+    text: Annotated[
+        list[str] | None, Option("--text", help="Text with blanks; may be repeated.")
+    ] = None
     prompt: Prompts = None
     image: AboutImage = None
     audio: AboutAudio = None
@@ -96,6 +99,8 @@ class Verb:
 
     help: str
     shared: tuple[str, ...] = ()
+    whole: str = ""
+    """Suffix of an --out that holds the values of lines or prompts."""
 
 
 VERBS = {
@@ -117,7 +122,14 @@ VERBS = {
     ),
     "score": Verb("Print log p of each token of a text, or of --targets.", ("prompt",)),
     "choose": Verb("Print the likeliest label of each text, by examples.", ("prompt",)),
-    "draw": Verb("Draw what a text says, into --out FILE.png.", ("prompt",)),
+    "draw": Verb("Draw what a text says, into --out FILE.png.", ("prompt",), ".png"),
+    "fill": Verb(
+        "Print the likeliest words for each blank of --text, of lines of standard input, or of the "
+        "rows of --in. A blank is ___, [MASK], <mask>, or the model's own mask symbol; several "
+        "blanks of a text are filled independently.",
+        ("text",),
+    ),
+    "embed": Verb("Embed lines of standard input, or rows of --in.", whole=".npy"),
     "classify": Verb(
         """Print the class of each line or file, or write those of the rows of --in, in order.
 
@@ -141,15 +153,15 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
     from glassformer.tasks.options import OPTIONS
 
     options = OPTIONS[verb].parse({name: value for name, value in own.items() if value is not None})
-    picture = shared.out if verb == "draw" and shared.inp is None else None
-    files = _files(shared, picture)
-    options.check("table" if files else "json" if shared.json else "line")
-    opening = {"quantize": shared.quantize, "compile": shared.compile}
+    whole = VERBS[verb].whole
+    files = _files(shared, whole)
+    options.check("table" if shared.out else "json" if shared.json else "line")
+    opening: Any = {"quantize": shared.quantize, "compile": shared.compile}
     run = load(shared.run, shared.device, shared.checkpoint, **opening)
     predictor = run.predictor(verb)  # another task is refused before a line is waited for
     if shared.batch_size is not None:
         predictor.resize(shared.batch_size)
-    options = _drafted(run, options)
+    options = _with_draft(run, options)
     predictor.check(options)
     if files:
         return predict_file(predictor, options, files)
@@ -157,38 +169,64 @@ def predict(verb: str, shared: Shared, own: dict[str, Any]) -> None:
         return talk(run, predictor, options, shared)
     if verb == "generate" and is_streamed(predictor, shared):
         return stream(predictor, options, prompts_of(predictor, shared)[0], shared.json)
-    output = _Output(run, predictor, shared, picture)
+    if whole == ".npy" and shared.out:
+        return _write_array(predictor, options, shared, shared.out)
+    output = _Output(run, predictor, shared)
+    for line, given, found in _predict_lines(predictor, options, shared):
+        output.show(line, given, found)
+    output.close()
+
+
+def _files(shared: Shared, whole: str) -> Files | None:
+    """The files of --in and --out; None without --in. ConfigError: what has no use beside them, or
+    cannot be written; `whole`: suffix of an --out that needs no --in."""
+    from glassformer.tasks.options import refuse
+
+    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
+    if shared.out and shared.names:
+        raise ConfigError(
+            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
+        )
+    if whole and shared.out and not (shared.inp or shared.field or shared.resume):
+        check_output("--out", shared.out, (whole,), shared.force)
+        if whole == ".png" and (n := len(shared.prompt or ())) != 1:
+            raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
+        refuse({"json": shared.json and whole == ".npy"})
+        return None
+    named = ("json", "text", "prompt", "image", "audio", "stream", "show_attention")
+    refuse({name: shared.out and getattr(shared, name) for name in named})
+    given = shared.inp, shared.out, shared.field, shared.resume
+    force = shared.force and not shared.show_attention
+    return Files.checked(*given, force, vectors=whole == ".npy")
+
+
+def _write_array(
+    predictor: "Predictor[Any]", options: "Options", shared: Shared, path: Path
+) -> None:
+    """Write the values of all lines as one array."""
+    import numpy as np
+
+    from glassformer.core.files import replacing
+
+    found = _predict_lines(predictor, options, shared)
+    rows = predictor.gather([one.value for _, _, one in found])
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, rows)
+
+
+def _predict_lines(
+    predictor: "Predictor[Any]", options: "Options", shared: Shared
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each line, its input, and its prediction or the error of a bad file."""
     for number, rows in _groups(predictor, options, shared):
         given = [(one, f"{predictor.noun} {n}") for n, (_, one) in enumerate(rows, number)]
         found = predictions(predictor, options, given, number)
         for (line, one), prediction in zip(rows, found, strict=True):
-            output.show(line, one, prediction)
-    output.close()
+            yield line, one, prediction
 
 
-def _files(shared: Shared, picture: Path | None) -> Files | None:
-    """The files of --in and --out; ConfigError: what has no use beside them, or cannot be
-    written."""
-    from glassformer.tasks.options import refuse
-
-    check_output("--out", picture, (".png",), shared.force)
-    check_output("--show-attention", shared.show_attention, (".html", ".png"), shared.force)
-    if picture and (n := len(shared.prompt or ())) != 1:
-        raise ConfigError(f"--out draws one image, of one --prompt, not of {n}; give one.")
-    out, force = None if picture else shared.out, shared.force and not shared.show_attention
-    files = Files.checked(shared.inp, out, shared.field, shared.resume, force and not picture)
-    if files and shared.names:
-        raise ConfigError(
-            f"--in reads a file of rows, so {shared.names[0]} has no use; leave it out."
-        )
-    if files:
-        named = ("json", "prompt", "image", "audio", "stream", "show_attention")
-        refuse({name: getattr(shared, name) for name in named})
-    return files
-
-
-def _drafted(run: "Run", options: Any) -> Any:
-    """Choices with what proposes tokens in place of the name of its run."""
+def _with_draft(run: "Run", options: Any) -> Any:
+    """Return choices with an opened draft instead of its name."""
     named, ahead = getattr(options, "draft", None), getattr(options, "draft_tokens", None)
     if named is None and ahead is None:
         return options
@@ -225,12 +263,10 @@ def _groups(
 
 
 class _Output:
-    """Predictions as they are printed, and the pictures beside them."""
+    """Output of predictions, and of pictures beside them."""
 
-    def __init__(
-        self, run: "Run", predictor: "Predictor[Any]", shared: Shared, picture: Path | None
-    ):
-        self.run, self.predictor, self.shared, self.picture = run, predictor, shared, picture
+    def __init__(self, run: "Run", predictor: "Predictor[Any]", shared: Shared):
+        self.run, self.predictor, self.shared = run, predictor, shared
         self.attention, self.printed, self.skipped = shared.show_attention, 0, 0
 
     def show(self, line: str, given: Any, found: Any) -> None:
@@ -242,9 +278,9 @@ class _Output:
         if (beside := self.predictor.beside(line, given)) is None:
             return
         values = self.predictor.values(line if given is None else given)
-        if self.picture:
-            save_picture(found, values, self.picture, self.shared.json)
-        elif self.shared.json:
+        if self.shared.out:
+            save_picture(found, values, self.shared.out, self.shared.json)
+        elif self.shared.json or not self.predictor.has_lines:
             print_json({**values, **found.json()})
         else:
             if self.printed and found.between is not None:

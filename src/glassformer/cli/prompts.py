@@ -1,4 +1,4 @@
-"""Inputs that are no lines of their own: prompts, sources with their targets; and pictures.
+"""Prompts, sources with their targets, and pictures.
 
 glassformer generate RUN --prompt TEXT           grows on a terminal, and with --stream
 glassformer score RUN --targets FILE < sources

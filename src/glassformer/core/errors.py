@@ -63,7 +63,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text in one line: spaces in place of the ends of its lines."""
+    """A text in one line, with spaces between its lines."""
     return " ".join(text.splitlines()) if text else text
 
 

@@ -7,7 +7,7 @@ they have. Column files, Parquet and arrays are complete or absent.
 import csv
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -32,14 +32,6 @@ GROWING = ("text", "jsonl", *DIALECTS)
 """Forms that a later process continues."""
 PREFIX = "predicted_"
 """Before the name of a column that the table has already."""
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """Predictions of some rows: columns, and the lines that a text file has."""
-
-    columns: Mapping[str, Sequence[Any]]
-    lines: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

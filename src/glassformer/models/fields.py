@@ -180,6 +180,11 @@ class ModelFields(Record):
         return self.d_ff or 4 * self.d_model
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the logits; numbers where they have none."""
+        return self.classes or tuple(map(str, range(self.class_count)))
+
+    @property
     def class_count(self) -> int:
         """n_classes or the number of names; 0 if neither is known yet."""
         return self.n_classes or len(self.classes)

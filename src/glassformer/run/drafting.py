@@ -13,7 +13,7 @@ NGRAM = "ngram"
 
 
 def with_drafts(changes: Mapping[str, Any], run: Any) -> Mapping[str, Any]:
-    """Return choices in which `draft` is what proposes a run's tokens, as `drafts_in` makes it."""
+    """Return choices with the drafts of `drafts_in`."""
     names = {"draft", "draft_tokens"}
     if not names & changes.keys():
         return changes
@@ -22,7 +22,7 @@ def with_drafts(changes: Mapping[str, Any], run: Any) -> Mapping[str, Any]:
 
 
 def drafts_in(run: Any, draft: Any, ahead: int | None = None) -> Drafts | None:
-    """What proposes a run's tokens by a draft, at most so many for a step.
+    """Return drafts of a run's tokens, at most `ahead` for a step.
 
     ConfigError: a draft that is neither a run with the same vocabulary nor `ngram`, or `ahead`
     without a draft or below 1.

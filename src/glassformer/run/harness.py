@@ -40,6 +40,11 @@ class Answers:
         self.run = load(run, "auto" if device in (None, UNASKED) else device)
 
     @property
+    def scorer(self) -> Any:
+        """The predictor that answers the questions."""
+        return self.run.predictor("score")
+
+    @property
     def tokenizer_name(self) -> str:
         """A name for what prompts become, in the harness's cache of requests."""
         return self.run.fingerprint
@@ -63,7 +68,7 @@ class Answers:
         found = list[float]()
         for part in _parts(requests, disable_tqdm):
             texts = [request.args[0] for request in part]
-            own = self.run.predictor("score").roll(texts)
+            own = self.scorer.roll(texts)
             self._keep("loglikelihood_rolling", part, own)
             found += own
         return found
@@ -76,7 +81,7 @@ class Answers:
             for options, group in groupby(part, key=lambda request: request.args[1]):
                 how = self.run.options(**_decoding(options))
                 prompts = [request.args[0] for request in group]
-                own += self.run.predictor("score").complete(prompts, how)
+                own += self.scorer.complete(prompts, how)
             self._keep("generate_until", part, own)
             found += own
         return found

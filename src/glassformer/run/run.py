@@ -34,11 +34,9 @@ from glassformer.runtime.prompts import check_ids, check_source
 from glassformer.runtime.trace import Watch
 from glassformer.tasks.evaluate import Evaluation
 from glassformer.tasks.options import OPTIONS, keywords
-from glassformer.tasks.predict.embed import embed
-from glassformer.tasks.predict.fill import Filled
 from glassformer.tasks.predictors.choose import FewShot
 from glassformer.tasks.predictors.likelihood import Likelihood
-from glassformer.tasks.predictors.predictor import Predictor
+from glassformer.tasks.predictors.predictor import Predictor, check_text
 from glassformer.tasks.predictors.text import Delta, Text
 from glassformer.tasks.predictors.writer import Writer
 from glassformer.tasks.task import Task
@@ -140,8 +138,7 @@ class Run:
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, in the order of the model's logits."""
-        config = self.model.config
-        return config.classes or tuple(str(i) for i in range(config.class_count))
+        return self.model.config.class_names
 
     @keywords("generate")
     def generate(
@@ -155,8 +152,8 @@ class Run:
         """
         named = (("image", image), ("audio", audio))
         files = {name: value for name, value in named if value is not None}
-        about = self.predictor("generate").about
-        single = isinstance(prompt, str)
+        about: Any = self.predictor("generate").about
+        single = isinstance(prompt, str) or not isinstance(prompt, Iterable)
         given = about(prompt, files) if single else [about(one, files) for one in prompt]
         return self._values(given, "generate", options)
 
@@ -171,7 +168,7 @@ class Run:
         return writer.record(*read, watch or Watch())
 
     def _read(self, given: Any, verb: str | None, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """What writes texts, an input that it read, and choices; ConfigError: it writes none."""
+        """Return a writer, an input that it read, and choices; ConfigError: it writes no texts."""
         writer = self.predictor(verb or self.task.main)
         if not isinstance(writer, Writer):
             raise self.task.refusal("streaming text")
@@ -195,7 +192,8 @@ class Run:
     def likelihoods(self, pairs: Sequence[tuple[str, str]], fit: bool = False) -> list[Likelihood]:
         """log p of the answer in each (prompt, answer); `fit`: a prompt that is too long loses its
         beginning, and is a ConfigError otherwise."""
-        return self.predictor("score").likelihoods(pairs, fit)
+        score: Any = self.predictor("score")
+        return score.likelihoods(pairs, fit)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
         """log p of each token of each target, the end included, given its source."""
@@ -208,7 +206,7 @@ class Run:
         return self._values(text, "choose", options)
 
     def few_shot(self, examples: str | Path, n: int = 5, **how: Any) -> FewShot:
-        """The model asked by prompts with `n` examples of a labelled table."""
+        """Return prompts with `n` examples of a labelled table, for this model."""
         choose: Any = self.predictor("choose")
         return choose.prompts(OPTIONS["choose"].parse({"shots": examples, "n_shots": n, **how}))
 
@@ -226,13 +224,10 @@ class Run:
         """The image drawn for a text, uint8 [H, W, 3], or for each of a list, [N, H, W, 3]."""
         return self._values(prompt, "draw", options)
 
-    def fill(self, text: str | Sequence[str]) -> Any:
+    @keywords("fill")
+    def fill(self, text: str | Sequence[str], **options: Any) -> Any:
         """A text with the likeliest word in each blank (`___` or `[MASK]`), or each of a list."""
-        return _each(text, lambda texts: [one.text for one in self.filled(texts)])
-
-    def filled(self, texts: Sequence[str], top: int = 1, first: int = 1) -> list[Filled]:
-        """Filled texts with the `top` likeliest words of each blank; errors count from `first`."""
-        return self.task.fill(self.model, texts, top, first)
+        return self._values(text, "fill", options)
 
     @keywords("translate")
     def translate(self, text: str | Sequence[str], **options: Any) -> Any:
@@ -280,30 +275,16 @@ class Run:
         """
         return self._values(what, "classify", options)
 
-    def embed(
-        self,
-        text: str | Sequence[str],
-        pool: str | None = None,
-        normalize: bool | None = None,
-        layer: int | None = None,
-        prompt: str | None = None,
-    ) -> np.ndarray:
-        """The vector of a text, float32 [D], or of each of a list of texts, [N, D].
-
-        `pool`: mean, first or last; None: as the model was trained to, mean if it was not.
-        `normalize`: to length 1; None: as the model was trained to, yes if it was not. `prompt`:
-        name of the text that the model wants before these.
-        """
-        _ = self.tokenizer
-        how, reader = pool or self.task.pool, self.task.text_reader(prompt)
-        unit = self.task.normalizes if normalize is None else normalize
-        return _each(text, lambda texts: embed(self.model, reader, texts, how, layer, unit))
+    @keywords("embed")
+    def embed(self, text: str | Sequence[str], **options: Any) -> np.ndarray:
+        """The vector of a text, float32 [D], or of each of a list of texts, [N, D]."""
+        return self._values(text, "embed", options)
 
     @property
     def reader(self) -> Any:
         """How the trunk reads a text, as it was trained to."""
-        _ = self.tokenizer
-        return self.task.text_reader()
+        embed: Any = self.predictor("embed")
+        return embed.reader()
 
     def contexts(self, word: str, sentences: Sequence[str]) -> Contexts:
         """A word's vectors in several sentences, layer by layer."""
@@ -341,8 +322,6 @@ class Run:
 
 def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
     """The result for one text, or the results for several; ConfigError: something else."""
-    texts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    if wrong := [one for one in texts if not isinstance(one, str)]:
-        raise ConfigError(f"A text or a list of texts is needed, not {str(wrong[0])[:60]!r}.")
-    found = call(texts)
-    return found[0] if isinstance(given, str) else found
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    found = call([check_text(one) for one in ([given] if single else given)])
+    return found[0] if single else found

@@ -100,7 +100,7 @@ class GenerateConfig(Record):
             base = {name: value for name, value in base.items() if name not in SAMPLING}
         if "beams" in changes and "n_best" not in changes:
             base |= {"n_best": 1}
-        return self.parse(base | changes)
+        return self.parse({**base, **changes})
 
     def ends(self, own: int | None) -> tuple[int, ...]:
         """The ids that end a text; `own`: the tokenizer's."""

@@ -27,6 +27,7 @@ from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.classify import Classify, Labels
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.predictor import ALL, Parsed
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import SHOWN, Sample
@@ -44,9 +45,8 @@ SEPARATORS = ";,|"
 class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
-    uses = (Classify,)
+    uses = (Classify, Embed)
     capabilities = frozenset({"classes"})
-    routes = ("classify", "embeddings")
     summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
@@ -138,7 +138,7 @@ class Classification(LabelTask):
             parsed = [Parsed(None, [*islice(examples, len(own))]) for own in windows]
             predictor = Classify(model, self, of.precision)
             found = predictor.predict(parsed, ClassifyOptions(), ALL)
-            return np.stack([one.probabilities for one in found if one])
+            return np.stack([one.probabilities for one in found if isinstance(one, Labels)])
 
         for rows in of.processes.spread(blocks(chosen), compute):
             yield from rows

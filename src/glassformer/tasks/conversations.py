@@ -28,7 +28,7 @@ SHOWN = 3
 class Conversations(GenerativeTask):
     """The next message of the assistant; every prompt is a message of the user."""
 
-    uses = (Chat, Reply, Score, Choose)
+    uses = (Chat, Reply, Score, Choose, *GenerativeTask.uses)
     verb = "chat"
     summary = "answers messages"
 

@@ -2,7 +2,7 @@
 sides (BERT, Devlin et al. 2019).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,8 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
-from glassformer.tasks.predict.fill import Filled, fill
+from glassformer.tasks.predictors.embed import Embed
+from glassformer.tasks.predictors.fill import Fill
 from glassformer.tasks.task import Card, Sample
 from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer
@@ -35,6 +36,7 @@ SHOWN = 48
 class FillMask(RunningText):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
+    uses = (Fill, Embed)
     verb = "fill"
     capabilities = frozenset({"masked"})
     summary = "predicts the masked tokens of a text"
@@ -87,12 +89,6 @@ class FillMask(RunningText):
             pieces[at] = f"[{own}]" if guess == target else f"[{own}|{wanted}]"
         text = (" " if tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
-
-    def fill(
-        self, model: Transformer, texts: Sequence[str], top: int = 1, first: int = 1
-    ) -> list[Filled]:
-        """See `Task`."""
-        return fill(model, self.processor.reader, self.processor.batches, texts, top, first)
 
     def card(self) -> Card:
         """See `Task`."""

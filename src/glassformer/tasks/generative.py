@@ -9,12 +9,14 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import token_names
 from glassformer.processors.inputs import Inputs
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.records import RecordTask, merged
 
 
 class GenerativeTask(RecordTask):
     """Tokens for each input; loss is on these tokens alone."""
 
+    uses = (Embed,)
     capabilities = frozenset({"generates"})
 
     def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:

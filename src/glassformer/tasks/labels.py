@@ -73,7 +73,7 @@ class LabelTask(RecordTask):
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""
-        return self.classes.names or tuple(map(str, range(self.recipe.model.class_count)))
+        return self.recipe.model.class_names
 
     def target_name(self, index: int) -> str:
         """See `Task`."""

@@ -2,10 +2,10 @@
 
 OPTIONS["tag"] ─┬─> flags of `glassformer tag`      cli/flags
                 ├─> fields of POST /v1/tag          serve/api/predict
-                └─> keywords of run.tag(...)        run/run
+                └─> keywords of run.tag(...)        run/run.
 
 A field that is None is as the recipe of the run has it, or as the model was trained. This file
-imports neither torch nor numpy, so that a command answers `--help` at once.
+imports neither torch nor numpy, which `--help` must not wait for.
 """
 
 import inspect
@@ -35,7 +35,7 @@ def _local(default: Any, **bounds: Any) -> Any:
 
 
 def _optional(*names: str) -> dict[str, Any]:
-    """These fields of a recipe's section `generate`, None by default."""
+    """Return fields of a recipe's section `generate` by name, None by default."""
     found: dict[str, Any] = {}
     for name in names:
         field = copy(GenerateConfig.model_fields[name])
@@ -80,7 +80,7 @@ class GenerateOptions(Writing):
     draft: Any = _local(None)
     """A smaller run of the same vocabulary, or ngram, proposes tokens; the text is the same."""
     draft_tokens: int | None = _local(None, ge=1)
-    """Tokens that are proposed at once (4)."""
+    """Tokens that are proposed together (4)."""
 
 
 class ChatOptions(Writing):
@@ -105,7 +105,7 @@ class TranslateOptions(Writing):
     """Heads of the alignments, from 0; none: all."""
 
     def check(self, form: Form) -> None:
-        """See `Options`."""
+        """Raise ConfigError for a choice that has no use in this form."""
         if self.alignments and (self.n_best or 1) > 1:
             raise ConfigError(
                 "--alignments belong to the best translation, so --n-best has no place beside it."
@@ -126,7 +126,7 @@ class TagOptions(Options):
     """Split punctuation marks off as words (for raw text)."""
 
     def check(self, form: Form) -> None:
-        """See `Options`."""
+        """Refuse several forms of one line, and forms of lines in a table."""
         if form == "json" and self.columns:
             raise ConfigError(
                 "--columns and --json are two forms of the same; leave one of them out."
@@ -155,11 +155,11 @@ class ClassifyOptions(Options):
 
     @property
     def skips(self) -> bool:
-        """See `Options`."""
+        """See `Options`: files, if requested."""
         return self.skip_bad
 
     def check(self, form: Form) -> None:
-        """See `Options`."""
+        """Refuse a list of classes in a table, or beside a threshold."""
         if form == "table":
             refuse({"top": self.top})
         if form != "json" and self.top is not None and self.threshold is not None:
@@ -185,10 +185,10 @@ class EmbedOptions(Options):
     """mean, first, or last (for decoders); default: the model's own, or mean."""
     normalize: bool | None = None
     """Scale vectors to length 1; default: as the model was trained to, or yes."""
-    layer: int | None = Field(default=None, ge=0)
+    layer: int | None = None
     """Layer of the vectors; 0: the static embedding; default: the last."""
     prompt: str | None = None
-    """Name of the prompt of a sentence model that stands before each text."""
+    """Name of the prompt of a sentence model, a text before each text."""
 
 
 class DrawOptions(Drawing):
@@ -265,7 +265,7 @@ def plain_fields(record: type[Options]) -> Iterator[tuple[str, Any, FieldInfo]]:
 def keywords(verb: str) -> Callable[[Method], Method]:
     """Give a method with `**options` the choices of a verb, as keywords with help."""
 
-    def named(method: Method) -> Method:
+    def with_help(method: Method) -> Method:
         own = OPTIONS[verb].model_fields.items()
         before = list(inspect.signature(method).parameters.values())[:-1]
         after = [
@@ -277,7 +277,7 @@ def keywords(verb: str) -> Callable[[Method], Method]:
         method.__doc__ = "\n\n".join([inspect.cleandoc(method.__doc__ or ""), *lines])
         return method
 
-    return named
+    return with_help
 
 
 def is_local(field: FieldInfo) -> bool:

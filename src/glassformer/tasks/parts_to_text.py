@@ -15,7 +15,7 @@ from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, matches
-from glassformer.tasks.predictors.answer import Answer, Translate
+from glassformer.tasks.predictors.answer import Answer
 from glassformer.tasks.predictors.predictor import Parsed
 from glassformer.tasks.predictors.text import finish
 from glassformer.tasks.shown import shown
@@ -34,7 +34,7 @@ def target_of(row: Mixed) -> str:
 class PartsToText(TextToText):
     """An answer to a row of parts."""
 
-    uses = (Answer, Translate)
+    uses = (Answer, *TextToText.uses)
     verb = "generate"
     metrics = ("loss", "accuracy", "exact_match")
     search: ClassVar[dict[str, Any]] = {"temperature": 0}

@@ -22,7 +22,6 @@ from glassformer.core.batch import Batch
 from glassformer.core.distributed.processes import ALONE, Processes
 from glassformer.core.errors import ConfigError, DataError, GlassformerError, counted, plural
 from glassformer.data.collate import Share
-from glassformer.layers.heads import Pool
 from glassformer.layers.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, split_of
@@ -75,11 +74,9 @@ class Task(ABC):
     verb: ClassVar[str]
     """The command that uses it."""
     uses: ClassVar[tuple[Any, ...]] = ()
-    """Its predictors, classes of `tasks.predictors`; the first is the main one."""
+    """Its predictors, the main one first."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
-    routes: ClassVar[tuple[str, ...]] = ("embeddings",)
-    """Routes of the HTTP API, below /v1/, that may answer by it."""
 
     def __init__(
         self,
@@ -142,25 +139,6 @@ class Task(ABC):
                 "none can be read, or none has a target within model.max_length"
             )
         return found
-
-    @property
-    def pool(self) -> Pool:
-        """How the stream becomes the vector of an input where nothing else is asked for."""
-        return "mean"
-
-    @property
-    def normalizes(self) -> bool:
-        """Whether vectors have length 1 where nothing else is asked for."""
-        return True
-
-    def text_reader(self, prompt: str | None = None) -> Any:
-        """How a text is read for its vector, behind the prompt of this name; ConfigError: there is
-        none."""
-        if prompt is not None:
-            raise ConfigError(
-                f"This model has no prompts, and {prompt!r} was asked for; leave it out."
-            )
-        return self.processor.reader
 
     @property
     def validated(self) -> bool:
@@ -290,9 +268,8 @@ class Task(ABC):
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of a reply."""
-        for main in self.predictors.values():
-            return main.schema(self)
-        values = self.reply()
+        if not (values := self.reply()):
+            return self.uses[0].schema(self)
         return {"type": "object", "properties": values, "required": list(values)}
 
     def excerpt(self, batch: Batch) -> str:
@@ -358,8 +335,6 @@ class Task(ABC):
         raise ConfigError(
             "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
         )
-
-    fill = refused("filling blanks")
 
     @property
     def pair(self) -> PairTokenizer:

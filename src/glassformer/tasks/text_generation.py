@@ -21,6 +21,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, evaluate
 from glassformer.tasks.predictors.chat import Chat
 from glassformer.tasks.predictors.choose import Choose
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.generate import Generate
 from glassformer.tasks.predictors.score import Score
 from glassformer.tasks.task import Card, Sample, Task
@@ -129,7 +130,7 @@ class RunningText(Task):
 class TextGeneration(RunningText):
     """The next token of running text."""
 
-    uses = (Generate, Chat, Score, Choose)
+    uses = (Generate, Chat, Score, Choose, Embed)
     verb = "generate"
     capabilities = frozenset({"generates"})
     summary = "continues a text"

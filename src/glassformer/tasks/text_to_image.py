@@ -63,7 +63,7 @@ class ImageTargets(PartsInputs):
 class TextToImage(GenerativeTask):
     """An image for each text."""
 
-    uses = (Draw,)
+    uses = (Draw, *GenerativeTask.uses)
     verb = "draw"
     capabilities = frozenset({"generates", "draws"})
     summary = "draws an image of a text, pixel by pixel"

@@ -22,7 +22,7 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.constraints import CONSTRAINTS
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks, score_outputs
 from glassformer.tasks.generative import GenerativeTask
-from glassformer.tasks.predictors.answer import Answer, Translate
+from glassformer.tasks.predictors.answer import Translate
 from glassformer.tasks.predictors.choose import Choose
 from glassformer.tasks.predictors.score import ScoreTargets
 from glassformer.tasks.task import Sample
@@ -121,7 +121,7 @@ class TextToText(GenerativeTask):
 class PairsToText(TextToText):
     """A target for a source; stored pairs have their targets."""
 
-    uses = (Translate, Answer, ScoreTargets, Choose)
+    uses = (Translate, ScoreTargets, Choose, *TextToText.uses)
     verb = "translate"
     metrics = ("loss", "accuracy", *DECODED)
     search: ClassVar[dict[str, Any]] = {"beams": 1, "overflow": "window"}

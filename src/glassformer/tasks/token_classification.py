@@ -19,6 +19,7 @@ from glassformer.tasks.classes import Classes
 from glassformer.tasks.evaluate import EVERYTHING, Evaluation, blocks
 from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.options import TagOptions
+from glassformer.tasks.predictors.embed import Embed
 from glassformer.tasks.predictors.tag import Tag
 from glassformer.tasks.task import Sample
 
@@ -28,9 +29,8 @@ SHOWN, WORDS = 3, 24
 class TokenClassification(LabelTask):
     """A class for each word of a sentence, or of the texts in a row of parts."""
 
-    uses = (Tag,)
+    uses = (Tag, Embed)
     capabilities = frozenset({"tags"})
-    routes = ("tag", "embeddings")
     summary = "assigns a tag to each word of a text"
     verb = "tag"
     metrics = ("loss", "accuracy", "macro_f1", "f1")

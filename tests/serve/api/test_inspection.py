@@ -34,7 +34,7 @@ def test_a_completion_is_seen_as_the_run_is(api, form):
     """Logit for logit: one more pass of the same tokens; the last new one was never read."""
     run, config = api.runs["lm"], api.runs["lm"].model.config
     reply = api.post("/v1/completions", **SAMPLED, n=2, inspect=EVERYTHING | {"format": form})
-    (own,) = run.generated(["the cat"], run.options(max_new_tokens=5, seed=5))
+    own = run.predict("the cat", max_new_tokens=5, seed=5)
     for number, choice in enumerate(reply["choices"]):
         inside, found = choice["inspect"], arrays(choice["inspect"])
         assert inside["tokens"] == [run.tokenizer.piece(one) for one in inside["ids"]]

@@ -15,6 +15,7 @@ from glassformer.runtime.engine import Engine
 from glassformer.serve.api.access import Rules
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.envelope import Log
+from glassformer.tasks.predictors.answer import Translate
 from glassformer.tasks.predictors.classify import Classify
 from glassformer.tasks.predictors.text import Text
 from small_runs import go, recipe
@@ -270,22 +271,22 @@ def test_a_token_waits_for_one_step_of_a_translation(api_of, monkeypatch):
     """While a search with beams goes on, every turn gives each text a token; a work that nobody
     waits for ends."""
     api, turns = api_of("lm", "pairs"), []
-    engine, run = api.service.engine, api.runs["pairs"]
+    engine = api.service.engine
     end = api.runs["lm"].tokenizer.specials["eos"]
-    steps, step = run.task.translate_steps, Engine.step
+    write, step = Translate.write, Engine.step
 
     def noted(*arguments, **options):
-        for _ in steps(*arguments, **options):
+        for _ in write(*arguments, **options):
             turns.append("search")
             yield
         turns.append("over")
-        return [[Text("ab")]]
+        return [Text("ab")]
 
     def token(engine):
         turns.extend(["token"] * engine.invariant)  # those of searches are not
         return step(engine)
 
-    monkeypatch.setattr(run.task, "translate_steps", noted)
+    monkeypatch.setattr(Translate, "write", noted)
     monkeypatch.setattr(Engine, "step", token)
     pair = {"model": "pairs", "input": "abc", "beams": 3, "max_tokens": 9}
 

@@ -31,8 +31,7 @@ def test_a_completion_is_what_the_run_generates(api):
     run = api.runs["lm"]
     reply = api.post("/v1/completions", **SAMPLED, temperature=0.9, top_k=5)
     (choice,) = reply["choices"]
-    how = run.options(max_new_tokens=6, seed=5, temperature=0.9, top_k=5)
-    (own,) = run.generated(["the cat"], how)
+    own = run.predict("the cat", max_new_tokens=6, seed=5, temperature=0.9, top_k=5)
     assert choice["text"] == own.text
     assert choice["finish_reason"] == {"end": "stop", "length": "length"}[own.finish]
     n = len(own.ids)
@@ -186,6 +185,29 @@ def test_tasks_of_text_answer_as_their_runs(api):
     assert [one["labels"] for one in found] == [
         [c] for c in runs["classes"].classify(["a b c", "h g"])
     ]
+    (one, both) = outputs(api.post("/v1/fill", model="masked", input=["a ___", "___ b ___"], top=2))
+    assert [one["filled"], both["filled"]] == runs["masked"].fill(["a ___", "___ b ___"])
+    assert [[len(blank) for blank in o["blanks"]] for o in (one, both)] == [[2], [2, 2]]
+
+
+def test_texts_are_continued_and_scored_as_by_their_runs(api):
+    """The choices of the command are the fields of the request."""
+    run, how = api.runs["lm"], {"max_new_tokens": 6, "temperature": 0.9, "seed": 5}
+    found = outputs(api.post("/v1/generate", model="lm", input=["the cat", "a dog"], **how))
+    assert [one["text"] for one in found] == run.generate(["the cat", "a dog"], **how)
+    assert {one["finish"] for one in found} <= {"end", "length"}
+    (found,) = outputs(api.post("/v1/score", model="lm", input="the cat"))
+    assert found["tokens"] == [vars(one) for one in run.score("the cat")]
+    pairs = [["abc", "cba"], ["fed", "d"]]
+    found = outputs(api.post("/v1/score", model="pairs", input=pairs))
+    expected = api.runs["pairs"].score_pairs([tuple(pair) for pair in pairs])
+    assert [one["log_probs"] for one in found] == expected
+    for model, path, given in (
+        ("lm", "/v1/generate", [["the", "cat"]]),
+        ("pairs", "/v1/translate", [["abc", "cba"]]),
+        ("pairs", "/v1/score", "abc"),
+    ):
+        assert api.ask("POST", path, json={"model": model, "input": given}).status_code == 400
 
 
 @pytest.mark.parametrize("name", ["pictures", "sounds", "parts"])
@@ -227,11 +249,15 @@ def test_models_have_the_routes_of_their_tasks(api):
     api.replies["/v1/models"].model_validate(listed)
     found = {one["id"]: one["routes"] for one in listed["data"]}
     assert found == {
-        "lm": ["/v1/completions", "/v1/embeddings"],
-        "chat": ["/v1/completions", "/v1/chat/completions", "/v1/embeddings"],
-        "pairs": ["/v1/translate", "/v1/embeddings"],
+        "lm": ["/v1/completions", "/v1/generate", "/v1/score", "/v1/embeddings"],
+        "chat": [
+            *("/v1/chat/completions", "/v1/completions", "/v1/generate", "/v1/score"),
+            "/v1/embeddings",
+        ],
+        "pairs": ["/v1/translate", "/v1/score", "/v1/embeddings"],
         "classes": ["/v1/classify", "/v1/embeddings"],
         "tags": ["/v1/tag", "/v1/embeddings"],
+        "masked": ["/v1/fill", "/v1/embeddings"],
         "pictures": ["/v1/classify"],
         "sounds": ["/v1/classify"],
         "parts": ["/v1/generate", "/v1/embeddings"],
@@ -259,7 +285,7 @@ def test_every_schema_is_described(api):
     assert parts["CompletionRequest"]["additionalProperties"] is False
     described = {one["operationId"] for own in told["paths"].values() for one in own.values()}
     assert {"completions", "health"} <= described
-    assert len(described) == len(told["paths"]) == 15
+    assert len(described) == len(told["paths"]) == 18
 
 
 def test_the_page_of_documentation_needs_no_network(api):

@@ -1,35 +1,17 @@
 """A long input is computed in short steps, between which texts of other requests go on."""
 
 from contextvars import ContextVar
-from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 
 from glassformer.serve.api.engine_thread import EngineThread
-from glassformer.tasks.options import ClassifyOptions, TagOptions
-from glassformer.tasks.predict.classify import groups
-from glassformer.tasks.predict.embed import embed_steps
+from glassformer.tasks.options import ClassifyOptions, EmbedOptions, TagOptions
 from glassformer.tasks.predictors.predictor import STEP
 from small_runs import probabilities
 
 LONG = "the cat sat on the mat " * 2000
-
-
-def taken(steps):
-    """The result of a computation, and its number of steps."""
-    n = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, n
-        n += 1
-
-
-def sizes(windows):
-    return [sum(one.length for one in group) for group in groups(windows)]
 
 
 @pytest.mark.parametrize("text", [LONG, "the cat"])
@@ -50,10 +32,21 @@ def test_classes_and_tags_and_vectors_of_long_texts(api, text):
     whole = tagger.predict(text, top=2)
     np.testing.assert_array_equal(tags.classes, whole.classes)
     np.testing.assert_allclose(tags.probabilities, whole.probabilities, rtol=0, atol=1e-6)
-    windows = classifier.task.text_reader().windows(text)
-    found, n = taken(embed_steps(classifier.model, [windows], "mean", normalize=True))
-    assert n >= len(list(chain.from_iterable(windows))) / (STEP + len(windows[0]))
-    np.testing.assert_allclose(found[0], classifier.embed(text, "mean"), rtol=0, atol=1e-6)
+    predictor = classifier.predictor("embed")
+    parsed = predictor.parse(text, EmbedOptions())
+    *steps, vector = predictor.predict([parsed], EmbedOptions(), STEP)
+    assert steps == [None] * len(sizes(parsed.windows))
+    np.testing.assert_allclose(vector.value, classifier.embed(text), rtol=0, atol=1e-6)
+
+
+def sizes(windows):
+    """Elements of each group of windows: of at most `STEP` elements, or of one long window."""
+    found = [0]
+    for one in windows:
+        if found[-1] and found[-1] + one.length > STEP:
+            found.append(0)
+        found[-1] += one.length
+    return found
 
 
 def test_a_group_is_one_long_sequence_or_several_short_ones(api):

@@ -18,11 +18,11 @@ from glassformer.models.trunk import streams
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text_reader import TextReader
-from glassformer.tasks.predict.embed import embed
+from glassformer.tasks.options import EmbedOptions
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.frame import Frame
 from glassformer.tokenizers.train import train_tokenizer
-from small_tasks import reader_of
+from small_tasks import embed, embedder, reader_of
 
 TEXTS = [
     "a cat sat",
@@ -102,13 +102,15 @@ def by_hand(model, ids, how, layer):
 @pytest.mark.parametrize("how", POOLS)
 def test_it_is_the_pooled_stream_of_the_trunk(trunk, layer, how):
     model, reader = built(**trunk)
-    got = embed(model, reader, TEXTS, how, layer, normalize=False)
+    got = embed(model, reader, TEXTS, how, layer=layer, normalize=False)
     assert got.dtype == np.float32
     for text, vector in zip(TEXTS, got, strict=True):
         (ids,) = reader.windows(text)
         np.testing.assert_allclose(vector, by_hand(model, ids, how, layer), **EXACT)
     lengths = np.linalg.norm(got, axis=1, keepdims=True)
-    np.testing.assert_allclose(embed(model, reader, TEXTS, how, layer), got / lengths, **EXACT)
+    np.testing.assert_allclose(
+        embed(model, reader, TEXTS, how, layer=layer), got / lengths, **EXACT
+    )
 
 
 @pytest.mark.parametrize("name", ["encoder", "tagger", "decoder", "one vocabulary"])
@@ -200,16 +202,16 @@ def test_a_text_without_tokens_has_no_vector():
     for nothing in ("", " ", "\n\t"):
         with pytest.raises(DataError, match=r"Text 2 of 3 is .* which has no tokens"):
             embed(model, reader, ["a", nothing, "b"])
-        got = embed(model, reader, ["a", nothing, "b"], empty="zeros")
+        found = embedder(model, reader).predict_each(["a", nothing, "b"], EmbedOptions())
+        got = np.stack([one.value for one in found])
         assert not got[1].any()
         np.testing.assert_allclose(got[[0, 2]], embed(model, reader, ["a", "b"]), **EXACT)
     assert embed(model, reader, []).shape == (0, 8)
-    assert embed(model, reader, [""], empty="zeros").shape == (1, 8)
 
 
 def test_what_there_is_not_is_named():
     model, reader = built("encoder")
-    with pytest.raises(ConfigError, match=r"no pool 'median'; did you mean 'mean'\?$"):
+    with pytest.raises(ConfigError, match="should be 'mean', 'first' or 'last', got 'median'"):
         embed(model, reader, [], "median")
     for layer in (-1, 3):
         with pytest.raises(

@@ -34,7 +34,7 @@ def published(folder, family: str):
 def test_blanks_are_filled_as_the_published_pipeline_fills_them(family, tmp_path):
     place, pipeline = published(tmp_path, family)
     mask = pipeline.tokenizer.mask_token
-    for text, found in zip(TEXTS, gf.load(place).filled(TEXTS, top=4), strict=True):
+    for text, found in zip(TEXTS, gf.load(place).predict(TEXTS, top=4), strict=True):
         theirs = pipeline(re.sub(r"\[MASK\]|<mask>|_{3,}", mask, text), top_k=4)
         theirs = [theirs] if isinstance(theirs[0], dict) else theirs
         for own, expected in zip(found.blanks, theirs, strict=True):

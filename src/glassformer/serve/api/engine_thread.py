@@ -29,9 +29,10 @@ from glassformer.runtime.memory import pool_of, program_of
 from glassformer.runtime.prefixes import BLOCK
 from glassformer.runtime.request import Event, Request
 from glassformer.runtime.speculative import Drafts
-from glassformer.tasks.predict.gradually import Steps
 
 Answer = TypeVar("Answer")
+Steps = Generator[object, None, Answer]
+"""A computation that yields between two steps, and returns its result."""
 SHORT, TURN = 0.003, 0.01
 """SHORT: seconds of a step of small operations, which hardly leave Python's lock to the event loop.
 TURN: longest wait for the loop after one."""

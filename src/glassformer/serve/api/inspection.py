@@ -19,11 +19,11 @@ from glassformer.core.axes import Tensor
 from glassformer.core.batch import Batch
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
+from glassformer.serve.api.engine_thread import Steps
 from glassformer.serve.api.models import Served
 from glassformer.serve.api.problems import ApiError
 from glassformer.serve.api.requests import Inspect
 from glassformer.serve.api.texts import Choice
-from glassformer.tasks.predict.gradually import Steps
 
 MOST = {"json": 1 << 18, "safetensors": 1 << 22}
 """Numbers of a reply."""

@@ -29,10 +29,8 @@ class Served:
     @cached_property
     def routes(self) -> tuple[str, ...]:
         """The routes below /v1/ that it answers."""
-        task = self.run.task
-        own = (route for one in task.predictors.values() for route in one.routes)
-        given = (route for route in task.routes if self.refusal(route) is None)
-        return tuple(dict.fromkeys((*own, *given)))
+        predictors = self.run.task.predictors.values()
+        return tuple(route for one in predictors for route in one.routes)
 
     def refusal(self, route: str) -> str | None:
         """Why this run has no answer at a route; None: it is another task's."""

@@ -4,19 +4,30 @@ Each request is a micro-batch: inputs of several requests for the same model and
 computed together, in steps. They are encoded beside it.
 """
 
+from base64 import b64encode
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
+import numpy as np
 from pydantic import AliasChoices, Field, create_model
 
 from glassformer.serve.api import replies
-from glassformer.serve.api.models import Served
+from glassformer.serve.api.engine_thread import Steps
+from glassformer.serve.api.models import EMBEDDINGS, Served
 from glassformer.serve.api.predictions import Batch, inputs_of
-from glassformer.serve.api.requests import MOST_TOP, File, Inputs, ModelRequest
-from glassformer.tasks.options import OPTIONS, Options, is_local, plain_fields
-from glassformer.tasks.predict.gradually import Steps
-from glassformer.tasks.predictors.predictor import STEP, Parsed
+from glassformer.serve.api.problems import ApiError
+from glassformer.serve.api.requests import (
+    MOST_TOP,
+    EmbeddingRequest,
+    File,
+    Inputs,
+    ModelRequest,
+    several,
+)
+from glassformer.tasks.options import OPTIONS, EmbedOptions, Options, is_local, plain_fields
+from glassformer.tasks.predictors.predictor import STEP, Parsed, Predictor
 
 MOST = {"top": MOST_TOP, "beams": 16, "n_best": 16}
 """Largest values of choices that cost the server."""
@@ -47,7 +58,7 @@ def options_of(verb: str, asked: ModelRequest) -> Options:
 
 
 def reader_of(verb: str) -> Callable[[Served, Any], Batch]:
-    """What reads the requests of a verb as micro-batches."""
+    """Return a function that reads the requests of a verb as micro-batches."""
 
     def read(served: Served, asked: Any) -> Batch:
         predictor, options = served.run.predictor(verb), options_of(verb, asked)
@@ -57,22 +68,60 @@ def reader_of(verb: str) -> Callable[[Served, Any], Batch]:
             for number, one in enumerate(inputs_of(served, asked), 1)
         ]
 
-        def work(parsed: list[Parsed]) -> Steps[list[dict[str, Any]]]:
-            rows = list[dict[str, Any]]()
-            for one in predictor.predict(parsed, options, STEP):
-                if one is None:
-                    yield  # the turn of other requests
-                else:
-                    rows.append(one.json())
-            return rows
-
+        work = partial(_rows, predictor, options, lambda one: one.json())
         return Batch(served, (verb, options.model_dump_json()), work, inputs)
 
     read.__name__, read.__doc__ = verb, OPTIONS[verb].__doc__
     return read
 
 
-VERBS = ("tag", "classify", "generate", "translate", "score", "draw")
-"""Those with a route of their own."""
-ROUTES = {verb: (request_of(verb), replies.Predictions, reader_of(verb)) for verb in VERBS}
+def _rows(
+    predictor: Predictor[Any],
+    options: Options,
+    form: Callable[[Any], dict[str, Any]],
+    parsed: list[Parsed],
+) -> Steps[list[dict[str, Any]]]:
+    """Compute predictions step by step, and give them this form."""
+    rows = list[dict[str, Any]]()
+    for one in predictor.predict(parsed, options, STEP):
+        if one is None:
+            yield  # the turn of other requests
+        else:
+            rows.append(form(one))
+    return rows
+
+
+def embeddings(served: Served, asked: EmbeddingRequest) -> Batch:
+    """Vectors of texts."""
+    predictor, options = served.run.predictor("embed"), EmbedOptions()
+    width, size = served.run.model.config.d_model, served.run.model.config.vocab_size
+    if asked.dimensions not in (None, width):
+        raise ApiError(
+            400,
+            f"dimensions: this model's vectors have {width}, not {asked.dimensions}.",
+            "dimensions",
+        )
+    parsed = list[Parsed]()
+    for number, given in enumerate(several(asked.input)):
+        if not isinstance(given, str) and max(given) >= size:
+            raise ApiError(400, f"input: there is no token {max(given)} of {size}.", "input")
+        parsed.append(predictor.parse(given, options))
+        if not parsed[-1].windows:
+            raise ApiError(400, f"input: text {number} has no tokens; leave it out.", "input")
+    form = _base64 if asked.encoding_format == "base64" else np.ndarray.tolist
+    shown = lambda one: {"object": "embedding", "embedding": form(one.vector)}
+    work = partial(_rows, predictor, options, shown)
+    return Batch(served, ("embed", form), work, parsed, sum(one.about for one in parsed))
+
+
+def _base64(row: np.ndarray) -> str:
+    """float32, the lowest byte first, in base64."""
+    return b64encode(row.astype("<f4").tobytes()).decode()
+
+
+ROUTES: dict[str, tuple[type[ModelRequest], Any, Callable[[Served, Any], Batch]]] = {
+    verb: (request_of(verb), replies.Predictions, reader_of(verb))
+    for verb in ("tag", "classify", "fill", "generate", "translate", "score", "draw")
+}
 """The request and the reply of each route, and how a request is read."""
+ROUTES[EMBEDDINGS] = EmbeddingRequest, replies.Embeddings, embeddings

@@ -28,7 +28,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from glassformer import __version__
-from glassformer.serve.api import generation, predict, predictions, replies
+from glassformer.serve.api import generation, predict, replies
 from glassformer.serve.api.access import VARIABLE, Rules, keys_of
 from glassformer.serve.api.admission import Limits
 from glassformer.serve.api.engine_thread import EngineThread
@@ -50,7 +50,7 @@ FAILURE: dict[int | str, dict[str, Any]] = {
 def application(service: Service, pages: ASGIApp | None = None, door: Door = API) -> FastAPI:
     """The ASGI application of a server; `pages`: answers all paths without a route,
     by the rules of `door`."""
-    rules, rows = service.rules, generation.ROUTES | predictions.ROUTES | predict.ROUTES
+    rules, rows = service.rules, generation.ROUTES | predict.ROUTES
     paths, own = {f"/v1/{route}" for route in rows}, set[str]()
     app = FastAPIOffline(
         redoc_url=None,

@@ -13,7 +13,6 @@ from typing import Any
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.data.example import Example
 from glassformer.inspect.alignment import aligned, pharaoh
-from glassformer.processors.pairs import PairsProcessor
 from glassformer.processors.parts_inputs import part_of
 from glassformer.processors.sequence_builder import TEXT
 from glassformer.runtime.config import GenerateConfig
@@ -21,10 +20,9 @@ from glassformer.runtime.hypotheses import normalized
 from glassformer.runtime.prompts import example_of
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions, TranslateOptions
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed
-from glassformer.tasks.predictors.text import Finish, StopStrings, Text, check_text
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, check_text
+from glassformer.tasks.predictors.text import Finish, StopStrings, Text
 from glassformer.tasks.predictors.writer import Writer
-from glassformer.tasks.task import Task
 
 
 class Answer(Writer[GenerateOptions]):
@@ -33,22 +31,12 @@ class Answer(Writer[GenerateOptions]):
     name, routes = "generate", ("generate",)
     lines = False
 
-    @classmethod
-    def misfit(cls, task: Task) -> str | None:
-        """See `Predictor`."""
-        if not isinstance(task.processor, PairsProcessor):
-            return None
-        return (
-            f"{task.folder} is an encoder-decoder, which writes a target for a source; use "
-            "`glassformer translate`."
-        )
-
     def about(self, prompt: str, files: Mapping[str, Any]) -> Any:
         """See `Writer`: in the order of the training rows."""
         return self.processor.ordered(prompt, files)
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
-        """See `Writer`."""
+        """Read an input."""
         if given is None:
             return Parsed([], (), number=number)
         read = [one.example for one in self.processor.windows(given)]
@@ -107,7 +95,7 @@ class Translation(Text):
         return "\t".join([*score, one_line(self.text), *alignment])
 
     def json(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """Return plain values."""
         also = {} if self.alignment is None else {"alignment": [[*two] for two in self.alignment]}
         return super().json() | also
 
@@ -124,15 +112,8 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
     name, routes = "translate", ("translate",)
     given, batch_size = "source", 32
 
-    @classmethod
-    def misfit(cls, task: Task) -> str | None:
-        """See `Predictor`."""
-        if isinstance(task.processor, PairsProcessor):
-            return None
-        return f"{task.folder} reads rows of parts; use `glassformer generate` with files."
-
     def check(self, options: TranslateOptions) -> None:
-        """See `Predictor`."""
+        """Raise ConfigError for choices that do not fit together."""
         how = self.how(options)
         if (options.layer or options.head) and not options.alignments:
             raise ConfigError(
@@ -194,26 +175,26 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
             return Text(finish="end", score=0.0)
         ranks = [[piece, *piece.others] for piece in pieces]
         best, *others = (
-            _joined([own[min(i, len(own) - 1)] for own in ranks], how)
+            _join([own[min(i, len(own) - 1)] for own in ranks], how)
             for i in range(max(map(len, ranks)))
         )
         return replace(best, others=others)
 
     def columns(self, options: TranslateOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """Return the new columns of a row."""
         return ("text", "score") if options.scores else ("text",)
 
     def predict(
         self, inputs: Iterable[Parsed], options: TranslateOptions, elements: int = WHOLE
     ) -> Iterator[Text | None]:
-        """See `Predictor`: an alignment is a step of its own."""
+        """Yield the prediction of each input, and None after each step, such as an alignment."""
         for one in super().predict(inputs, options, elements):
             yield one
             if options.alignments:
                 yield
 
     def show(self, one: Parsed, text: Text, options: TranslateOptions) -> Translation:
-        """See `Writer`."""
+        """Return the text with its prompt."""
         alignment, listed = None, self.how(options).n_best > 1
         if options.alignments:
             heads = options.layer or None, options.head or None
@@ -227,7 +208,7 @@ class Translate(OfText[TranslateOptions], Writer[TranslateOptions]):
         )
 
 
-def _joined(pieces: Sequence[Text], how: GenerateConfig) -> Text:
+def _join(pieces: Sequence[Text], how: GenerateConfig) -> Text:
     """Return the target of a source from those of its pieces."""
     stops = StopStrings(how.stop)
     text = stops.push(" ".join(piece.text for piece in pieces)) + stops.flush()

@@ -29,7 +29,7 @@ class Answering(Writer[Chosen]):
 
     @classmethod
     def misfit(cls, task: Task) -> str | None:
-        """See `Predictor`."""
+        """Return why a task has no such predictor."""
         if task.processor.template is not None:
             return None
         return (
@@ -39,7 +39,7 @@ class Answering(Writer[Chosen]):
 
     @property
     def template(self) -> ChatTemplate:
-        """How messages are written for the model."""
+        """Return the chat template."""
         return self.processor.template
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
@@ -48,7 +48,7 @@ class Answering(Writer[Chosen]):
         return not several, given if several else [given]
 
     def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
+        """Return the input as plain values."""
         return {self.given: given}
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
@@ -56,7 +56,7 @@ class Answering(Writer[Chosen]):
         may be written.
 
         The first messages are left out, but the system message never. ConfigError: the last message
-        by itself is too long. DataError: it is the assistant's.
+        is too long. DataError: it is the assistant's.
         """
         said = messages_of(given, "the conversation")
         if said[-1].role == ASSISTANT:
@@ -80,7 +80,7 @@ class Answering(Writer[Chosen]):
         return Parsed(given, (one,), (rest[:begin], most), number, self.unknown(one))
 
     def requests(self, one: Parsed, how: GenerateConfig) -> list[Request]:
-        """See `Writer`."""
+        """Return the requests for an input."""
         ends, (_, most) = tuple(self.template.ends | set(how.eos_token_id)), one.about
         return [Request(each.ids.tolist(), how, ends, limit=most) for each in one.windows]
 

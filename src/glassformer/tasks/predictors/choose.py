@@ -57,21 +57,21 @@ class Chosen(Prediction):
 
     @property
     def value(self) -> str | None:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return self.label
 
     def line(self) -> str:
-        """See `Prediction`."""
+        """Return the prediction as a line."""
         if self.label is None:
             return ""
         return f"{self.probabilities[self.label]:.4f}\t{one_line(self.label)}"
 
     def json(self) -> dict[str, Any]:
-        """See `Prediction`."""
-        return {"shots": self.shots} | ({} if self.label is None else vars(self))
+        """Return plain values."""
+        return {"shots": self.shots} if self.label is None else dict(vars(self))
 
     def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """Return the new columns of a row."""
         return {"label": self.label, "probability": self.probabilities.get(self.label or "")}
 
 
@@ -126,9 +126,9 @@ class FewShot:
     def label(self, prompts: Sequence[str]) -> list[Chosen]:
         """The label of each prompt."""
         parts = (prompts[at : at + TOGETHER] for at in range(0, len(prompts), TOGETHER))
-        return [one for part in parts for one in self._chosen(part)]
+        return [one for part in parts for one in self._label_together(part)]
 
-    def _chosen(self, prompts: Sequence[str]) -> list[Chosen]:
+    def _label_together(self, prompts: Sequence[str]) -> list[Chosen]:
         pairs = [(prompt, answer) for prompt in prompts for answer in self.answers]
         found = [one.log_prob for one in self.score.likelihoods(pairs)]
         rows = np.array(found).reshape(len(prompts), len(self.labels))
@@ -167,7 +167,7 @@ class FewShot:
 
 
 class Choose(Predictor[ChooseOptions]):
-    """A label for each text, or pair of texts, with as many shots as fit beside it."""
+    """A label for each text, or pair of texts, with the shots that fit beside it."""
 
     name = "choose"
     reply: ClassVar = {"label": {"type": "string", "description": "the likeliest label"}}
@@ -175,8 +175,8 @@ class Choose(Predictor[ChooseOptions]):
     """The last options, and the examples that they name."""
 
     def prompts(self, options: ChooseOptions) -> FewShot:
-        """The model asked by prompts with the examples that were named: as many of each label as
-        there can be, the first or, by a seed, any. Their labels are the answers.
+        """Return prompts with the examples that were named, balanced over labels: the first, or any
+        by a seed. Their labels are the answers.
 
         ConfigError: no examples, another template, or fewer than two labels.
         """
@@ -220,7 +220,7 @@ class Choose(Predictor[ChooseOptions]):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """Return the columns of a text, or of two."""
         return COLUMNS[: 1 if self.data.pair_field is None else 2]
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
@@ -229,20 +229,19 @@ class Choose(Predictor[ChooseOptions]):
         return single, [given] if single else list(given)
 
     def from_values(self, values: Sequence[Any], where: str) -> Any:
-        """See `Predictor`."""
+        """Return the text of a line or cell."""
         text, *pair = ("" if one is None else cell_text(one, where) for one in values)
         return (text, *pair) if pair else text
 
     def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
-        return dict(
-            zip(("text", "pair"), (given,) if isinstance(given, str) else given, strict=False)
-        )
+        """Return the input as plain values."""
+        own = [given] if isinstance(given, str) else given
+        return dict(zip(("text", "pair"), own, strict=False))
 
     def parse(
         self, given: Any, options: ChooseOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`: `about` is what asks for its label."""
+        """Read an input; `about` has its prompt and its number of shots."""
         text, pair = (given, None) if isinstance(given, str) else given
         if not text.strip():
             return Parsed(given, ())
@@ -256,18 +255,16 @@ class Choose(Predictor[ChooseOptions]):
     def predict(
         self, inputs: Iterable[Parsed], options: ChooseOptions, elements: int = WHOLE
     ) -> Iterator[Chosen | None]:
-        """See `Predictor`."""
+        """Yield the prediction of each input, and None after each step."""
         every, inputs = self.prompts(options), list(inputs)
         found = iter(every.label([one.about[0] for one in inputs if one.about]))
         yield
         for one in inputs:
-            if one.about:
-                yield replace(next(found), shots=one.about[1])
-            else:
-                yield Chosen(shots=len(every.shots))
+            known = replace(next(found), shots=one.about[1]) if one.about else None
+            yield known or Chosen(shots=len(every.shots))
 
     def columns(self, options: ChooseOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """Return the new columns of a row."""
         return "label", "probability"
 
 
@@ -287,7 +284,7 @@ def balanced(
 
 def examples_of(path: str | Path) -> list[Labelled]:
     """The labelled texts of a table with its usual columns; DataError: it has none of them."""
-    rows = [row for row in labelled(_config(path))]
+    rows = [*labelled(_config(path))]
     if wrong := next((row for row in rows if len(row.labels) != 1), None):
         raise DataError(f"{wrong.where} has {len(wrong.labels)} labels, not one; mend it")
     return rows

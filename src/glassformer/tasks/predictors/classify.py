@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import torch
 
-from glassformer.core.axes import Float, Tensor
+from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError, one_line
 from glassformer.tasks.options import ClassifyOptions
 from glassformer.tasks.predictors.predictor import HeadPredictor, Parsed, Prediction
@@ -48,54 +49,53 @@ class Labels(Prediction):
         return [self.names[i] for i in self.chosen]
 
     @property
+    def scores(self) -> list[float]:
+        """The probabilities of the classes that hold."""
+        return [round(p, 6) for p in self.probabilities[self.chosen].tolist()]
+
+    @property
     def value(self) -> Any:
         """The class, None of a blank input; of several a list."""
         return self.labels if self.several else next(iter(self.labels), None)
 
     def line(self) -> str:
         """See `Prediction`: `name`; with scores `0.9 <TAB> name`; of several `name,name`."""
-        p, named = self.probabilities, [one_line(name) for name in self.names]
+        p, names = self.probabilities, [one_line(name) for name in self.names]
         if self.several and self.how.top is None and len(p):
-            rows = [[f"{p[i]:.4f}" for i in self.chosen], [named[i] for i in self.chosen]]
+            rows = [[f"{p[i]:.4f}" for i in self.chosen], [names[i] for i in self.chosen]]
             return "\t".join(map(",".join, rows if self.how.scores else rows[1:]))
         best = self.ranked[: self.how.top or 1]
-        return "\t".join(f"{p[i]:.4f}\t{named[i]}" if self.how.scores else named[i] for i in best)
+        return "\t".join(f"{p[i]:.4f}\t{names[i]}" if self.how.scores else names[i] for i in best)
 
     def json(self) -> dict[str, Any]:
         """See `Prediction`; where only one class holds also `label` and its `probability`."""
-        rounded = self._rounded()
-        listed = self.ranked[: self.how.top] if self.how.top else range(len(rounded))
-        values: dict[str, Any] = {"labels": self.labels}
-        if not self.several:
-            best = next(iter(self.chosen), None)
-            values |= {"label": self.value}
-            values |= {"probability": None if best is None else rounded[best]}
-        return values | {"probabilities": {self.names[i]: rounded[i] for i in listed}}
+        every, top = self._every(), self.how.top
+        one = {"label": self.value, "probability": next(iter(self.scores), None)}
+        listed = [self.names[i] for i in self.ranked[:top]] if top else every
+        kept = {name: every[name] for name in listed}
+        return {"labels": self.labels, **({} if self.several else one), "probabilities": kept}
 
     def columns(self) -> dict[str, Any]:
         """See `Prediction`: None of a blank input."""
-        rounded, blank = self._rounded(), not len(self.probabilities)
-        scores = [rounded[i] for i in self.chosen]
+        values: dict[str, Any] = {"label": self.value, "score": next(iter(self.scores), None)}
         if self.several:
-            values = {"labels": None if blank else self.labels, "scores": None if blank else scores}
-        else:
-            values = {"label": self.value, "score": next(iter(scores), None)}
+            values = {"labels": self.labels, "scores": self.scores}
         if self.how.scores:
-            every = dict(zip(self.names, rounded, strict=False))
-            values["probabilities"] = None if blank else every
-        return values
+            values["probabilities"] = self._every()
+        return values if len(self.probabilities) else dict.fromkeys(values)
 
-    def _rounded(self) -> list[float]:
-        return [round(p, 6) for p in self.probabilities.tolist()]
+    def _every(self) -> dict[str, float]:
+        rounded = (round(p, 6) for p in self.probabilities.tolist())
+        return dict(zip(self.names, rounded, strict=False))
 
 
 class Classify(HeadPredictor[ClassifyOptions]):
     """Classes of inputs: means over their windows."""
 
-    name = "classify"
+    name, routes = "classify", ("classify",)
 
     def check(self, options: ClassifyOptions) -> None:
-        """See `Predictor`."""
+        """Raise ConfigError for a threshold of one class, or files that may be skipped."""
         if options.threshold is not None and not self.model.config.multi_label:
             raise ConfigError(
                 "--threshold is for model.multi_label, and this model gives one class; leave it "
@@ -110,38 +110,31 @@ class Classify(HeadPredictor[ClassifyOptions]):
     def parse(
         self, given: Any, options: ClassifyOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """See `Predictor`: a text of nothing but space is blank."""
         windows = [] if given is None or is_blank(given) else self.processor.windows(given)
         return Parsed(given, [one.example for one in windows], number=number)
 
     def prediction(self, one: Parsed, found: Sequence[Tensor], options: ClassifyOptions) -> Labels:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: a mean over windows."""
         several = self.model.config.multi_label
         rows = [logits.sigmoid() if several else logits.softmax(-1) for logits in found]
-        p = mean(rows).numpy() if rows else np.zeros(0, np.float32)
-        return Labels(self.names, p, several, options)
+        p = (reduce(torch.add, rows) / len(rows))[0].numpy() if rows else np.zeros(0, np.float32)
+        return Labels(self.model.config.class_names, p, several, options)
 
     def columns(self, options: ClassifyOptions) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `Predictor`: names as of `Labels.columns`."""
         own = ("labels", "scores") if self.model.config.multi_label else ("label", "score")
         return (*own, "probabilities") if options.scores else own
 
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
+        """See `Predictor`: the names of classes are listed."""
         number = {"type": "number", "minimum": 0, "maximum": 1}
         values = {
             "labels": {"type": "array", "items": {"enum": list(task.outcomes())}},
             "probabilities": {"type": "object", "additionalProperties": number},
         }
         return {"type": "object", "properties": values, "required": list(values)}
-
-
-def mean(rows: Sequence[Float[Tensor, "1 C"]]) -> Float[Tensor, "C"]:
-    """Return the mean of rows, which are added one after another."""
-    every = torch.cat([*rows])
-    total = torch.zeros(1, every.shape[1]).index_add(0, torch.zeros(len(rows)).long(), every)
-    return (total / torch.tensor([[len(rows)]]))[0]
 
 
 def is_blank(given: Any) -> bool:

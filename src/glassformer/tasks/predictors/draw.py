@@ -3,8 +3,8 @@
     <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...
     |------------ one fixed length -----------|   of the palette's colours, in reading order
 
-The text is padded to one length, so that each pixel always has the same position: learned positions
-tell row and column. The ids of colours follow the text's vocabulary.
+The text is padded to one length, so that each pixel always has the same position. Learned positions
+give row and column. The ids of colours follow the text's vocabulary.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +20,7 @@ from glassformer.processors.processor import check_length
 from glassformer.processors.sequence_builder import TEXT, SequenceBuilder
 from glassformer.runtime.decode import decode
 from glassformer.tasks.options import DrawOptions
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
-from glassformer.tasks.predictors.text import check_text
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction, check_text
 from glassformer.tasks.predictors.writer import config_of
 
 _SHADES = " .:-=+*#%@"
@@ -37,7 +36,7 @@ class Picture(Prediction):
 
     @property
     def value(self) -> np.ndarray:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return self.pixels
 
     def line(self) -> str:
@@ -51,7 +50,7 @@ class Picture(Prediction):
         return {"image": png(self.pixels)}
 
     def picture(self) -> np.ndarray:
-        """See `Prediction`."""
+        """Return the pixels."""
         return self.pixels
 
 
@@ -62,22 +61,24 @@ class Draw(OfText[DrawOptions]):
     reply: ClassVar = {"image": {"type": "string", "description": "a PNG file as a data: address"}}
 
     def gather(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """See `Predictor`."""
+        """Return the values as one array."""
         return np.stack(values)
 
     def parse(
         self, given: Any, options: DrawOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
         """See `Predictor`. ConfigError: a text longer than those of the training data."""
+        task: Any = self.task
         tokenizer: SequenceBuilder = self.processor.parts
         text = tokenizer.example([(TEXT, check_text(given))])
-        return Parsed(given, (brief(tokenizer, text, self.task.width),), number=number)
+        return Parsed(given, (brief(tokenizer, text, task.width),), number=number)
 
     def predict(
         self, inputs: Iterable[Parsed], options: DrawOptions, elements: int = WHOLE
     ) -> Iterator[Picture | None]:
-        """See `Predictor`."""
-        palette, first = self.task.palette, self.processor.vocab_size
+        """Yield the prediction of each input, and None after each step."""
+        task: Any = self.task
+        palette, first = task.palette, self.processor.vocab_size
         n, colours = palette.config.n_pixels, range(first, first + len(palette.colours))
         how = config_of(self.task, options)
         how = how.model_copy(update={"max_new_tokens": n, "stop": ()})

@@ -10,8 +10,8 @@ from glassformer.runtime.config import GenerateConfig
 from glassformer.runtime.request import Request
 from glassformer.tasks.options import GenerateOptions
 from glassformer.tasks.predictors.likelihood import prompt_ids
-from glassformer.tasks.predictors.predictor import OfText, Parsed
-from glassformer.tasks.predictors.text import Text, check_text
+from glassformer.tasks.predictors.predictor import OfText, Parsed, check_text
+from glassformer.tasks.predictors.text import Text
 from glassformer.tasks.predictors.writer import Writer, reply_of
 
 
@@ -35,16 +35,16 @@ class Generate(OfText[GenerateOptions], Writer[GenerateOptions]):
     first, given, reply = "\n", "prompt", reply_of("the text behind the prompt")
 
     def read(self, given: Any, how: GenerateConfig, number: int = 1) -> Parsed:
-        """See `Writer`."""
+        """Read an input."""
         ids, _ = prompt_ids(self.processor.tokenizer, check_text(given))
         one = Example(np.array(ids, np.int32))
         return Parsed(given, (one,), number=number, note=self.unknown(one))
 
     def requests(self, one: Parsed, how: GenerateConfig) -> list[Request]:
-        """See `Writer`."""
+        """Return the requests for an input."""
         ends = how.ends(self.processor.tokenizer.specials.get("eos"))
         return [Request(tuple(each.ids.tolist()), how, ends) for each in one.windows]
 
     def show(self, one: Parsed, text: Text, options: GenerateOptions) -> Continuation:
-        """See `Writer`."""
+        """Return the text with its prompt."""
         return Continuation(**vars(text), before=one.given)

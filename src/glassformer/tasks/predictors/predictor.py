@@ -1,6 +1,6 @@
 """Predictors: what a model is used for, and predictions, which show themselves.
 
-given ──parse──> Parsed (sequences) ──predict(options)──> Prediction ──> line, columns, JSON
+given ──parse──> Parsed: sequences ──predict──> Prediction ──> line, columns, JSON
 
 A given is what a user gives: a text, a file, parts. A verb is the name of a predictor: the command,
 the route and the method of a run have this name.
@@ -9,7 +9,7 @@ the route and the method of a run have this name.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -38,7 +38,7 @@ Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """What a model says of one input."""
+    """The answer of a model to one input."""
 
     between: ClassVar[str | None] = None
     """A line between two predictions in a text."""
@@ -46,13 +46,17 @@ class Prediction(ABC):
     @property
     @abstractmethod
     def value(self) -> Any:
-        """What the verb of a run returns."""
+        """The value that the verb of a run returns."""
         ...
 
     @abstractmethod
     def line(self) -> str:
         """The prediction as a pipe prints it, without the end of the line."""
         ...
+
+    def cell(self) -> str:
+        """The prediction as a line of a file of lines."""
+        return self.line()
 
     @abstractmethod
     def json(self) -> dict[str, Any]:
@@ -96,6 +100,10 @@ class Predictor(ABC, Generic[Chosen]):
     """Name of an input in an error, before its number."""
     together: int = 256
     """Inputs that a command computes together, if they are there already."""
+    whole: ClassVar[int] = WHOLE
+    """Elements of a step where no one else waits."""
+    has_lines: ClassVar[bool] = True
+    """Whether a prediction has a line; else a command prints JSON."""
     lines: ClassVar[bool] = True
     """Whether each line of standard input is an input; else all of it is one."""
     streams: ClassVar[bool] = False
@@ -112,12 +120,6 @@ class Predictor(ABC, Generic[Chosen]):
     def __init__(self, model: Transformer, task: Task, precision: torch.dtype = torch.float32):
         self.model, self.task, self.precision = model, task, precision
         self.processor = task.processor
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of the model's logits."""
-        config = self.model.config
-        return config.classes or tuple(map(str, range(config.class_count)))
 
     @classmethod
     def misfit(cls, task: Task) -> str | None:
@@ -151,7 +153,7 @@ class Predictor(ABC, Generic[Chosen]):
 
     @property
     def data(self) -> DataConfig:
-        """How a table is read."""
+        """Return the settings for reading a table."""
         return self.task.recipe.data
 
     @property
@@ -164,9 +166,9 @@ class Predictor(ABC, Generic[Chosen]):
         return self.processor.to_values(given)
 
     def beside(self, line: str, given: Any) -> str | None:
-        """What follows a prediction in its line: of a file, a TAB and its name.
+        """Text after a prediction in its line: of a file, a TAB and its name.
 
-        None: the prediction is not printed, as that of an empty line in place of a file.
+        None: the prediction is not printed, as that of an empty line between names of files.
         """
         if not self.processor.medium:
             return ""
@@ -181,22 +183,22 @@ class Predictor(ABC, Generic[Chosen]):
 
     @abstractmethod
     def predict(
-        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
         """Return the prediction of each input in order, and None after each step of computation.
 
-        A step has about so many elements.
+        A step has about this many `elements`.
         """
         ...
 
     def predict_each(
-        self, inputs: Iterable[Any], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Any], options: Chosen, elements: int | None = None
     ) -> Iterator[Any]:
         """Parse inputs, and return the prediction of each in order."""
         parsed = (
             self.parse(one, options, f"{self.noun} {n}", n) for n, one in enumerate(inputs, 1)
         )
-        return filter(None, self.predict(parsed, options, elements))
+        return filter(None, self.predict(parsed, options, elements or self.whole))
 
     def predict_given(self, given: Any, changes: Mapping[str, Any]) -> tuple[bool, list[Any]]:
         """Return whether one input was given, and not a list of inputs, and all predictions.
@@ -229,7 +231,7 @@ class OfText(Predictor[Chosen]):
     """Name of an input beside its prediction."""
 
     def several(self, given: Any) -> tuple[bool, list[Any]]:
-        """See `Predictor`."""
+        """See `Predictor`: anything that can be iterated is a list."""
         single = isinstance(given, str) or not isinstance(given, Iterable)
         return single, [given] if single else list(given)
 
@@ -238,28 +240,19 @@ class OfText(Predictor[Chosen]):
         return "" if values[0] is None else cell_text(values[0], where)
 
     def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
+        """See `Predictor`: the text by the name `given`."""
         return {self.given: given}
 
     def columns(self, options: Chosen) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """See `Predictor`: the values of a reply."""
         return tuple(self.reply)
-
-
-@dataclass
-class _Waiting:
-    """An input, what was found for its sequences, and how many are missing."""
-
-    one: Parsed
-    missing: int
-    found: list[Any] = field(default_factory=list)
 
 
 class HeadPredictor(Predictor[Chosen]):
     """A predictor by what the head of the model says of each sequence."""
 
     def compute(self, examples: Sequence[Example], options: Chosen) -> Sequence[Any]:
-        """What the prediction needs of each of some sequences: by default its logits."""
+        """Compute what a prediction needs of some sequences: by default their logits."""
         return answers(self.model, examples, self.processor.batches, self.precision)
 
     @abstractmethod
@@ -268,40 +261,44 @@ class HeadPredictor(Predictor[Chosen]):
         ...
 
     def predict(
-        self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
+        self, inputs: Iterable[Parsed], options: Chosen, elements: int
     ) -> Iterator[Prediction | None]:
-        """See `Predictor`: a step has at most so many elements, or one sequence."""
-        waiting: deque[_Waiting] = deque()
-        group: list[tuple[_Waiting, Example]] = []
+        """See `Predictor`: a step has at most this many elements, or one sequence."""
+        waiting: deque[tuple[Parsed, list[Any]]] = deque()
+        """Inputs, with what was computed of their sequences."""
+        group: list[tuple[list[Any], Example]] = []
         size = 0
 
-        def compute() -> None:
+        def compute() -> Iterator[Prediction | None]:
             computed = self.compute([example for _, example in group], options)
-            for (owner, _), found in zip(group, computed, strict=True):
-                owner.found.append(found)
-                owner.missing -= 1
+            for (found, _), one in zip(group, computed, strict=True):
+                found.append(one)
             group.clear()
+            yield
+            yield from ready()
 
         def ready() -> Iterator[Prediction]:
-            while waiting and not waiting[0].missing:
-                owner = waiting.popleft()
-                yield self.prediction(owner.one, owner.found, options)
+            while waiting and len(waiting[0][1]) == len(waiting[0][0].windows):
+                yield self.prediction(*waiting.popleft(), options)
 
         for one in inputs:
-            waiting.append(_Waiting(one, len(one.windows)))
+            waiting.append((one, found := list[Any]()))
             for example in one.windows:
                 if group and size + example.length > elements:
-                    compute()
+                    yield from compute()
                     size = 0
-                    yield
-                    yield from ready()
-                group.append((waiting[-1], example))
+                group.append((found, example))
                 size += example.length
             yield from ready()
         if group:
-            compute()
-            yield
-        yield from ready()
+            yield from compute()
+
+
+def check_text(given: Any) -> str:
+    """Return a text; ConfigError: it is something else."""
+    if not isinstance(given, str):
+        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
+    return given
 
 
 def answers(

@@ -25,8 +25,8 @@ from glassformer.tasks.predictors.likelihood import (
     score,
     split_answer,
 )
-from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction
-from glassformer.tasks.predictors.text import check_text, finish
+from glassformer.tasks.predictors.predictor import WHOLE, OfText, Parsed, Prediction, check_text
+from glassformer.tasks.predictors.text import finish
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TokenScores(Prediction):
 
     @property
     def value(self) -> list[TokenScore]:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return [*self.tokens]
 
     @property
@@ -69,7 +69,7 @@ class TokenScores(Prediction):
         return "\n".join([*(f"{piece:16} {shown:>9}" for piece, shown in rows), last])
 
     def json(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """Return plain values."""
         if self.target is not None:
             return {"log_prob": sum(self.log_probs), "log_probs": self.log_probs}
         tokens = [vars(one) for one in self.tokens]
@@ -86,14 +86,14 @@ class Score(OfText[ScoreOptions]):
     def parse(
         self, given: Any, options: ScoreOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """Read an input."""
         one = Example(self.processor.tokenizer.encode(check_text(given)))
         return Parsed(given, (one,), number=number)
 
     def predict(
         self, inputs: Iterable[Parsed], options: ScoreOptions, elements: int = WHOLE
     ) -> Iterator[TokenScores | None]:
-        """See `Predictor`."""
+        """Yield the prediction of each input, and None after each step."""
         tokenizer = self.processor.tokenizer
         first = tokenizer.frame_or("", "").begin
         for one in inputs:
@@ -175,7 +175,7 @@ class ScoreTargets(Score):
     def predict(
         self, inputs: Iterable[Parsed], options: ScoreOptions, elements: int = WHOLE
     ) -> Iterator[TokenScores | None]:
-        """See `Predictor`."""
+        """Yield the prediction of each input, and None after each step."""
         inputs, piece = list(inputs), self.processor.pair.target.piece
         found = likelihoods(self.model, [one.about for one in inputs], self.begin)
         yield
@@ -185,7 +185,7 @@ class ScoreTargets(Score):
 
     @property
     def begin(self) -> int:
-        """See `Score`."""
+        """Return the symbol that begins a target."""
         return self.processor.pair.bos
 
     def ids_of(self, prompt: str, answer: str, fit: bool = False) -> Pair:
@@ -207,5 +207,5 @@ class ScoreTargets(Score):
         return Translate(self.model, self.task).complete(prompts, how)
 
     def values(self, given: Any) -> dict[str, Any]:
-        """See `Predictor`."""
+        """Return the input as plain values."""
         return dict(zip(("source", "target"), given, strict=True))

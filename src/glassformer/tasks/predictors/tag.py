@@ -69,7 +69,7 @@ class Tags(Prediction):
         return values
 
     def columns(self) -> dict[str, Any]:
-        """See `Prediction`."""
+        """See `Prediction`: a list of tags."""
         return {self.column: self.tags}
 
 
@@ -80,11 +80,11 @@ class Tag(HeadPredictor[TagOptions]):
     the window in which it has the most context.
     """
 
-    name = "tag"
+    name, routes = "tag", ("tag",)
     together = 1 << 10
 
     def check(self, options: TagOptions) -> None:
-        """See `Predictor`."""
+        """Raise ConfigError for marks of punctuation in rows of parts."""
         if options.punctuation and "parts" in self.processor.capabilities:
             raise ConfigError(
                 "--punctuation cuts lines of words, and this model reads lists of parts; leave it "
@@ -98,7 +98,7 @@ class Tag(HeadPredictor[TagOptions]):
     def parse(
         self, given: Any, options: TagOptions, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """See `Predictor`: `about` has the words."""
         given = [] if given is None else given
         words = self.processor.words(given)
         if options.punctuation:
@@ -119,12 +119,19 @@ class Tag(HeadPredictor[TagOptions]):
     def prediction(
         self, one: Parsed, found: Sequence[tuple[np.ndarray, np.ndarray]], options: TagOptions
     ) -> Tags:
-        """See `HeadPredictor`."""
+        """See `HeadPredictor`: words of several windows, one after another."""
         width = min(options.top, self.model.config.class_count)
         nothing = np.zeros((0, width), np.int64), np.zeros((0, width), np.float32)
         classes, probabilities = map(np.concatenate, zip(nothing, *found, strict=True))
         (column,) = self.columns(options)
-        return Tags(one.about, classes, probabilities, self.names, column, options.columns)
+        return Tags(
+            one.about,
+            classes,
+            probabilities,
+            self.model.config.class_names,
+            column,
+            options.columns,
+        )
 
     def columns(self, options: TagOptions) -> tuple[str]:
         """See `Predictor`: the column of the training data."""
@@ -133,7 +140,7 @@ class Tag(HeadPredictor[TagOptions]):
 
     @classmethod
     def schema(cls, task: Task) -> dict[str, Any]:
-        """See `Predictor`."""
+        """See `Predictor`: the names of tags are listed."""
         tags = {"type": "array", "items": {"enum": list(task.outcomes())}}
         values = {"words": {"type": "array", "items": {"type": "string"}}, "tags": tags}
         return {"type": "object", "properties": values, "required": list(values)}

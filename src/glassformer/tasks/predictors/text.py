@@ -53,11 +53,11 @@ class Text(Prediction):
 
     @property
     def value(self) -> str:
-        """See `Prediction`."""
+        """Return the value that the verb of a run gives."""
         return self.text
 
     def line(self) -> str:
-        """See `Prediction`."""
+        """Return the prediction as a line."""
         return one_line(self.text)
 
     def json(self) -> dict[str, Any]:
@@ -146,13 +146,6 @@ def _check_search(beams: int, watch: Watch | None, drafts: Drafts | None) -> Non
         raise ConfigError(
             f"A draft is for tokens one by one and beams={beams}; leave out one of them."
         )
-
-
-def check_text(given: Any) -> str:
-    """Return a text; ConfigError: it is something else."""
-    if not isinstance(given, str):
-        raise ConfigError(f"A text or a list of texts is needed, not {str(given)[:60]!r}.")
-    return given
 
 
 class RowText:

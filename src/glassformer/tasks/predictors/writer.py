@@ -62,7 +62,7 @@ class Writer(Predictor[Chosen]):
         return pieces[0] if pieces else Text(finish="end")
 
     def show(self, one: Parsed, text: Text, options: Chosen) -> Text:
-        """The text as it is printed beside its input."""
+        """Return the text with what is printed beside it."""
         return text
 
     def resize(self, batch_size: int) -> None:
@@ -76,13 +76,13 @@ class Writer(Predictor[Chosen]):
         return self._known[1]
 
     def check(self, options: Chosen) -> None:
-        """See `Predictor`."""
+        """Raise ConfigError for choices that do not fit together."""
         self.how(options)
 
     def parse(
         self, given: Any, options: Chosen, where: str = "The input", number: int = 1
     ) -> Parsed:
-        """See `Predictor`."""
+        """Read an input."""
         return self.read(given, self.how(options), number)
 
     def write(
@@ -102,7 +102,7 @@ class Writer(Predictor[Chosen]):
     def predict(
         self, inputs: Iterable[Parsed], options: Chosen, elements: int = WHOLE
     ) -> Iterator[Text | None]:
-        """See `Predictor`."""
+        """Yield the prediction of each input, and None after each step."""
         inputs, found = list(inputs), list[Text]()
         for _ in self._steps(inputs, options, found):
             yield
@@ -131,7 +131,7 @@ class Writer(Predictor[Chosen]):
         return [one.text for one in finish(self.write(parsed, how, batch_size))]
 
     def columns(self, options: Chosen) -> tuple[str, ...]:
-        """See `Predictor`."""
+        """Return the new columns of a row."""
         return ("text",)
 
     def unknown(self, example: Example) -> str:
