@@ -84,11 +84,6 @@ class Parsed:
     note: str = ""
     """A sentence for the user."""
 
-    @property
-    def n_elements(self) -> int:
-        """Elements of all sequences."""
-        return sum(one.length for one in self.windows)
-
 
 class Predictor(ABC, Generic[Chosen]):
     """One use of a model: inputs of a kind in, predictions out."""
