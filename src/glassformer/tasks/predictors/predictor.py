@@ -221,7 +221,7 @@ class OfText(Predictor[Chosen]):
 class HeadPredictor(Predictor[Chosen]):
     """A predictor by what the head of the model says of each sequence."""
 
-    def compute(self, examples: Sequence[Example], options: Chosen) -> Sequence[Any]:
+    def compute(self, examples: Sequence[Example], options: Chosen) -> Any:
         """Compute what a prediction needs of some sequences: by default their logits."""
         return answers(self.model, examples, self.processor.batches, self.precision)
 
