@@ -13,9 +13,8 @@ import published_folders
 import small_runs
 import tiny
 from glassformer.core.errors import ConfigError
-from glassformer.interop.gguf_tokenizer import add_tokenizer
 from glassformer.interop.parity import compared
-from glassformer.interop.targets.gguf import CLASSES, fitting, tensors, write
+from glassformer.interop.targets.gguf import CLASSES, add_tokenizer, fitting, tensors, write
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.run.export import export_run, planned

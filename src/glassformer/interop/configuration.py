@@ -1,20 +1,43 @@
-"""`config.json` of a published model to our configuration, by the table of its family."""
+"""`config.json` of a published model to our configuration, by the table of its family.
 
+A sentence-embedding model is a trunk, a pooling and a normalization, as sentence-transformers saves
+them:
+
+    modules.json                         the parts, each with its folder
+    1_Pooling/config.json                {"pooling_mode_mean_tokens": true, ...}
+    sentence_bert_config.json            {"max_seq_length": 256, "do_lower_case": false}
+    config_sentence_transformers.json    {"prompts": {"query": "query: "}, ...}
+"""
+
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json
 from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
 from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
+from glassformer.processors.config import VectorConfig
 
 FILE, ADAPTER = "config.json", "adapter_config.json"
 QUANTIZED = ("quantize_config.json", "quant_config.json")
 """Files that older programs wrote beside quantized weights."""
+MODULES = "modules.json"
+PARTS = {"Transformer", "Pooling", "Normalize"}
+POOLS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_lasttoken": "last",
+}
+NEW_POOLS = {"mean": "mean", "cls": "first", "lasttoken": "last"}
+"""By `pooling_mode`, of folders written since 2026."""
+LIMITS = "sentence_*_config.json"
+PROMPTS = "config_sentence_transformers.json"
 
 
 @dataclass(frozen=True)
@@ -58,10 +81,9 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
         raise CheckpointError(
             f"{path} has model_type {kind!r}, which is not known; known are {', '.join(FAMILIES)}."
         )
-    _check_not_quantized(path, keys)
     family = FAMILIES[kind]
     keys = {**family.defaults, **keys}
-    _check_only(family, keys, path)
+    _check(family, keys, path)
     head = family.head(keys.get("architectures"))
     try:
         model = family.model(head, keys)
@@ -76,7 +98,8 @@ def published(folder: Path, keys: Mapping[str, Any]) -> Published:
     return Published(folder, family, head, keys, model)
 
 
-def _check_not_quantized(path: Path, keys: Mapping[str, Any]) -> None:
+def _check(family: Family, keys: Mapping[str, Any], path: Path) -> None:
+    """Raise CheckpointError for weights of few bits, and for keys that change the formula."""
     found = [f"{file} is there" for name in QUANTIZED if (file := path.parent / name).is_file()]
     if isinstance(own := keys.get("quantization_config"), Mapping):
         found = [f"{path} has a quantization_config (quant_method={own.get('quant_method')!r})"]
@@ -85,9 +108,6 @@ def _check_not_quantized(path: Path, keys: Mapping[str, Any]) -> None:
             f"{found[0]}: the weights are of few bits and not read; take the model in 16 or 32 "
             "bits, and use --quantize here."
         )
-
-
-def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:
     for key, known in family.only.items():
         if key in keys and keys[key] not in known:
             raise CheckpointError(
@@ -100,3 +120,74 @@ def _check_only(family: Family, keys: Mapping[str, Any], path: Path) -> None:
                 f"{path} has {one}={keys.get(one)!r:.100} and {other}={keys.get(other)!r:.100}, "
                 "and a model of glassformer has as much on both sides."
             )
+
+
+def with_pooling(of: Published) -> Published:
+    """The model with the pooling of its folder, if it is a sentence-embedding model.
+
+    CheckpointError: other parts than those three, another pooling, or a model that gives no
+    vectors.
+    """
+    path = of.folder / MODULES
+    if not path.is_file():
+        return of
+    if not of.model.gives_vectors:
+        raise CheckpointError(f"{path} pools the vectors of a model for {of.head.task}.")
+    try:
+        modules = read_json(path)
+        kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
+        if unknown := sorted(set(kinds) - PARTS):
+            raise ValueError(f"{', '.join(unknown)} is not known")
+        place = str(modules[kinds.index("Pooling")]["path"])
+        if not re.fullmatch(r"\w[\w.-]*", place):
+            raise ValueError(f"{place!r} is no folder in it")
+        pool = _pool(read_json(of.folder / place / "config.json"))
+        vectors = _vectors(of, "Normalize" in kinds)
+    except ConfigError as error:
+        raise CheckpointError(f"{of.folder}: {error}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} describes no embedding that is known here: {str(error)[:200]}."
+        ) from None
+    processor = {**of.head.processor, "vectors": vectors}
+    head = replace(of.head, tensors="", unused=r"pooler\..*", without={}, processor=processor)
+    fields = {"head": "pool", "pool": pool, "pooler": False}
+    return replace(of, head=head, model=of.model.model_copy(update=fields))
+
+
+def _vectors(of: Published, normalizes: bool) -> dict[str, Any]:
+    """How texts are read. A text longer than the model is cut, where nothing else is said too."""
+    limits = _settings(min(of.folder.glob(LIMITS), default=of.folder / PROMPTS))
+    prompts = _settings(of.folder / PROMPTS)
+    longest, own = of.model.max_length, limits.get("max_seq_length")
+    if own is None:
+        own = _settings(of.folder / "tokenizer_config.json").get("model_max_length", longest)
+    if isinstance(own, bool) or not isinstance(own, int | float) or own < 1:
+        raise ValueError(f"max_seq_length={own!r:.50} is no number of tokens")
+    given = prompts.get("prompts") or {}
+    values = {
+        "max_length": int(min(own, longest)),
+        "lowercase": limits.get("do_lower_case") or False,
+        "normalize": normalizes,
+        "prompts": {name: text or "" for name, text in given.items()},
+        "prompt": prompts.get("default_prompt_name"),
+    }
+    return VectorConfig.parse(values).model_dump(mode="json")
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    return read_json(file) if file.is_file() else {}
+
+
+def _pool(chosen: Mapping[str, Any]) -> str:
+    """The pooling of these settings; ValueError: another one, or several together."""
+    if chosen.get("include_prompt") is False:
+        raise ValueError("a pooling without the prompt (include_prompt) is not known")
+    if "pooling_mode" in chosen:
+        if (mode := str(chosen["pooling_mode"])) not in NEW_POOLS:
+            raise ValueError(f"the pooling {mode!r:.50} is not known")
+        return NEW_POOLS[mode]
+    names = [name for name, own in chosen.items() if name.startswith("pooling_mode") and own]
+    if len(names) != 1 or names[0] not in POOLS:
+        raise ValueError(f"{' and '.join(names) or 'no pooling'} is not known")
+    return POOLS[names[0]]

@@ -42,7 +42,7 @@ def not_read(folder: Path, keys: Mapping[str, Any]) -> list[str]:
     found = [key for key, plain in NOT_READ.items() if own.get(key, plain) not in (plain, None)]
     if own.get("do_sample") and (own.get("num_beams") or 1) > 1:
         found.append("do_sample beside num_beams")
-    return [*found, *(["task_specific_params"] if keys.get("task_specific_params") else [])]
+    return found + ["task_specific_params"] * bool(keys.get("task_specific_params"))
 
 
 def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> GenerateConfig:
@@ -51,10 +51,10 @@ def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> Gen
     `keys`: of config.json, where models of before 2023 have them. CheckpointError: a value that is
     none, or an id that the model does not have.
     """
-    path = folder / FILE
-    path = path if path.is_file() else folder / "config.json"
     if not model.predicts_next:
         return GenerateConfig.parse({"temperature": 0.0})
+    path = folder / FILE
+    path = path if path.is_file() else folder / "config.json"
     try:
         own = {key: value for key, value in _keys(folder, keys).items() if value is not None}
         config = GenerateConfig.parse(_fields(own, model.is_encoder_decoder))
@@ -70,22 +70,18 @@ def generation(folder: Path, keys: Mapping[str, Any], model: ModelConfig) -> Gen
 
 def written(config: GenerateConfig) -> dict[str, Any]:
     """The keys of `generation_config.json` for these fields."""
-    values = {"max_new_tokens": config.max_new_tokens, **_set(config)}
+    own = config.model_dump(mode="json")
+    values = {"max_new_tokens": config.max_new_tokens}
+    values |= {name: own[name] for name in _LIMITS if is_set(config, name)}
     if config.beams > 1:
         early = "never" if config.early_stopping is None else config.early_stopping
         search = {"num_beams": config.beams, "length_penalty": config.length_penalty}
         return values | search | {"early_stopping": early}
     if config.beams or config.temperature == 0:
         return values | {"do_sample": False}
-    chosen = {name: getattr(config, name) for name in sorted(SAMPLING)}
-    chosen["top_k"] = config.top_k or 0
-    return values | {"do_sample": True} | {k: v for k, v in chosen.items() if v is not None}
-
-
-def _set(config: GenerateConfig) -> dict[str, Any]:
-    """The constraints that are not the defaults, as JSON has them."""
-    own = config.model_dump(mode="json")
-    return {name: own[name] for name in _LIMITS if is_set(config, name)}
+    own["top_k"] = config.top_k or 0
+    chosen = {name: own[name] for name in sorted(SAMPLING) if own[name] is not None}
+    return values | {"do_sample": True} | chosen
 
 
 def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,21 +91,21 @@ def _keys(folder: Path, keys: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _fields(own: Mapping[str, Any], searches: bool) -> dict[str, Any]:
     """The fields of keys that have a value; `searches`: an encoder-decoder."""
-    found = {name: own[name] for name in _LIMITS if name in own}
-    if found.get("min_new_tokens"):
-        found.pop("min_length", None)  # which is then not read there
-    if (stop := own.get("stop_strings")) is not None:
+    names = [*_LIMITS, "max_new_tokens"]
+    found: dict[str, Any] = {"length_ratio": None} if searches else {}
+    if "stop_strings" in own:
+        stop = own["stop_strings"]
         found["stop"] = [stop] if isinstance(stop, str) else stop
     if (beams := own.get("num_beams", 1)) > 1:
         found |= {"beams": beams, "early_stopping": own.get("early_stopping", False)}
         found["length_penalty"] = own.get("length_penalty", 1.0)
     elif own.get("do_sample"):
-        found |= {name: own[name] for name in SAMPLING if name in own}
+        names += SAMPLING - {"top_k"}
         found["top_k"] = own.get("top_k", TOP_K) or None
     else:
         found |= {"beams": 1} if searches else {"temperature": 0.0}
-    if "max_new_tokens" in own:
-        found["max_new_tokens"] = own["max_new_tokens"]
-    elif searches and "max_length" in own:
+    if searches and "max_length" in own and "max_new_tokens" not in own:
         found["max_new_tokens"] = own["max_length"] - 1  # the first of them is no new token
-    return found | ({"length_ratio": None} if searches else {})
+    if own.get("min_new_tokens"):
+        names.remove("min_length")  # which is then not read there
+    return found | {name: own[name] for name in names if name in own}

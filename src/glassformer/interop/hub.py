@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import scratch_folder
@@ -37,15 +37,6 @@ class Found:
     """Its name for the card; of the Hub with the commit."""
 
 
-def hub_id(given: str | Path) -> tuple[str, str | None] | None:
-    """Name and revision, if a model of the Hub is meant; None: a path."""
-    text = PurePath(given).as_posix()
-    name = HUB_ID.fullmatch(text)
-    if name is None or Path(given).exists() or Path(text.partition("/")[0]).exists():
-        return None
-    return name[1], name[2]
-
-
 @contextmanager
 def found(given: str | Path) -> Iterator[Found]:
     """The folder of a model, while the body runs; one of the Hub is downloaded.
@@ -53,15 +44,16 @@ def found(given: str | Path) -> Iterator[Found]:
     ConfigError: huggingface_hub is not installed. CheckpointError: no such model there, or no
     network.
     """
-    wanted = hub_id(given)
-    if wanted is None:
-        path = Path(given)
+    path = Path(given)
+    wanted = HUB_ID.fullmatch(path.as_posix())
+    if wanted is None or path.exists() or Path(path.parts[0]).exists():
         yield Found(path, path.resolve().name)
         return
+    name, revision = wanted.groups()
     with scratch_folder() as place:
-        folder = place / wanted[0].partition("/")[2]
-        commit = _download(*wanted, folder)
-        yield Found(folder, f"{wanted[0]} of the Hugging Face Hub, commit {commit}")
+        folder = place / name.partition("/")[2]
+        commit = _download(name, revision, folder)
+        yield Found(folder, f"{name} of the Hugging Face Hub, commit {commit}")
 
 
 def _download(name: str, revision: str | None, folder: Path) -> str:

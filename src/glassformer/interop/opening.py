@@ -6,6 +6,7 @@ chat_template.jinja                       how its messages are written
 model.safetensors                         its weights, where it is imported
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,15 @@ from typing import Any
 import torch
 
 from glassformer import __version__
-from glassformer.core.files import write_json, write_text
+from glassformer.core.errors import CheckpointError, ConfigError
+from glassformer.core.files import read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
-from glassformer.interop.configuration import Published, published
+from glassformer.interop.configuration import Published, published, with_pooling
 from glassformer.interop.generation import generation
-from glassformer.interop.images import image_reader
-from glassformer.interop.sentences import with_pooling
 from glassformer.interop.tensors import tensors_of
 from glassformer.interop.weights import filled, with_first_tokens
+from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.processors.chat_template import FILE as CHAT_TEMPLATE
@@ -30,6 +32,10 @@ from glassformer.tokenizers.published import published_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.model_files import CARD, WEIGHTS
 from glassformer.training.run_folder import check_unused, hold
+
+IMAGES = "preprocessor_config.json"
+FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic"}
+"""Interpolation by the numbers of Pillow."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +80,14 @@ def open_published(
     model = filled(of, tensors, device)
     if of.model.reads_patches:
         return Opened(of, model)
-    target, source = _tokenizers(of)
+    kind = of.family.model_type
+    target = source = published_tokenizer(folder, kind)
+    if of.model.is_encoder_decoder:
+        source = published_tokenizer(folder, kind, "source")
     size = max(target.vocab_size, source.vocab_size)
     if size < model.config.vocab_size:
         model = with_first_tokens(model, size)
     return Opened(of, model, target, source if source.fingerprint != target.fingerprint else None)
-
-
-def _tokenizers(of: Published) -> tuple[Tokenizer, Tokenizer]:
-    """Read the tokenizers of the target and of the source, which are one of most models."""
-    kind = of.family.model_type
-    target = published_tokenizer(of.folder, kind)
-    searches = of.model.is_encoder_decoder
-    return target, published_tokenizer(of.folder, kind, "source") if searches else target
 
 
 def import_run(opened: Opened, run: Path, origin: str = "") -> None:
@@ -96,12 +97,9 @@ def import_run(opened: Opened, run: Path, origin: str = "") -> None:
     with hold(run), replacing_files(run) as new:
         opened.write(new)
         save_weights(opened.model, new / WEIGHTS)
-    write_text(run / CARD, _card(opened, run, origin or opened.of.folder.resolve().name))
-
-
-def _card(opened: Opened, run: Path, origin: str) -> str:
     of, config = opened.of, opened.model.config
-    return f"""---
+    origin = origin or of.folder.resolve().name
+    card = f"""---
 library_name: glassformer
 pipeline_tag: {of.head.task}
 tags: [glassformer, transformer, {config.architecture}]
@@ -117,3 +115,69 @@ published model
 license and its limits are those of that
 model.
 """
+    write_text(run / CARD, card)
+
+
+def image_reader(folder: Path, model: ModelConfig) -> ImageReader:
+    """How images become patches; CheckpointError: no such file, or steps that a reader here does
+    not have."""
+    path = folder / IMAGES
+    try:
+        return ImageReader(ImageConfig.parse(_fields(read_json(path), model)))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{folder} holds no {IMAGES}, which says how images are normalized; download it."
+        ) from None
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} describes no images that are read here: {str(error)[:200]}."
+        ) from None
+
+
+def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
+    if model.grid is None or model.patch is None:
+        raise ValueError("the model has no grid of patches")
+    size = [n * p for n, p in zip(model.grid, model.patch, strict=True)]
+    channels = model.patch_width // math.prod(model.patch)
+    factor = own.get("rescale_factor", 1 / 255)
+    if not own.get("do_rescale", True) or abs(factor * 255 - 1) > 1e-6:  # printed with 16 digits
+        raise ValueError(f"pixels times {factor}; 1/255 is known")
+    mean, std = own.get("image_mean", [0.5] * channels), own.get("image_std", [0.5] * channels)
+    if not own.get("do_normalize", True):
+        mean, std = [0.0] * channels, [1.0] * channels
+    return {
+        "size": size,
+        "channels": channels,
+        "patch": list(model.patch),
+        **_resize(own, size),
+        "interpolation": FILTERS[own.get("resample", 2)],
+        "mean": mean,
+        "std": std,
+    }
+
+
+def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
+    """How images become the model's size: `stretch`, or `crop` where the shorter side is resized;
+    ValueError: they would be of another size."""
+    given, cut = own.get("size", size), own.get("crop_size", size)
+    shorter = given.get("shortest_edge") if isinstance(given, dict) else None
+    crops = bool(own.get("do_center_crop", shorter is not None))
+    cut = _sides(cut) if crops else size
+    sides = size if shorter else _sides(given)
+    if cut != size or (sides != size and not crops):
+        raise ValueError(
+            f"images of {cut[0]} x {cut[1]} of {sides[0]} x {sides[1]}; the model's own size, "
+            f"{size[0]} x {size[1]}, is known"
+        )
+    if shorter:
+        return {"resize": "crop", "resize_to": shorter}
+    return {"resize": "stretch", "resize_to": None if sides == size else sides}
+
+
+def _sides(given: Any) -> list[int]:
+    """Height and width of a size, which may be one number."""
+    if isinstance(given, dict):
+        return [given["height"], given["width"]]
+    return [given, given] if isinstance(given, int) else list(given)

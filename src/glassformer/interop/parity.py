@@ -155,6 +155,6 @@ def _gap(model: Transformer, batch: Batch, own: Sequence[int], theirs: Sequence[
     """Return how far the target's next token lies below the largest logit after common tokens."""
     if not theirs:
         return float("inf")
-    text = torch.tensor([[*batch.elements[0].tolist(), *own]])
+    text = torch.cat([batch.elements, torch.tensor([own], dtype=batch.elements.dtype)], 1)
     logits = _logits(model, Batch(text, source=batch.source))[0, -1]
     return (logits.max() - logits[theirs[0]]).item()

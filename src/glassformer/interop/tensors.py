@@ -4,10 +4,12 @@ model.safetensors                  or  model-00001-of-00002.safetensors  model-0
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from glassformer.core.errors import CheckpointError
@@ -29,20 +31,16 @@ class Tensors:
     places: Mapping[str, tuple[Path, str]]
     """The file of each tensor, and its name there."""
     shapes: Mapping[str, tuple[int, ...]]
-    _open: dict[Path, dict[str, Tensor]] = field(default_factory=dict)
+    _load: Callable[[Path], dict[str, Tensor]] = field(default_factory=lambda: cache(load_tensors))
 
     def read(self, name: str) -> Tensor:
         """A tensor, mapped from its file."""
         file, own = self.places[name]
-        if file not in self._open:
-            self._open[file] = load_tensors(file)
-        return self._open[file][own]
+        return self._load(file)[own]
 
     def equal(self, name: str, other: str) -> bool:
         """Whether two tensors have the same numbers."""
-        return self.shapes[name] == self.shapes[other] and bool(
-            (self.read(name) == self.read(other)).all()
-        )
+        return torch.equal(self.read(name), self.read(other))
 
 
 def tensors_of(folder: Path, prefix: str) -> Tensors:
@@ -68,11 +66,8 @@ def _files(folder: Path) -> list[Path]:
     """Return the files of weights; CheckpointError: there is none, or one of several is missing."""
     if (folder / FILE).is_file():
         return [folder / FILE]
-    shards = {
-        path: int(found[1])
-        for path in sorted(folder.iterdir())
-        if (found := SHARD.fullmatch(path.name))
-    }
+    names = {path: SHARD.fullmatch(path.name) for path in sorted(folder.iterdir())}
+    shards = {path: int(found[1]) for path, found in names.items() if found}
     if not shards:
         check_no_pickle(folder)
         raise CheckpointError(f"{folder} holds no {FILE}; give the folder of a model.")

@@ -67,10 +67,12 @@ def as_stored(of: Published, tensors: Tensors) -> Published:
     changed: dict[str, Any] = {}
     for name, fields in of.head.without.items():
         changed |= fields if name not in tensors.shapes else {}
-    for name, first in of.family.tied.items():
+    heads = {row.theirs for row in rows_of(of.head.tensors)}
+    for name, first in of.family.tied.items() if of.model.tied else ():
         first = _name_in_file(of, first, tensors)
         matrix = all(len(tensors.shapes.get(one, ())) == 2 for one in (name, first))
-        if matrix and of.model.tied and _is_head(of, name) and not tensors.equal(name, first):
+        own = heads & {name, name.removesuffix(".weight")}
+        if matrix and own and not tensors.equal(name, first):
             changed["tied"] = False
     return replace(of, model=of.model.model_copy(update=changed))
 
@@ -79,11 +81,6 @@ def _name_in_file(of: Published, first: str, tensors: Tensors) -> str:
     """Return the name under which a file has a tensor of several names."""
     names = (first, *(name for name, one in of.family.tied.items() if one == first))
     return next((name for name in names if name in tensors.shapes), first)
-
-
-def _is_head(of: Published, name: str) -> bool:
-    heads = [row.theirs for row in rows_of(of.head.tensors)]
-    return name in heads or name.removesuffix(".weight") in heads
 
 
 def _check_source(
@@ -114,14 +111,12 @@ def _check_source(
 
 def _check_rest(of: Published, tensors: Tensors, used: Collection[str]) -> None:
     """CheckpointError: a tensor that nothing reads and that is no second name of another."""
-    unused = "|".join(f"(?:{one})" for one in (of.family.unused, of.head.unused) if one)
     for name in sorted(tensors.shapes.keys() - {*used}):
-        if unused and re.fullmatch(unused, name):
+        if any(re.fullmatch(unused, name) for unused in (of.family.unused, of.head.unused)):
             continue
         first = of.family.tied.get(name)
-        matrix = len(tensors.shapes[name]) == 2
         if first is not None and (
-            not matrix or tensors.equal(name, _name_in_file(of, first, tensors))
+            len(tensors.shapes[name]) != 2 or tensors.equal(name, _name_in_file(of, first, tensors))
         ):
             continue
         raise CheckpointError(

@@ -67,6 +67,10 @@ class Graph(nn.Module):
         """Write the graph; weights of more than 1.5 GB go into FILE.data beside it. ConfigError:
         the library is not installed."""
         library = _library()
+        dynamic = (
+            {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
+            for shape in self.inputs.values()
+        )
         with _quiet():
             program = torch.onnx.export(
                 self,
@@ -76,7 +80,7 @@ class Graph(nn.Module):
                 opset_version=OPSET,
                 input_names=[*self.inputs],
                 output_names=self.outputs,
-                dynamic_shapes=(tuple(_dynamic(shape) for shape in self.inputs.values()),),
+                dynamic_shapes=(tuple(dynamic),),
                 custom_translation_table={torch.ops.aten.cos.default: _cosine},
             )
         assert program is not None
@@ -195,10 +199,6 @@ def _flat(layers: Layers) -> Iterator[Tensor]:
 def _example(name: str, shape: Shape) -> Tensor:
     sizes = [SIZES[size] if isinstance(size, str) else size for size in shape]
     return torch.ones(sizes, dtype=DTYPES.get(name, torch.float32))
-
-
-def _dynamic(shape: Shape) -> dict[int, str]:
-    return {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
 
 
 def _cosine(x: Any) -> Any:

@@ -59,7 +59,13 @@ def fitting(model: ModelConfig, task: str) -> Fit:
 def write(model: Transformer, task: Task, folder: Path) -> str:
     """Write the published class and convert it; returns the class. ConfigError: none fits, or a
     library is missing."""
-    converter = _library().converters.TransformersConverter
+    if not (find_spec("ctranslate2") and find_spec("transformers")):
+        raise ConfigError(
+            "Models are converted for CTranslate2 by its own converter, with transformers, and one "
+            "of them is not installed; run pip install 'glassformer[ctranslate2]'."
+        )
+    from ctranslate2.converters import TransformersConverter
+
     fit = fitting(model.config, task.recipe.task)
     # it wants a pooler, which is 0 where the model has none
     whole = replace(fit, head=fit.family.heads[fit.name])
@@ -67,7 +73,8 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
         published.write_as(whole, model, task, Path(scratch))
         try:
             with published.silent():
-                converter(scratch, copy_files=["tokenizer.json"]).convert(str(folder), force=True)
+                converter = TransformersConverter(scratch, copy_files=["tokenizer.json"])
+                converter.convert(str(folder), force=True)
         except (ValueError, KeyError) as problem:
             raise GlassformerError(
                 f"CTranslate2 does not convert this model as {fit.name}: {problem}."
@@ -80,18 +87,6 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     }
     write_json(folder / "config.json", values)
     return fit.name
-
-
-def _library() -> Any:
-    """Import the library; ConfigError: it is missing, or what its converter needs."""
-    if not (find_spec("ctranslate2") and find_spec("transformers")):
-        raise ConfigError(
-            "Models are converted for CTranslate2 by its own converter, with transformers, and one "
-            "of them is not installed; run pip install 'glassformer[ctranslate2]'."
-        )
-    import ctranslate2
-
-    return ctranslate2
 
 
 def usage(task: Task, name: str) -> str:

@@ -2,10 +2,17 @@
 
 model.gguf
 
-Source: ggml-org/llama.cpp, src/llama-model.cpp.
+Tokenizers that llama.cpp knows are listed in `gguf_tokenizers.json`: its names, and the fields of a
+tokenizer.json. Of kind gpt2 they have tokens, merges, and the name of how a text is cut before; of
+kind llama tokens and scores, where the pair of the highest score is merged first.
+
+Source: ggml-org/llama.cpp, src/llama-model.cpp and src/llama-vocab.cpp.
 """
 
+import json
 import re
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +21,6 @@ from torch import Tensor
 
 from glassformer.core.errors import ConfigError
 from glassformer.families.fit import Fit
-from glassformer.interop.gguf_tokenizer import add_tokenizer
 from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
 from glassformer.layers.position import slowing
@@ -22,6 +28,10 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
+from glassformer.tokenizers.bytelevel import ALPHABET
+from glassformer.tokenizers.decoding import MARK
+from glassformer.tokenizers.frame import Frame
+from glassformer.tokenizers.text import Tokenizer
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
@@ -59,6 +69,17 @@ ROTARY = {
 }
 TURNED = re.compile(r".*\.attention\.[qk]_proj\.(weight|bias)")
 """Parameters whose rotary angles turn rows 2i and 2i + 1 in `llama`, here i and i + half."""
+KNOWN = files("glassformer.interop").joinpath("gguf_tokenizers.json")
+OPTIONS = (
+    *("type", "continuing_subword_prefix", "end_of_word_suffix"),
+    *("byte_fallback", "ignore_merges", "merges"),
+)
+WITHOUT_EFFECT = ("trim_offsets", "split")
+"""Keys of steps that llama.cpp needs not know."""
+BYTES = {"gpt2": [*ALPHABET], "llama": [f"<0x{byte:02X}>" for byte in range(256)]}
+ROLES = ("bos", "eos", "unk", "pad", "mask")
+NO_MERGE = f"{MARK} {MARK}"
+"""A pair that no text has: llama.cpp needs at least one."""
 
 
 def planned(recipe: Recipe) -> Plan:
@@ -89,7 +110,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     fit = fitting(model.config, task.recipe.task)
     writer = gguf.GGUFWriter(folder / FILE, CLASSES[fit.name][0])
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    add_sizes(writer, model.config)
+    _add_sizes(writer, model.config)
     processor = task.processor
     add_tokenizer(writer, processor.tokenizer, processor.reader.frame, model.config.vocab_size)
     if processor.template is not None:
@@ -103,7 +124,7 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     return fit.name
 
 
-def add_sizes(writer: "GGUFWriter", model: ModelConfig) -> None:
+def _add_sizes(writer: "GGUFWriter", model: ModelConfig) -> None:
     """Add the values of a model's fields."""
     from gguf import RopeScalingType
 
@@ -152,3 +173,83 @@ from llama_cpp import Llama
 
 print(Llama("{FILE}")("The", max_tokens=32))
 ```"""
+
+
+def add_tokenizer(writer: "GGUFWriter", tokenizer: Tokenizer, frame: Frame, size: int) -> None:
+    """Add a tokenizer, filled up to a size with tokens that no text has.
+
+    ConfigError: llama.cpp would read texts as other tokens.
+    """
+    from gguf import TokenType
+
+    known, model = _find(tokenizer.definition), tokenizer.definition["model"]
+    vocab, added = model["vocab"], tokenizer.definition.get("added_tokens") or []
+    # older files write a pair as one text
+    pairs = [one.split(" ") if isinstance(one, str) else one for one in model.get("merges") or []]
+    names = {i: piece for piece, i in vocab.items()} | {one["id"]: one["content"] for one in added}
+    types = dict.fromkeys(vocab.values(), TokenType.NORMAL)
+    ids = range(max(size, tokenizer.vocab_size))
+    writer.add_tokenizer_model(known["model"])
+    writer.add_tokenizer_pre(known["pre"])
+    if known["model"] == "gpt2":
+        writer.add_token_merges([*map(" ".join, pairs)] or [NO_MERGE])
+        space = MARK
+    else:
+        writer.add_add_space_prefix(known["add_space_prefix"])
+        ranks = {piece: i for i, piece in enumerate(dict.fromkeys(map("".join, pairs)))}
+        writer.add_token_scores([-float(ranks.get(names.get(i, ""), len(ranks))) for i in ids])
+        types |= {vocab[name]: TokenType.BYTE for name in BYTES["llama"]}
+        space = " "  # added tokens are sought in a text before its spaces are marked
+    for one in added:
+        names[one["id"]] = one["content"].replace(MARK, space)
+        types[one["id"]] = (TokenType.USER_DEFINED, TokenType.CONTROL)[bool(one.get("special"))]
+    types[tokenizer.specials.get("unk", -1)] = TokenType.UNKNOWN
+    writer.add_token_list([names.get(i, f"[PAD{i}]") for i in ids])
+    writer.add_token_types([types.get(i, TokenType.UNUSED) for i in ids])
+    _add_symbols(writer, tokenizer.specials, frame)
+
+
+def _add_symbols(writer: "GGUFWriter", specials: Mapping[str, int], frame: Frame) -> None:
+    if "eos" not in specials:
+        raise ConfigError(
+            "The tokenizer has no symbol for the end of a text, which llama.cpp needs; add <eos> "
+            "to its special symbols."
+        )
+    # without one, llama.cpp takes the token 11 for the beginning
+    ids = {"bos": specials["eos"], **specials}
+    if frame.begin not in ((), (ids["bos"],)):
+        raise _refusal(f"{frame.begin} before a text (not one symbol for the beginning)")
+    for role in ROLES:
+        if role in ids:
+            getattr(writer, f"add_{role}_token_id")(ids[role])
+    writer.add_add_bos_token(bool(frame.begin))
+    writer.add_add_eos_token(False)  # the end of a text is not the end of a prompt
+
+
+def _find(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of this tokenizer; ConfigError: there is none, with the fields in which the
+    nearest one differs."""
+    given = {name: definition.get(name) for name in ("normalizer", "pre_tokenizer")}
+    hook = lambda step: {key: step[key] for key in step if key not in WITHOUT_EFFECT}
+    own = json.loads(json.dumps(given), object_hook=hook)
+    own |= {f"model.{name}": definition["model"].get(name) or None for name in OPTIONS}
+    own["model.merges"] = own["model.merges"] and True
+    rows = json.loads(KNOWN.read_text(encoding="utf-8"))
+    others = [
+        [f"{k}={v!s:.80} (not {of!s:.80})" for k, v in own.items() if v != (of := row["of"].get(k))]
+        for row in rows
+    ]
+    nearest = min(range(len(rows)), key=lambda i: len(others[i]))
+    if others[nearest]:
+        raise _refusal("; ".join(others[nearest]))
+    known = rows[nearest]
+    if missing := {*BYTES[known["model"]]} - definition["model"]["vocab"].keys():
+        raise _refusal(f"no token {min(missing)} in model.vocab (every byte needs one)")
+    return known
+
+
+def _refusal(problem: str) -> ConfigError:
+    return ConfigError(
+        f"llama.cpp reads no tokenizer with {problem}; models with a tokenizer of "
+        "processor.tokenizer.kind=bpe or byte export."
+    )

@@ -28,7 +28,6 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import save_tensors
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
-from glassformer.tokenizers.text import Tokenizer
 
 LIBRARY = "transformers"
 Classes = Mapping[str, Mapping[str, Any]] | None
@@ -84,11 +83,13 @@ def write_as(fit: Fit, model: Transformer, task: Task, folder: Path) -> str:
             "with processor.tokenizer.shared=true."
         )
     tokenizer.framed(reader.frame).save(folder / "tokenizer.json")
-    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in _roles(tokenizer).items()}
+    known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
+    roles = {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
+    ids: dict[str, Any] = {f"{role}_token_id": index for role, index in roles.items()}
     if model.config.is_encoder_decoder:
         ids["decoder_start_token_id"] = task.processor.begin
     write_json(folder / "config.json", {**fit.keys, **ids})
-    symbols = {f"{role}_token": tokenizer.symbol(i) for role, i in _roles(tokenizer).items()}
+    symbols = {f"{role}_token": tokenizer.symbol(i) for role, i in roles.items()}
     write_json(folder / "special_tokens_map.json", symbols)
     about = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -117,7 +118,32 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
             "'glassformer[export]', or add --no-check."
         ) from None
     with silent():
-        return _compared(transformers, model, task, folder)
+        name = fitting(model.config, task.recipe.task).name
+        theirs: Any = getattr(transformers, name)
+        theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
+        greedy = transformers.GenerationConfig(do_sample=False, num_beams=1)
+        if (own := getattr(theirs, "generation_config", None)) is not None:
+            kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
+            greedy.update(**{name: getattr(own, name) for name in kept})
+            theirs.generation_config = (
+                greedy  # or the folder's settings would be added, its end too
+            )
+
+        def outputs(batch: Batch) -> Tensor:
+            with torch.inference_mode():
+                found = theirs(**_inputs(batch, model.config))
+            for kind in ("logits", "pooler_output", "last_hidden_state"):
+                if (values := getattr(found, kind, None)) is not None:
+                    return values
+            raise ConfigError(f"{name} has no outputs to compare.")
+
+        def continued(batch: Batch, n: int) -> Sequence[int]:
+            given = _inputs(batch, model.config)
+            found = theirs.generate(**given, generation_config=greedy, max_new_tokens=n)
+            return found[0, batch.elements.shape[1] :].tolist()
+
+        target = f"transformers {transformers.__version__}"
+        return compared(target, model, task, outputs, continued)
 
 
 @contextmanager
@@ -134,33 +160,6 @@ def silent() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def _compared(transformers: Any, model: Transformer, task: Task, folder: Path) -> Parity:
-    name = fitting(model.config, task.recipe.task).name
-    theirs: Any = getattr(transformers, name)
-    theirs = theirs.from_pretrained(folder, local_files_only=True).eval()
-    greedy = transformers.GenerationConfig(do_sample=False, num_beams=1)
-    if (own := getattr(theirs, "generation_config", None)) is not None:
-        kept = ("pad_token_id", "bos_token_id", "decoder_start_token_id")
-        greedy.update(**{name: getattr(own, name) for name in kept})
-        theirs.generation_config = greedy  # or the folder's settings would be added, and its end
-
-    def outputs(batch: Batch) -> Tensor:
-        with torch.inference_mode():
-            found = theirs(**_inputs(batch, model.config))
-        for kind in ("logits", "pooler_output", "last_hidden_state"):
-            if (values := getattr(found, kind, None)) is not None:
-                return values
-        raise ConfigError(f"{name} has no outputs to compare.")
-
-    def continued(batch: Batch, n: int) -> Sequence[int]:
-        given = _inputs(batch, model.config)
-        found = theirs.generate(**given, generation_config=greedy, max_new_tokens=n)
-        return found[0, batch.elements.shape[1] :].tolist()
-
-    target = f"transformers {transformers.__version__}"
-    return compared(target, model, task, outputs, continued)
 
 
 def usage(task: Task, name: str) -> str:
@@ -194,11 +193,6 @@ def save_model(fit: Fit, model: Transformer, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(tensors(widened(model, fit), fit), folder / "model.safetensors")
     write_json(folder / "config.json", dict(fit.keys))
-
-
-def _roles(tokenizer: Tokenizer) -> dict[str, int]:
-    known = ("bos", "eos", "unk", "pad", "mask", "cls", "sep")
-    return {role: tokenizer.specials[role] for role in known if role in tokenizer.specials}
 
 
 def _preprocessing(reader: ImageReader) -> dict[str, Any]:
