@@ -270,7 +270,7 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
             return rerun(*arguments, **options)
 
     if not edits:
-        monkeypatch.setattr("glassformer.inspect.flow.rerun", without_scores)
+        monkeypatch.setattr("glassformer.inspect.attribution.rerun", without_scores)
     found = attribute(seen, "gradient_attention", 4, position=3, against=8)
     torch.testing.assert_close(
         found.scores.double(), row - torch.eye(5).double()[3], rtol=1e-6, atol=1e-12

@@ -15,8 +15,7 @@ import tiny
 from glassformer.core.batch import Batch
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
-from glassformer.inspect.vectors import unit
-from glassformer.inspect.wordvectors import model_words
+from glassformer.inspect.vectors import model_words, unit
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.text_reader import TextReader
 from glassformer.tasks.predict.embed import embed

@@ -13,8 +13,16 @@ from sklearn.neighbors import NearestNeighbors
 
 from glassformer.core.errors import DataError
 from glassformer.inspect import vectors as inspected
-from glassformer.inspect.vectors import cosine, nearest, read_array, read_named, unit
-from glassformer.inspect.wordvectors import WordVectors, parse, read_words
+from glassformer.inspect.vectors import (
+    WordVectors,
+    cosine,
+    nearest,
+    parse,
+    read_array,
+    read_named,
+    read_words,
+    unit,
+)
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
 tables = st.integers(1, 6).flatmap(

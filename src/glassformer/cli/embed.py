@@ -286,7 +286,7 @@ def _near(run: "Run", of: "Vectors", path: Path, top: int) -> Iterator[Near]:
 
 def _analogies(run: "Run | None", file: Path | None, top: int) -> Iterator[Near]:
     """The words nearest to the expression of each line, by a run's vectors or those of a file."""
-    from glassformer.inspect.wordvectors import model_words, read_words
+    from glassformer.inspect.vectors import model_words, read_words
 
     if run is not None:
         words = model_words(run.model, run.reader.tokenizer, str(run.folder))

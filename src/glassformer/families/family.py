@@ -44,7 +44,7 @@ class Computed:
 
 
 def depths(encoder: str, decoder: str) -> Computed:
-    """The numbers of blocks by their keys; a decoder with null has as many as the encoder."""
+    """The numbers of blocks by their keys; null for a decoder means the encoder's number."""
 
     def read(keys: Mapping[str, Any]) -> dict[str, Any]:
         n, own = keys[encoder], keys[decoder]

@@ -53,7 +53,11 @@ class CrossAttention:
             for number in chosen:
                 check_number(noun, number, count)
         mean = self.patterns[layers][:, heads].mean((0, 1))
-        into, out_of = (_membership(side).to(mean.dtype) for side in (self.target, self.source))
+        tables = []  # [words, tokens]: 1 where the token belongs to the word
+        for side in (self.target, self.source):
+            owners = torch.tensor([-1 if word is None else word for word in side.word_of])
+            tables.append((owners == torch.arange(len(side.words))[:, None]).to(mean.dtype))
+        into, out_of = tables
         return (into @ mean @ out_of.T) / into.sum(1, keepdim=True).clamp(min=1)
 
     def align(
@@ -119,9 +123,3 @@ def aligned(
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
-
-
-def _membership(side: Side) -> Float[Tensor, "_ _"]:
-    """[words, tokens]: 1 where the token belongs to the word."""
-    owners = torch.tensor([-1 if word is None else word for word in side.word_of])
-    return (owners == torch.arange(len(side.words))[:, None]).double()

@@ -5,11 +5,16 @@
     rollout, gradient_attention                          share of each element that the layers pass
                                                          on to the answer
 
+The last two multiply R <- own R + cross [0 | R_source] through the layers. R [T, T + S] begins as
+[1 | 0], R_source [S, S] of the encoder as 1. A method defines the weight of each key in each query
+of an attention. The row of R at the answer's position (for a head that pools, the pooled rows) is
+the score of every element.
+
 Methods disagree; `faithfulness` measures them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,11 +23,18 @@ import torch
 
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, suggest
-from glassformer.inspect.flow import gradient_attention, rollout
-from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Attribution, Target
+from glassformer.inspect.target import (
+    Attribution,
+    Baseline,
+    Interpolation,
+    Target,
+    reading,
+    rerun,
+)
 
+Attended = Callable[[str], Float[Tensor, "T _"]]
+"""Weights between queries and keys of an attention, given its path; float64."""
 NODES = 8
 """Gauss-Legendre points of each interval between the baseline and the input."""
 
@@ -46,9 +58,10 @@ def attribute(
         hint = suggest(method, METHODS)
         raise ConfigError(f"There is no method {method!r} of attribution; {hint}")
     known = options_of(method)
-    for name in [name for name in options if name not in known]:
-        hint = suggest(name, known) if known else "it has none"
-        raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
+    for name in options:
+        if name not in known:
+            hint = suggest(name, known) if known else "it has none"
+            raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
     wanted = Target.of(look, target, position, against)
     found = METHODS[method](look, wanted, **options)
     return replace(found, value=float(wanted.value(wanted.logits(look))[0]))
@@ -67,17 +80,15 @@ def gradient_x_input(look: Look, target: Target, *, baseline: Baseline = "zero")
 
 
 class _Interval(NamedTuple):
-    """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`."""
+    """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`; the
+    error of their sum, `gap`."""
 
     begin: float
     end: float
     before: float
     after: float
     scores: Float[Tensor, "_"]
-
-    @property
-    def gap(self) -> float:
-        return abs(float(self.scores.sum()) - (self.after - self.before))
+    gap: float
 
 
 def integrated_gradients(
@@ -101,7 +112,8 @@ def integrated_gradients(
         stops = torch.cat([begin + (end - begin) * (nodes + 1) / 2, torch.tensor([end])])
         values, slopes = path.slopes(stops[:, None].expand(-1, path.count))
         scores = (end - begin) / 2 * (weights @ slopes[:-1].cpu().double())
-        return _Interval(begin, end, before, float(values[-1]), scores)
+        gap = abs(float(scores.sum()) - (float(values[-1]) - before))
+        return _Interval(begin, end, before, float(values[-1]), scores, gap)
 
     start = float(path.values(torch.zeros(1, path.count)))
     if not math.isfinite(start):
@@ -130,6 +142,73 @@ def occlusion(look: Look, target: Target, *, baseline: Baseline = "zero") -> Att
     path = Interpolation(look, target, baseline)
     values = path.values(torch.cat([torch.ones(1, path.count), 1 - torch.eye(path.count)]))
     return path.attribution("occlusion", values[0] - values[1:])
+
+
+def rollout(look: Look, target: Target) -> Attribution:
+    """R = Π (1 + A) / 2, A the mean over heads; half of each layer is the residual connection.
+
+    R = Π A without residual connections. Independent of the outcome. Cross-attention is one more
+    branch, so rows of R sum to 1. Source: Abnar & Zuidema 2020.
+    """
+    kept = 0.5 if look.model.config.residual else 0.0
+    mean = lambda place: look[f"{place}.pattern"].tensor.cpu().double().mean(0)
+    _, own, source = _follow(look, target, mean, kept, 1 - kept)
+    return Attribution("rollout", target, own.float(), source)
+
+
+def gradient_attention(look: Look, target: Target) -> Attribution:
+    """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention in favour of the target.
+
+    Only the residual connection is subtracted; without it, R = Π Ā. Since z = A v, ∇A = ∇z vᵀ: no
+    pattern is kept for the backward pass. Source: Chefer et al. 2021 (generic attention
+    explainability, without their normalization between two sequences).
+    """
+    names = [point for point in look.tape.points if point.endswith(".z")]
+    logits, tape = rerun(look, target, keep=names, gradients=True)
+    # z before its own edits, which come after the pattern
+    outputs = [tape.before.get(name, tape.kept[name]) for name in names]
+    found = torch.autograd.grad(target.value(logits).sum(), outputs, materialize_grads=True)
+    slopes = dict(zip(names, found, strict=True))
+    del logits, tape, outputs
+
+    def relevant(place: str) -> Tensor:
+        slope, v = slopes[f"{place}.z"][0], look[f"{place}.v"].tensor
+        by_pattern = slope @ v.repeat_interleave(len(slope) // len(v), 0).mT
+        positive = (by_pattern * look[f"{place}.pattern"].tensor).clamp(min=0)
+        return positive.cpu().double().mean(0)
+
+    kept = float(look.model.config.residual)
+    begin, own, source = _follow(look, target, relevant, kept, 1)
+    return Attribution("gradient_attention", target, (own - kept * begin).float(), source)
+
+
+def _follow(
+    look: Look, target: Target, attended: Attended, kept: float, share: float
+) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"], Float[Tensor, "S"] | None]:
+    """Multiply the layers from the answer backwards: the row of R at the beginning and at the end,
+    and the source's part.
+
+    A branch is `kept` times the stream and `share` times the values that it reads.
+    """
+    side, config, crossed = look.answering, look.model.config, bool(look.source_elements)
+
+    def step(block: str, names: Sequence[str]) -> Tensor:
+        """[own | cross]: share of each key, own and source, in each query of a block."""
+        own, *cross = (share * attended(f"{block}.{name}") for name in names)
+        own = own + kept * torch.eye(len(own), dtype=own.dtype)
+        return torch.cat([kept * own, *cross], 1) if cross else own
+
+    # Only the row that is read is carried, from the end to the beginning.
+    row = begin = reading(look, target)
+    source = torch.zeros(len(look.source_elements), dtype=row.dtype)
+    beside = torch.eye(len(source), dtype=row.dtype)
+    for layer in range(config.depth("encoder")) if crossed else ():
+        beside = step(f"encoder.blocks.{layer}", ["attention"]) @ beside
+    names = ["attention", "cross"] if crossed else ["attention"]
+    for layer in reversed(range(config.depth(side))):
+        row, across = (row @ step(f"{side}.blocks.{layer}", names)).tensor_split([len(row)])
+        source = source + across @ beside
+    return begin, row, source.float() if crossed else None
 
 
 METHODS: dict[str, Callable[..., Attribution]] = {

@@ -90,9 +90,7 @@ class Comparison:
         if a.dim() > 1:
             pair = self.pairs[index_in(number, len(self.pairs), "pair", "the aligned elements")]
             a, b = a[pair.a], b[pair.b]
-        first, second = (
-            log_softmax(look.model, logits).cpu() for look, logits in ((self.a, a), (self.b, b))
-        )
+        first, second = log_softmax(self.a.model, a).cpu(), log_softmax(self.b.model, b).cpu()
         before, after = first.exp(), second.exp()
         most = (after - before).abs().topk(min(k, len(before))).indices
         divergence = self.a.model.config.outcomes.relative_entropy(first, second)
@@ -101,8 +99,8 @@ class Comparison:
 
 def compare(a: Look, b: Look) -> Comparison:
     """Two looks with their elements aligned."""
-    sources = aligned(a.source_elements, b.source_elements)
-    return Comparison(a, b, aligned(a.elements, b.elements), sources)
+    own, sources = (a.elements, b.elements), (a.source_elements, b.source_elements)
+    return Comparison(a, b, aligned(*own), aligned(*sources))
 
 
 def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:

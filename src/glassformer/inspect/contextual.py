@@ -72,7 +72,10 @@ class Contexts:
         shares: list[float] = []
         for layer in self.vectors[::-1].astype(np.float64):
             points, share = _plane(unit(layer))
-            found.append(_turned(points, found[-1]) if found else points)
+            if found:  # rotated and mirrored to lie nearest to the next (orthogonal Procrustes)
+                left, _, right = np.linalg.svd(points.T @ found[-1])
+                points = points @ left @ right
+            found.append(points)
             shares.append(share)
         return np.stack(found[::-1]), np.array(shares[::-1])
 
@@ -167,9 +170,3 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
         return np.zeros((len(points), 2)), 1.0
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
     return (left * spread)[:, :2], float((spread[:2] ** 2).sum() / (spread**2).sum())
-
-
-def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Points [N, 2] rotated and mirrored to lie nearest to others (orthogonal Procrustes)."""
-    left, _, right = np.linalg.svd(points.T @ like)
-    return points @ left @ right

@@ -5,8 +5,9 @@ Edit("decoder.blocks.3.attention.z", head=5, query=[1, 2])      at = {"head": 5,
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from inspect import get_annotations
 from typing import Annotated, Any, ClassVar
 
@@ -18,6 +19,7 @@ from glassformer.core.axes import Tensor
 from glassformer.core.errors import ConfigError
 from glassformer.core.record import Record
 from glassformer.inspect.points import AXES, Index, Named, as_text, index_of, kind_of, region
+from glassformer.layers.tap import Change
 
 
 def _floats(value: Any) -> Any:
@@ -85,7 +87,7 @@ class Edit(ABC):
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """The tensor with the new values where the edit acts."""
         inside = self.inside(tensor, axes, point)
-        return torch.where(inside, self.new(Named(tensor, axes), point), tensor)
+        return torch.where(inside, self.new(Named(tensor, axes, point)), tensor)
 
     def inside(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """True where the edit acts, broadcast to the tensor; ConfigError: a point of other kind."""
@@ -97,7 +99,7 @@ class Edit(ABC):
         return inside & (tensor > -math.inf) if kind == "scores" else inside
 
     @abstractmethod
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """New values for the whole tensor, or broadcast to it."""
 
     def error(self, point: str, sentence: str) -> ConfigError:
@@ -113,3 +115,24 @@ class Edit(ABC):
         own = {"class_" if name == "class" else name: value for name, value in self.given.items()}
         given = ", ".join(f"{name}={value!r}" for name, value in own.items())
         return f"{type(self).__name__}({given.removeprefix('point=')})"
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
+
+    point: str
+    by: Callable[[Tensor], Tensor]
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        """The tensor to continue with."""
+        return self.by(tensor)
+
+
+LEAF = Replaced("*embed.elements", lambda x: x.detach().requires_grad_())
+"""Embedded elements as leaves of the gradient, even in a frozen model."""
+
+
+def fires(edits: Sequence[Change], *points: str) -> bool:
+    """True if any of the edits acts at any of the points."""
+    return any(fnmatchcase(point, edit.point) for edit in edits for point in points)

@@ -31,7 +31,7 @@ TOLERANCE = 1e-6
 class Zero(Edit):
     """x = 0, which is off-distribution: never seen in training. Mean and Resample disturb less."""
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """0."""
         return torch.zeros_like(old.tensor)
 
@@ -42,10 +42,9 @@ class Mean(Edit):
     For points with one axis of positions. ConfigError: others, such as a pattern.
     """
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The mean over the positions."""
-        mean = old.tensor.mean(_positions(self, old, point), keepdim=True)
-        return mean.to(old.tensor.dtype)
+        return old.tensor.mean(_positions(self, old), keepdim=True).to(old.tensor.dtype)
 
 
 class Resample(Edit):
@@ -56,12 +55,12 @@ class Resample(Edit):
 
     seed: Annotated[int, Field(ge=0)] = 0
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The positions in another order."""
-        dim = _positions(self, old, point)
+        dim = _positions(self, old)
         if (size := old.shape[dim]) < 2:
             raise self.error(
-                point, "there is no other position in a sequence of one; give a longer input."
+                old.name, "there is no other position in a sequence of one; give a longer input."
             )
         cycle = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
         order = torch.empty_like(cycle)
@@ -77,11 +76,13 @@ class Permute(Edit):
 
     order: Sequence[int]
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The positions in that order."""
-        dim = _positions(self, old, point)
-        if sorted(self.order) != list(range(size := old.shape[dim])):
-            raise self.error(point, f"the order has not each position from 0 to {size - 1} once.")
+        dim = _positions(self, old)
+        if sorted(self.order) != [*range(size := old.shape[dim])]:
+            raise self.error(
+                old.name, f"the order has not each position from 0 to {size - 1} once."
+            )
         return old.tensor.index_select(dim, torch.tensor(self.order, device=old.tensor.device))
 
 
@@ -90,7 +91,7 @@ class Scale(Edit):
 
     by: float
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """A multiple of the values."""
         return old.tensor * self.by
 
@@ -100,9 +101,9 @@ class Add(Edit):
 
     vector: Numbers
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The sum."""
-        return old.tensor + _fitting(self, self.vector, old, point)
+        return old.tensor + _fit(self, self.vector, old)
 
 
 class Set(Edit):
@@ -115,9 +116,9 @@ class Set(Edit):
     to: Numbers
     renormalise: bool = False
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The given numbers."""
-        return _fitting(self, self.to, old, point)
+        return _fit(self, self.to, old)
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """The tensor with the new values; the rest of their rows rescaled with `renormalise`."""
@@ -155,12 +156,12 @@ class Patch(Edit):
     source: InstanceOf[Look]
     name: str = ""
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The source's values."""
-        value = self.source[point].tensor
-        if value.shape != old.tensor.shape[1:]:
+        value = self.source[old.name].tensor
+        if value.shape != old.shape[1:]:
             raise self.error(
-                point,
+                old.name,
                 f"it is {list(old.shape[1:])} here and {list(value.shape)} in the source; look at "
                 f"inputs of one length.",
             )
@@ -192,7 +193,7 @@ class Mask(Edit):
 
     kind = "scores"
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """-inf."""
         return torch.full_like(old.tensor, -math.inf)
 
@@ -203,7 +204,7 @@ class Temperature(Edit):
     tau: Annotated[float, Field(gt=0)]
     kind = "scores"
 
-    def new(self, old: Named, point: str) -> Tensor:
+    def new(self, old: Named) -> Tensor:
         """The scores at that temperature."""
         return old.tensor / self.tau
 
@@ -230,27 +231,26 @@ def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit
     return kind(given.pop("point", None), **given)
 
 
-def _fitting(edit: Edit, numbers: Any, old: Named, point: str) -> Tensor:
+def _fit(edit: Edit, numbers: Any, old: Named) -> Tensor:
     """Numbers as a tensor that can be broadcast to the old one."""
-    value = torch.tensor(numbers, dtype=old.tensor.dtype, device=old.tensor.device)
+    value = old.tensor.new_tensor(numbers)
     try:
-        value.expand_as(old.tensor)
+        return value.expand_as(old.tensor)
     except RuntimeError:
         raise edit.error(
-            point,
+            old.name,
             f"numbers of shape {list(value.shape)} do not fit {list(old.shape[1:])}; give one "
             f"number, or as many.",
         ) from None
-    return value
 
 
-def _positions(edit: Edit, old: Named, point: str) -> int:
+def _positions(edit: Edit, old: Named) -> int:
     """The dimension of the positions; ConfigError: the point has none, or queries and keys."""
     own = [axis for axis in old.axes if axis in ("position", "query", "key")]
     if len(own) != 1:
         has = "queries and keys, whose mask it would break" if own else "no axis of them"
         raise edit.error(
-            point,
+            old.name,
             f"it moves values between positions, and this point has {has}; take another point.",
         )
     return old.axes.index(own[0])

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.core.axes import Float, Int, Tensor
+from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError
-from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Attribution
+from glassformer.inspect.target import Attribution, Baseline, Interpolation
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,11 @@ def faithfulness(
         )
     if steps < 1 or orders < 1:
         raise ConfigError(f"steps={steps} and orders={orders} must both be at least 1.")
-    elements = _counted(look, attribution.target.position)
+    own = torch.tensor([not element.learned for element in look.elements])
+    if attribution.target.position is not None and look.answering == "decoder":
+        own[attribution.target.position + 1 :] = False
+    source = torch.ones(len(look.source_elements), dtype=torch.bool)
+    elements = torch.cat([own, source]).nonzero()[:, 0]  # to remove, the source's last
     count = len(elements)
     generator = torch.Generator().manual_seed(seed)
     ranked = [scores[elements].argsort(descending=True, stable=True)]
@@ -80,14 +83,5 @@ def faithfulness(
     shares[:, :, elements] = torch.stack([kept, 1 - kept])
     found = path.values(shares.flatten(0, 1), attribution.target.probability)
     curves = found.float().view(2, len(ranked), -1)
-    (deletion, *_), (insertion, *_) = curves
-    return Faithfulness(taken.float() / count, deletion, insertion, curves[0, 1:], curves[1, 1:])
-
-
-def _counted(look: Look, position: int | None) -> Int[Tensor, "_"]:
-    """The elements to remove, the source's after those of the answering stack."""
-    own = torch.tensor([not element.learned for element in look.elements])
-    if position is not None and look.answering == "decoder":
-        own[position + 1 :] = False
-    source = torch.ones(len(look.source_elements), dtype=torch.bool)
-    return torch.cat([own, source]).nonzero()[:, 0]
+    share = taken.float() / count
+    return Faithfulness(share, *curves[:, 0], *curves[:, 1:])

@@ -9,6 +9,7 @@ token comes twice).
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from glassformer.core.axes import Float, Tensor
@@ -40,15 +41,14 @@ def head_metrics(
 
     `side` "": the answering one; `site`: self or cross.
     """
-    depth, heads = look.model.config.depth(side or look.answering), look.model.config.n_heads
+    shape = look.model.config.depth(side or look.answering), look.model.config.n_heads
     shares = metric_shares(*look.sequences(side, site), within=site == "self")
     shares = shares.to(look.logits.device)
     values = [
         measure(look.pattern(layer, head, side=side, site=site)[None].float(), shares)
-        for layer in range(depth)
-        for head in range(heads)
+        for layer, head in np.ndindex(shape)
     ]
-    found = torch.cat(values).cpu().unflatten(0, (depth, heads))
+    found = torch.cat(values).cpu().unflatten(0, shape)
     return dict(zip(METRICS, found.unbind(-1), strict=True))
 
 

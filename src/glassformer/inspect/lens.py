@@ -57,11 +57,17 @@ def lens(
     `target`: an outcome, or one for each position. ConfigError: no such layer, position or outcome,
     a head without probabilities, or weights that have changed since the look.
     """
-    depth = look.model.config.n_layers + 1
-    layers, positions = (
-        tuple(range(depth) if layers is None else layers),
-        _positions(look, positions),
-    )
+    depth, length = look.model.config.n_layers + 1, look.positions().length
+    layers = tuple(range(depth) if layers is None else layers)
+    if isinstance(look.model.head, ClassifyHead):
+        if positions:
+            raise ConfigError(
+                "This head answers to the whole sequence, so the lens has no positions; leave them "
+                "out."
+            )
+        positions = ()
+    positions = range(length) if positions is None else positions
+    positions = tuple(index_in(position, length) for position in positions)
     for layer in layers:
         check_number("layer", layer, depth)
     look.rerun()  # whose norm and head read the stream
@@ -96,15 +102,3 @@ def log_probabilities(
             with evaluating(model), torch.inference_mode(False), torch.no_grad():
                 logits = head(hidden if norm is None else norm(hidden), look.positions())
             yield log_softmax(model, logits).cpu()
-
-
-def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:
-    length = look.positions().length
-    if not isinstance(look.model.head, ClassifyHead):
-        every = range(length) if positions is None else positions
-        return tuple(index_in(position, length) for position in every)
-    if positions:
-        raise ConfigError(
-            "This head answers to the whole sequence, so the lens has no positions; leave them out."
-        )
-    return ()

@@ -11,9 +11,8 @@ stream are kept; scores and patterns are computed from them by `Attention.scores
 other point is fetched by another pass, which must give the same logits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import torch
@@ -21,7 +20,7 @@ import torch
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError, suggest
-from glassformer.inspect.edit import Edit
+from glassformer.inspect.edit import LEAF, Edit, Replaced, fires
 from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention
@@ -38,22 +37,6 @@ WRITTEN = ("scores", "pattern")
 WEIGHTS = ("batch", "head", "query", "key")
 
 
-@dataclass(frozen=True)
-class Replaced:
-    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
-
-    point: str
-    by: Callable[[Tensor], Tensor]
-
-    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor to continue with."""
-        return self.by(tensor)
-
-
-LEAF = Replaced("*embed.elements", lambda x: x.detach().requires_grad_())
-"""Embedded elements as leaves of the gradient, even in a frozen model."""
-
-
 def run(
     model: Transformer,
     batch: Batch,
@@ -63,9 +46,8 @@ def run(
 ) -> tuple[Output, Tape]:
     """One forward pass over all positions, without dropout, under a tape.
 
-    With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and everything
-    after them can be differentiated. ConfigError: a pattern that matched no point, and the errors
-    of edits.
+    With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and all after them
+    can be differentiated. ConfigError: a pattern that matched no point, and the errors of edits.
     """
     if gradients:
         keep, edits = (*keep, LEAF.point), (LEAF, *edits)
@@ -77,8 +59,7 @@ def run(
         torch.set_grad_enabled(gradients),
         recording(tape),
     ):
-        output = model(batch, all_positions=True)
-    return output, tape
+        return model(batch, all_positions=True), tape
 
 
 def look(
@@ -90,10 +71,9 @@ def look(
     edits: Sequence[Edit] = (),
 ) -> "Look":
     """Look at one sequence; without `elements`, tokens are named by their ids. Errors of `run`."""
-    if len(batch.elements) != 1:
+    if (count := len(batch.elements)) != 1:
         raise ConfigError(
-            f"A look is at one sequence, and the batch has {len(batch.elements)}; give them "
-            f"one by one."
+            f"A look is at one sequence, and the batch has {count}; give them one by one."
         )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
@@ -113,10 +93,7 @@ def precise(logits: Tensor) -> Tensor:
 
 
 def log_softmax(model: Transformer, logits: Float[Tensor, "*rows V"]) -> Float[Tensor, "*rows V"]:
-    """ln p of every outcome, in float32 or better.
-
-    ConfigError: a model without outcomes.
-    """
+    """ln p of every outcome, in float32 or better; ConfigError: a model without outcomes."""
     config, logits = model.config, precise(logits)
     if config.gives_vectors:
         raise ConfigError(
@@ -157,9 +134,7 @@ class Look:
 
     def probabilities(self, position: int = -1) -> Float[Tensor, "V"]:
         """Softmax of the logits at a position, in float32 or better; their sigmoid if independent.
-
-        ConfigError: no such position, or a model without outcomes.
-        """
+        ConfigError: no such position, or a model without outcomes."""
         found = log_softmax(self.model, self.logits).exp()
         if not self.model.config.one_output:
             return Named(found, ("position", "vocabulary")).sel(position=position).tensor
@@ -174,8 +149,7 @@ class Look:
         return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
 
     def points(self) -> tuple[Point, ...]:
-        """All points in firing order, found by another pass; the encoder of an encoder-decoder
-        comes first."""
+        """All points in firing order, an encoder's first, found by another pass."""
         every = Replaced("*", lambda x: x)  # changes nothing, but has every point computed
         _, tape = run(self.model, self.batch, (), (*self.edits, every))
         return tuple(
@@ -226,10 +200,8 @@ class Look:
 
     def positions(self, side: str = "") -> Positions:
         """Positions of the elements of a side."""
-        features = self.output.features
-        if side in ("", self.answering) or features.memory is None:
-            return features.positions
-        return features.memory.positions
+        own, memory = self.output.features, self.output.features.memory
+        return own.positions if side in ("", self.answering) or memory is None else memory.positions
 
     def stream(self, layer: int, side: str = "") -> Float[Tensor, "T D"]:
         """Stream of a side after a block (1 .. L), or after the embedding (0)."""
@@ -275,10 +247,8 @@ class Look:
     def attending(
         self, layer: int, *, side: str = "", site: str = "self"
     ) -> tuple[Attention, Float[Tensor, "1 H T _"], Float[Tensor, "1 K S _"], AttentionContext]:
-        """An attention with its queries, keys and context: the arguments of `Attention.scores`.
-
-        ConfigError: no such layer, side or site.
-        """
+        """An attention with its queries, keys and context: the arguments of `Attention.scores`;
+        ConfigError: no such layer, side or site."""
         place, module = self.attention(layer, side=side, site=site)
         q, k = self._tensor(f"{place}.q"), self._tensor(f"{place}.k")
         return module, q, k, self.context(side, site)
@@ -288,13 +258,12 @@ class Look:
         """Mask, bias and rotation of an attention, computed once for all layers."""
         side = side or self.answering
         if (side, site) not in self._contexts:
-            positions = self.positions(side)
+            queries = keys = self.positions(side)
             exact = torch.promote_types(self.output.features.hidden.dtype, torch.float32)
-            self._contexts[side, site] = (
-                CROSSED.context(positions, self.positions("encoder"))
-                if site == "cross"
-                else self.stack(side).scoring(exact).context(positions, positions)
-            )
+            scoring = self.stack(side).scoring(exact)
+            if site == "cross":
+                scoring, keys = CROSSED, self.positions("encoder")
+            self._contexts[side, site] = scoring.context(queries, keys)
         return self._contexts[side, site]
 
     @cached_property
@@ -304,7 +273,12 @@ class Look:
     def rerun(self, *keep: str) -> Tape:
         """Run the model again on this input, keeping these points; ConfigError: other logits."""
         output, tape = run(self.model, self.batch, keep, self.edits)
-        if not _agree(output.logits, self.output.logits):
+        before = self.output.logits
+        # as with another number of threads: by less than 512 units in the last place of the largest
+        # logit, or half of the digits of a short type
+        unit = torch.finfo(before.dtype).eps
+        rounding = min(512 * unit, unit**0.5) * float(before.nan_to_num().abs().amax())
+        if not torch.allclose(output.logits, before, rtol=0, atol=rounding, equal_nan=True):
             raise ConfigError(
                 "The model's weights have changed since this look, so nothing more can be computed "
                 "for it; look again."
@@ -312,27 +286,11 @@ class Look:
         return tape
 
     def _tensor(self, name: str) -> Tensor:
-        """Tensor of a point; if it was not kept, all points of its kind are fetched.
-
-        ConfigError: no such point, and that of `rerun`.
-        """
-        if name in self.tape.kept:
-            return self.tape.kept[name]
-        if name not in self.tape.axes:
-            hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
-            raise ConfigError(f"There is no point {name!r} in this model; {hint}")
-        self.tape.kept.update(self.rerun(f"*.{kind_of(name)}").kept)
+        """Tensor of a point; if it was not kept, all points of its kind are fetched. ConfigError:
+        no such point, and that of `rerun`."""
+        if name not in self.tape.kept:
+            if name not in self.tape.axes:
+                hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
+                raise ConfigError(f"There is no point {name!r} in this model; {hint}")
+            self.tape.kept.update(self.rerun(f"*.{kind_of(name)}").kept)
         return self.tape.kept[name]
-
-
-def _agree(found: Tensor, before: Tensor) -> bool:
-    """Whether two passes differ by rounding only, as with another number of threads: by less than
-    512 units in the last place of the largest logit, or half of the digits of a short type."""
-    unit = torch.finfo(before.dtype).eps
-    rounding = min(512 * unit, unit**0.5) * float(before.nan_to_num().abs().amax())
-    return torch.allclose(found, before, rtol=0, atol=rounding, equal_nan=True)
-
-
-def fires(edits: Sequence[Change], *points: str) -> bool:
-    """True if any of the edits acts at any of the points."""
-    return any(fnmatchcase(point, edit.point) for edit in edits for point in points)

@@ -66,7 +66,7 @@ def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: b
     *path, kind = name.split(".")
     layer = int(path[2]) if path[1:2] == ["blocks"] else None
     side = path[0] if path[0] in ("encoder", "decoder") else ""
-    site = SITE_OF.get(path[-1], "") if layer is not None else ""
+    site = "" if layer is None else SITE_OF.get(path[-1], "")
     return Point(name, kind, axes, shape, layer, side, site, edited)
 
 
@@ -144,6 +144,8 @@ class Named:
 
     tensor: Tensor
     axes: tuple[str, ...]
+    name: str = ""
+    """The point."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -159,10 +161,9 @@ class Named:
         for name, index in at.items():
             dim = _axis(name.removesuffix("_"), axes, "The tensor")
             positions = indices_of(index, tensor.shape[dim], axes[dim], "The tensor")
+            tensor = tensor.index_select(dim, torch.tensor(positions, device=tensor.device))
             if isinstance(index, int):
-                tensor, axes = tensor.select(dim, positions[0]), axes[:dim] + axes[dim + 1 :]
-            else:
-                tensor = tensor.index_select(dim, torch.tensor(positions, device=tensor.device))
+                tensor, axes = tensor.squeeze(dim), axes[:dim] + axes[dim + 1 :]
         return Named(tensor, axes)
 
 

@@ -1,12 +1,10 @@
-"""`config.json` of a published model to our configuration, by the table of its family.
+"""`config.json` of a published model to our configuration, by the table of its family; also a
+trunk with pooling and normalization, as sentence-transformers saves it.
 
-A sentence-embedding model is a trunk, a pooling and a normalization, as sentence-transformers saves
-them:
-
-    modules.json                         the parts, each with its folder
-    1_Pooling/config.json                {"pooling_mode_mean_tokens": true, ...}
-    sentence_bert_config.json            {"max_seq_length": 256, "do_lower_case": false}
-    config_sentence_transformers.json    {"prompts": {"query": "query: "}, ...}
+modules.json                      ->  the parts, each with its folder
+1_Pooling/config.json             ->  {"pooling_mode_mean_tokens": true, ...}
+sentence_bert_config.json         ->  {"max_seq_length": 256, "do_lower_case": false}
+config_sentence_transformers.json ->  {"prompts": {"query": "query: "}, ...}
 """
 
 import re
@@ -156,7 +154,7 @@ def with_pooling(of: Published) -> Published:
 
 
 def _vectors(of: Published, normalizes: bool) -> dict[str, Any]:
-    """How texts are read. A text longer than the model is cut, where nothing else is said too."""
+    """Read how texts are encoded; one longer than the model is cut, also where no file says so."""
     limits = _settings(min(of.folder.glob(LIMITS), default=of.folder / PROMPTS))
     prompts = _settings(of.folder / PROMPTS)
     longest, own = of.model.max_length, limits.get("max_seq_length")

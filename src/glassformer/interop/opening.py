@@ -119,8 +119,8 @@ model.
 
 
 def image_reader(folder: Path, model: ModelConfig) -> ImageReader:
-    """How images become patches; CheckpointError: no such file, or steps that a reader here does
-    not have."""
+    """Return the reader of a folder's images; CheckpointError: no such file, or steps that a reader
+    here does not have."""
     path = folder / IMAGES
     try:
         return ImageReader(ImageConfig.parse(_fields(read_json(path), model)))
@@ -159,8 +159,8 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
 
 
 def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
-    """How images become the model's size: `stretch`, or `crop` where the shorter side is resized;
-    ValueError: they would be of another size."""
+    """Return the fields of resizing to the model's size: `stretch`, or `crop` where the shorter
+    side is resized; ValueError: they would be of another size."""
     given, cut = own.get("size", size), own.get("crop_size", size)
     shorter = given.get("shortest_edge") if isinstance(given, dict) else None
     crops = bool(own.get("do_center_crop", shorter is not None))

@@ -80,8 +80,7 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
     """
     reader = task.processor.reader
     running = Running(folder, reader if isinstance(reader, ImageReader) else None)
-    target = f"onnxruntime {installed().__version__}"
-    return compared(target, model, task, running.outputs, running.continued)
+    return compared(running.program, model, task, running.outputs, running.generate)
 
 
 def usage(task: Task, name: str) -> str:
@@ -133,7 +132,7 @@ def _write_tokenizers(task: Task, folder: Path) -> None:
     processor, reader = task.processor, task.processor.reader
     frame = reader.frame
     if task.recipe.model.is_decoder_only:
-        # the end of a prompt may be missing, since the text goes on
+        # the end of a prompt may be missing, since the text continues
         ids = task.encode(task.first_input()).batch.elements[0].tolist()
         if tuple(ids[len(ids) - len(frame.end) :]) != frame.end:
             frame = replace(frame, end=())
@@ -146,9 +145,16 @@ class Running:
     """The graphs of an exported folder, ready to run; ConfigError: onnxruntime is not installed."""
 
     def __init__(self, folder: Path, images: ImageReader | None = None):
-        runtime, cpu = installed(), ["CPUExecutionProvider"]
-        opened = {
-            file.stem: runtime.InferenceSession(str(file), providers=cpu)
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ConfigError(
+                "The export is compared in onnxruntime, which is not installed; run pip install "
+                "'glassformer[onnx]', or add --no-check."
+            ) from None
+        self.program, cpu = f"onnxruntime {onnxruntime.__version__}", ["CPUExecutionProvider"]
+        opened: dict[str, Any] = {
+            file.stem: onnxruntime.InferenceSession(str(file), providers=cpu)
             for file in folder.glob("*.onnx")
         }
         self._images, self._encoder = images, opened.get("encoder")
@@ -157,13 +163,13 @@ class Running:
 
     def outputs(self, batch: Batch) -> Tensor:
         """The outputs of a batch of one, in the shape of `Output.logits`."""
-        found, *_ = _run(self._model, self._given(batch)).values()
+        found, *_ = _run(self._model, self._inputs(batch)).values()
         values = torch.from_numpy(found)
         return values if batch.at is None else values.flatten(0, 1)[batch.at]
 
-    def continued(self, batch: Batch, n: int) -> Sequence[int]:
+    def generate(self, batch: Batch, n: int) -> Sequence[int]:
         """n tokens generated greedily after a batch of one, with the cache."""
-        given, found = self._given(batch), list[int]()
+        given, found = self._inputs(batch), list[int]()
         for _ in range(n):
             logits, *present = _run(self._model, given).values()
             found.append(int(logits[0, -1].argmax()))
@@ -173,7 +179,7 @@ class Running:
             given[TYPES] = np.zeros_like(given[IDS])
         return found
 
-    def _given(self, batch: Batch) -> Arrays:
+    def _inputs(self, batch: Batch) -> Arrays:
         """A batch of one by the names of inputs."""
         if batch.elements.is_floating_point():
             if self._images is None:
@@ -187,18 +193,6 @@ class Running:
             source = _tokens(batch.source)
             given |= _run(self._encoder, source) | {SOURCE_MASK: source[MASK]}
         return given
-
-
-def installed() -> Any:
-    """onnxruntime; ConfigError: it is not installed."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ConfigError(
-            "The export is compared in onnxruntime, which is not installed; run pip install "
-            "'glassformer[onnx]', or add --no-check."
-        ) from None
-    return onnxruntime
 
 
 def _tokens(batch: Batch) -> Arrays:

@@ -137,13 +137,13 @@ def compare(model: Transformer, task: Task, folder: Path) -> Parity:
                     return values
             raise ConfigError(f"{name} has no outputs to compare.")
 
-        def continued(batch: Batch, n: int) -> Sequence[int]:
+        def generate(batch: Batch, n: int) -> Sequence[int]:
             given = _inputs(batch, model.config)
             found = theirs.generate(**given, generation_config=greedy, max_new_tokens=n)
             return found[0, batch.elements.shape[1] :].tolist()
 
         target = f"transformers {transformers.__version__}"
-        return compared(target, model, task, outputs, continued)
+        return compared(target, model, task, outputs, generate)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from glassformer.core.errors import ConfigError
 from glassformer.inspect import attribution, comparing
 from glassformer.inspect import ledger as ledgers
 from glassformer.inspect import lens as lenses
+from glassformer.inspect.edit import Replaced
 from glassformer.inspect.faithfulness import faithfulness as measured
-from glassformer.inspect.look import Look, Replaced
+from glassformer.inspect.look import Look
 from glassformer.inspect.target import Target, in_portions, rerun
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, thumbnails
