@@ -20,7 +20,7 @@ from glassformer.models.account import Account, weights_of
 from glassformer.models.cost import matrices
 from glassformer.models.packing import is_packed, pack, quantize
 from glassformer.native import Program, compiler
-from glassformer.verify.production import pair
+from glassformer.verify.rows_model import pair
 from variants import VARIANTS
 
 TASK = "text-generation"

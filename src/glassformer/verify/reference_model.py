@@ -7,8 +7,8 @@ Weights are those of the model's state dict (maps stored as out x in); heads are
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,17 @@ from glassformer.verify import reference as ref
 from glassformer.verify.reference import Array
 
 
-@dataclass(frozen=True)
-class Patches:
-    """Patches in place of tokens: their type, slots, N x P numbers, and the number of
-    each in its image."""
+class Patches(NamedTuple):
+    """Patches instead of tokens: type, slots, N x P numbers, and the number of each in its
+    image."""
 
     name: str
     at: Array
     values: Array
-    index: Array
+    place: Array
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One sequence: T ids or T x P patches, and for each element its position, document, validity
     and token type."""
 
@@ -53,10 +51,7 @@ class ReferenceModel:
     parameter name). ConfigError: a weight of no equation here."""
 
     def __init__(
-        self,
-        weights: Mapping[str, Array],
-        config: ModelConfig,
-        report: Report = lambda _, value: value,
+        self, weights: Mapping[str, Array], config: ModelConfig, report: Report = lambda _, x: x
     ):
         self.weights, self.config, self.report = weights, (c := config), report
         account = Account("The reference", weights)
@@ -67,6 +62,7 @@ class ReferenceModel:
         learned = (f"embed.element.{name}" for name in ("class_token", "registers"))
         self.learned = [weights[name][0] for name in learned if name in weights]
         self.ahead = sum(map(len, self.learned))
+        self.columns = c.grid[1] if c.grid else 0
 
     def linear(self, name: str, x: Array, weight: str | None = None) -> Array:
         """x W + b with the stored W transposed to the notes' orientation (equation 1 with W_Q, W_K
@@ -94,18 +90,11 @@ class ReferenceModel:
     def positions(self, sample: Sample) -> Sample:
         """The sample after a class token and registers, if there are any."""
         ahead, n = np.arange(self.ahead), self.ahead
-        return replace(
-            sample,
+        return sample._replace(
             position=np.append(ahead, sample.position + n),
             document=np.append(ahead * 0 + sample.document[0], sample.document),
             valid=np.append(ahead >= 0, sample.valid),
         )
-
-    def table(self, side: str) -> str:
-        """Name of the embedding that a side reads: its own, if the source has a vocabulary or
-        positions of its own."""
-        own = self.config.source_vocab_size or self.config.own_source_positions
-        return "source_embed" if side == "encoder" and own else "embed"
 
     def position_vectors(self, position: Array, table: str) -> Array | None:
         """Position vectors; None for kinds that act elsewhere (equation 8)."""
@@ -118,14 +107,9 @@ class ReferenceModel:
             case "sinusoidal" | "sinusoidal_printed" | "sinusoidal_halves":
                 return ref.sinusoid(position + c.first_position, d, c.position[11:])
             case "sinusoidal_2d":
-                return ref.sinusoid_grid(position - self.ahead, self._columns, d)
+                return ref.sinusoid_grid(position - self.ahead, self.columns, d)
             case _:
                 return None
-
-    @property
-    def _columns(self) -> int:
-        assert self.config.grid is not None
-        return self.config.grid[1]
 
     def elements(self, sample: Sample, table: str) -> Array:
         """Rows of E (times √d in the 2017 model), or patches times W_emb after learned tokens."""
@@ -134,8 +118,11 @@ class ReferenceModel:
             of = table if self.config.source_vocab_size else "embed"  # else words are shared
             rows = self.weights[f"{of}.element.weight"][x]
             rows = rows * math.sqrt(c.d_model if c.embedding_scale else 1)
-            for part in sample.parts:
-                rows[part.at] = self.part(f"{table}.parts.{part.name}", part)
+            for part in sample.parts:  # times W, plus their type's vector, plus that of their place
+                name = f"{table}.parts.{part.name}"
+                y = self.linear(f"{name}.proj", part.values) + self.weights[f"{name}.kind"]
+                places = self.weights.get(f"{name}.position.weight")
+                rows[part.at] = y if places is None else y + places[part.place]
             return rows
         x = self.stem(x) if c.stem else self.linear("embed.element.proj", x)
         return np.concatenate([*self.learned, x])
@@ -161,13 +148,6 @@ class ReferenceModel:
             x = self.linear(f"embed.element.{name}", seen.reshape(*seen.shape[:2], -1))
         return x.reshape(rows * columns, -1)
 
-    def part(self, name: str, part: Patches) -> Array:
-        """Patches times W, plus their type's vector, plus that of their place in the image if there
-        is a table."""
-        x = self.linear(f"{name}.proj", part.values) + self.weights[f"{name}.kind"]
-        table = self.weights.get(f"{name}.position.weight")
-        return x if table is None else x + table[part.index]
-
     def embed(self, sample: Sample, positions: Array | None, table: str) -> Array:
         """Elements + positions (or [elements; positions]) + token types, normalized if the model
         does so."""
@@ -180,25 +160,20 @@ class ReferenceModel:
         return self.norm(f"{table}.norm", x) if c.embedding_norm else x
 
     def surroundings(self, side: str, sample: Sample) -> tuple[Array, Array | float, Array]:
-        """M, B of each head and the positions of rotations, of self-attention (equations 4 and 6).
-
-        M is -inf at padding, other documents, the future (decoder) and beyond the window.
-        """
+        """M, B of each head and the positions of rotations, of self-attention (equations 4 and 6);
+        M is -inf at padding, other documents, the future (decoder) and beyond the window."""
         c, at, name = self.config, sample.position, f"{side}.bias.weight"
         gap, both_ways = np.subtract.outer(at, at), side == "encoder"
         seen = (gap >= 0) | both_ways
         if c.window is not None:
             seen &= np.abs(gap) < c.window
         mask, bias = np.where(seen, self.source_mask(sample, sample), -np.inf), 0.0
-        match c.position:
-            case "relative":
-                bias = ref.relative(self.weights[name], at)
-            case "buckets":
-                bias = ref.bucket_bias(self.weights[name], at, c.max_distance, both_ways=both_ways)
-            case "alibi":
-                bias = ref.alibi(c.n_heads, at)
-            case _:
-                pass
+        if c.position == "relative":
+            bias = ref.relative(self.weights[name], at)
+        elif c.position == "buckets":
+            bias = ref.bucket_bias(self.weights[name], at, c.max_distance, both_ways=both_ways)
+        elif c.position == "alibi":
+            bias = ref.alibi(c.n_heads, at)
         return mask, bias, at
 
     def source_mask(self, sample: Sample, source: Sample) -> Array:
@@ -220,7 +195,7 @@ class ReferenceModel:
             scaling = c.rotary_factor, c.rotary_wavelengths
             heads = ref.rotary(heads, rotated_at, c.rotary_base, *scaling)
         if rotated_at is not None and c.position == "rotary_2d":
-            heads = ref.rotary_grid(heads, rotated_at - self.ahead, self._columns, c.rotary_base)
+            heads = ref.rotary_grid(heads, rotated_at - self.ahead, self.columns, c.rotary_base)
         return self.report(f"{name}.{which}", heads)
 
     def attention(
@@ -267,7 +242,9 @@ class ReferenceModel:
 
     def _run(self, side: str, sample: Sample, source: Source | None = None) -> Array:
         """Embedding, all blocks of a side, and the final norm of a pre-norm model."""
-        c, at, table = self.config, self.positions(sample), self.table(side)
+        c, at = self.config, self.positions(sample)
+        own = side == "encoder" and (c.source_vocab_size or c.own_source_positions)
+        table = "source_embed" if own else "embed"
         p = self.position_vectors(at.position, table)
         p = None if p is None else self.report(f"{side}.positions", p)
         x = self.embed(sample, p, table)

@@ -6,8 +6,8 @@ code gives gaps, each a claim with numbers of production and of the reference.
 """
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,8 +39,7 @@ class Gap(NamedTuple):
     expected: ArrayLike
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Largest absolute error of one production function against the reference.
 
     `note` is its source: a note; "Later work", with the paper in `detail`; "This project" for a
@@ -78,28 +77,24 @@ def variant(claim: str, *choices: str) -> str:
 def rows_of(gaps: Iterable[Gap]) -> Iterator[Row]:
     """One row for each claim, in the order of `claims.tsv`, for the gap that uses up most of its
     tolerance, which is the claim's times the largest number there (at least 1)."""
-    found: dict[str, list[tuple[float, float, str]]] = {name: [] for name in claims()}
+    found = defaultdict[str, list[tuple[float, float, str]]](list)
     for claim, place, got, expected in gaps:
-        found[claim].append((max_error(got, expected), largest(expected), place))
-    for claim, errors in found.items():
-        if errors:
-            line = claims()[claim]
+        known = numbers(expected)
+        scale = float(np.abs(known[np.isfinite(known)]).max(initial=1.0))
+        found[claim].append((max_error(got, expected), scale, place))
+    for claim, line in claims().items():
+        if errors := found[claim]:
             error, scale, place = max(errors, key=lambda one: one[0] / one[1])
             place = f"worst of {len(errors)}: {place}" if len(errors) > 1 else place
-            detail = "; ".join(filter(None, (line["detail"], place)))
-            about = (
+            yield Row(
                 line["note"],
                 line["equation"],
                 line["formula"],
                 f"glassformer.{line['function']}",
+                error,
+                scale * TOLERANCES[line["tolerance"]],
+                "; ".join(filter(None, (line["detail"], place))),
             )
-            yield Row(*about, error, scale * TOLERANCES[line["tolerance"]], detail)
-
-
-def largest(values: ArrayLike) -> float:
-    """Largest magnitude of the finite values, at least 1."""
-    known = numbers(values)
-    return float(np.abs(known[np.isfinite(known)]).max(initial=1.0))
 
 
 def numbers(value: ArrayLike | torch.Tensor) -> NDArray[np.float64]:
@@ -116,7 +111,7 @@ def max_error(got: ArrayLike | torch.Tensor, expected: ArrayLike) -> float:
     a, b = numbers(got), numbers(expected)
     while a.ndim > b.ndim and len(a) == 1:
         a = a[0]
-    if a.shape != b.shape or np.isnan(a).any() or np.isnan(b).any():
+    if a.shape != b.shape or np.isnan((a, b)).any():
         return float("inf")
     with np.errstate(invalid="ignore"):
         gap = np.where(a == b, 0.0, np.abs(a - b))
@@ -151,4 +146,4 @@ def summary(rows: Iterable[Row]) -> str:
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values; an error that is not finite is None (JSON has no
     infinity)."""
-    return finite([asdict(row) | {"passed": row.passed} for row in rows])
+    return finite([row._asdict() | {"passed": row.passed} for row in rows])

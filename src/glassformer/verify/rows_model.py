@@ -6,6 +6,7 @@ step shows in its own row; the last rows compare whole forward passes. One row h
 all blocks.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,14 +16,13 @@ import torch
 from torch import Tensor
 
 from glassformer.core.batch import IGNORE, Batch
+from glassformer.inspect.look import run
 from glassformer.layers.cache import Cache
 from glassformer.layers.losses import cross_entropy
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.production import Production, array, reference_logits, sample_of
 from glassformer.verify.reference import Array
-from glassformer.verify.reference_model import ReferenceModel
+from glassformer.verify.reference_model import Patches, ReferenceModel, Sample
 from glassformer.verify.row import Gap, Row, rows_of, variant
 
 CLAIMS = {
@@ -52,137 +52,219 @@ def model_gaps(model: Transformer, batch: Batch) -> Iterator[Gap]:
     """The gaps of `model_rows`."""
     seen = Production(model, batch)
     for row in range(len(batch.elements)):
-        yield from steps(seen, row)
+        yield from seen.steps(row)
     for side in seen.sides:
         for layer in range(model.config.depth(side)):
-            yield gradient(seen, side, layer)
-    yield from outputs(seen)
-    if seen.model.decoder is not None:
-        yield from past(seen)
+            yield seen.gradient(side, layer)
+    yield from seen.outputs()
+    if model.decoder is not None:
+        yield from seen.past()
     if not model.config.reads_patches:
-        yield permutation(seen)
+        yield seen.permutation()
 
 
-def steps(seen: Production, row: int) -> list[Gap]:
-    """Equations 1, 3 to 13 and 18, each step from production's own input of that step."""
-    gaps: list[Gap] = []
-    weights, config, source = seen.reference.weights, seen.model.config, seen.batch.source
-    reference = ReferenceModel(weights, config, partial(compare, seen, row, gaps))
-    reference.logits(sample_of(seen.batch, row), source and sample_of(source, row))
-    return gaps
+class Production:
+    """A float64 copy of a model, run twice on a batch: with attention written out, and fused.
+
+    `values`: all points of the first pass, norms and positions, by the names of the reference's
+    steps.
+    """
+
+    def __init__(self, model: Transformer, batch: Batch):
+        with torch.inference_mode(False):  # which a caller may have on, and has no derivatives
+            self.model, self.reference = pair(model)
+            batch, x = copy.deepcopy(batch.to("cpu")), batch.elements.cpu().clone()
+            x = x.double() if x.is_floating_point() else x
+            self.batch = replace(batch, elements=x, at=None)
+            found: dict[str, Tensor] = {}
+            keep = lambda path, _, inputs, result: found.update(
+                {path: result, f"{path}.input": inputs[0]}
+            )
+            hooks = [
+                one.register_forward_hook(partial(keep, path))
+                for path, one in self.model.named_modules()
+                if path.endswith("norm")
+            ]
+            output, tape = run(self.model, self.batch, ["*"], gradients=True)
+            for hook in hooks:
+                hook.remove()
+            self.fused, light = run(self.model, self.batch, ["*.z"])
+        self.values = {**tape.kept, **found, "logits": output.logits}
+        self.fused_z = light.kept
+        self.sides = [side for side in ("encoder", "decoder") if getattr(self.model, side)]
+        for side in self.sides:
+            own = self.model.source_embed if side == "encoder" else None
+            if (position := (own or self.model.embed).position) is not None:
+                vectors = position(self.model.positions(self.batch_of(side)))
+                self.values[f"{side}.positions"] = vectors.expand(len(self.batch.elements), -1, -1)
+        config = self.model.config
+        self.cases = (
+            config.elements,
+            config.position,
+            f"{config.position}.{config.bias_placement}",
+            config.norm,
+            "gated" if config.gated else "",
+            config.norm_placement + ("" if config.residual else ".without"),
+            "" if config.residual else "without",
+            f"{config.head}.distilled" if config.distilled else "",
+            f"{config.head}.untied" if not config.tied else "",
+            config.head,
+        )
+        """Ends of the names of claims that are those of some models only."""
+
+    def batch_of(self, side: str) -> Batch:
+        """The part of the batch that goes into that side."""
+        source = self.batch.source
+        return self.batch if source is None or side == "decoder" else source
+
+    def steps(self, row: int) -> list[Gap]:
+        """Equations 1, 3 to 13 and 18, each step from production's own input of that step."""
+        gaps: list[Gap] = []
+        report, source = partial(self._compare, row, gaps), self.batch.source
+        reference = ReferenceModel(self.reference.weights, self.model.config, report)
+        reference.logits(sample_of(self.batch, row), source and sample_of(source, row))
+        return gaps
+
+    def _compare(self, row: int, gaps: list[Gap], name: str, expected: Array) -> Array:
+        """Add the gaps of a step; return production's value, from which the next step begins."""
+        path, _, kind = name.rpartition(".")
+        owner, got = path.rpartition(".")[2], array(self.values[name][row])
+        step = f"{owner}.{kind}" if owner in ("attention", "cross") else CLAIMS.get(kind, kind)
+        found: list[tuple[str, Array, Array]] = [(step, got, expected)]
+        match kind:
+            case "scores":
+                closed = expected == -np.inf
+                weights = array(self.values[f"{path}.pattern"][row])[closed]
+                found.append((f"{owner}.mask", weights, np.zeros_like(weights)))
+            case "pattern":  # a query that may attend to nothing has weights 0
+                found.append((f"{owner}.sum", got.sum(-1), expected.sum(-1)))
+            case "z":
+                found.append((f"{owner}.fused", array(self.fused_z[name][row]), expected))
+        gaps += [
+            Gap(variant(claim, *self.cases), f"{name} row {row}", *two) for claim, *two in found
+        ]
+        return got
+
+    def outputs(self) -> Iterator[Gap]:
+        """Equation 14, and the whole forward pass."""
+        logits, targets = self.values["logits"], self.batch.targets
+        if targets is not None and not self.model.config.gives_vectors:
+            total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
+            summed, n = cross_entropy(logits.detach(), targets), max(count, 1)
+            got = float(summed.total) / n, summed.count / n
+            yield Gap("loss", f"{count} targets", got, (total / n, count / n))
+        whole = np.stack(reference_logits(self.reference, self.batch))
+        yield Gap("whole", "", self.fused.logits, whole)
+
+    @torch.no_grad()
+    def past(self) -> Iterator[Gap]:
+        """Equations 4 and 16: other elements from the middle on change nothing before it, and three
+        pieces through a cache give the whole stream."""
+        elements, whole = self.batch.elements, self.fused.features.hidden
+        length = elements.shape[1]
+        t, other = length // 2, elements.clone()
+        other[:, t:] = (other[:, t:] + 1) % self.model.config.vocab_size
+        got = self.model.features(replace(self.batch, elements=other)).hidden[:, :t]
+        yield Gap("causality", f"t = {t} of {length}", got, array(whole[:, :t]))
+        cache, memory, read = Cache(), None, []
+        for slots in torch.arange(length).tensor_split([t, t + 1]):
+            if len(slots):
+                features = self.model.features(select_slots(self.batch, slots), memory, cache)
+                memory, cache = features.memory, features.cache
+                read.append(features.hidden)
+        yield Gap("cache", "", torch.cat(read, 1), array(whole))
+
+    @torch.no_grad()
+    def permutation(self) -> Gap:
+        """Equation 17: slots in another order, each element with its own position (where there are
+        positions)."""
+        batch, source = self.batch, self.batch.source
+        order = torch.randperm(batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
+        if source is not None:
+            source = select_slots(source, torch.arange(source.elements.shape[1]).flip(0))
+        got = self.model.features(replace(select_slots(batch, order), source=source)).hidden
+        none = self.model.config.position == "none" and self.model.decoder is None
+        claim = "permutation.none" if none else "permutation"
+        return Gap(claim, "", got, array(self.fused.features.hidden[:, order]))
+
+    def gradient(self, side: str, layer: int) -> Gap:
+        """Equation 19 for the attention half of a block: (∂x_mid/∂x_pre) w for a random w, in the
+        first row."""
+        name, reference = f"{side}.blocks.{layer}", self.reference
+        before, after = (self.values[f"{name}.{point}"] for point in ("resid_pre", "resid_mid"))
+        generator = torch.Generator().manual_seed(0)
+        w = torch.zeros_like(before)
+        w[0] = torch.randn(before[0].shape, generator=generator, dtype=w.dtype)
+        with torch.inference_mode(False), torch.enable_grad():
+            # uᵀ J is linear in u: its derivative along w is J w.
+            u = torch.zeros_like(after, requires_grad=True)
+            (back,) = torch.autograd.grad(after, before, u, create_graph=True)
+            (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
+        sample, source = reference.positions(sample_of(self.batch_of(side), 0)), None
+        if self.sides[0] != side:
+            encoded = reference.positions(sample_of(self.batch_of("encoder"), 0))
+            source = array(self.values["encoder.out"][0]), encoded
+        half = lambda x: reference.attend_half(name, x, sample, source)
+        expected = ref.derivative(half, array(before[0]), array(w[0]))
+        return Gap(variant("gradient", *self.cases), name, got[0], expected)
 
 
-def compare(seen: Production, row: int, gaps: list[Gap], name: str, expected: Array) -> Array:
-    """Add the gaps of a step; return production's value, from which the next step begins."""
-    path, _, kind = name.rpartition(".")
-    owner, got = path.rpartition(".")[2], array(seen.values[name][row])
-    step = f"{owner}.{kind}" if owner in ("attention", "cross") else CLAIMS.get(kind, kind)
-    found: list[tuple[str, Array, Array]] = [(step, got, expected)]
-    match kind:
-        case "scores":
-            closed = expected == -np.inf
-            weights = array(seen.values[f"{path}.pattern"][row])[closed]
-            found.append((f"{owner}.mask", weights, np.zeros_like(weights)))
-        case "pattern":  # a query that may attend to nothing has weights 0
-            found.append((f"{owner}.sum", got.sum(-1), expected.sum(-1)))
-        case "z":
-            found.append((f"{owner}.fused", array(seen.fused_z[name][row]), expected))
-    own = special_cases(seen.model.config)
-    gaps += [Gap(variant(claim, *own), f"{name} row {row}", *pair) for claim, *pair in found]
-    return got
+def array(tensor: Tensor) -> Array:
+    """Float64 array of a tensor."""
+    return tensor.detach().cpu().double().numpy()
 
 
-def special_cases(config: ModelConfig) -> tuple[str, ...]:
-    """Ends of the names of claims that are those of some models only."""
-    return (
-        config.elements,
-        config.position,
-        f"{config.position}.{config.bias_placement}",
-        config.norm,
-        "gated" if config.gated else "",
-        config.norm_placement + ("" if config.residual else ".without"),
-        "" if config.residual else "without",
-        f"{config.head}.distilled" if config.distilled else "",
-        f"{config.head}.untied" if not config.tied else "",
-        config.head,
+def pair(model: Transformer) -> tuple[Transformer, ReferenceModel]:
+    """A float64 copy of the model for evaluation on the CPU, and a reference with its weights."""
+    twin = copy.deepcopy(model).cpu().double().eval()
+    weights = {name: array(value) for name, value in twin.state_dict().items()}
+    return twin, ReferenceModel(weights, model.config)
+
+
+def sample_of(batch: Batch, row: int) -> Sample:
+    """Row `row` of a batch as the reference reads it."""
+    elements, p = batch.elements, batch.where()
+    rows, length = elements.shape[:2]
+
+    def for_elements(values: Tensor | None, default: int = 0) -> Array:
+        values = torch.tensor([[default]]) if values is None else values
+        return values.expand(rows, length)[row].numpy()
+
+    parts = []
+    for part in batch.parts:
+        here = part.at // length == row
+        parts.append(
+            Patches(
+                part.name, *(t[here].numpy() for t in (part.at % length, part.values, part.index))
+            )
+        )
+    return Sample(
+        elements[row].numpy(),
+        for_elements(p.position),
+        for_elements(p.document),
+        for_elements(p.valid, 1).astype(bool),
+        for_elements(batch.token_type_ids),
+        tuple(parts),
     )
 
 
-def outputs(seen: Production) -> Iterator[Gap]:
-    """Equation 14, and the whole forward pass."""
-    config, logits, targets = seen.model.config, seen.values["logits"], seen.batch.targets
-    if targets is not None and not config.gives_vectors:
-        total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
-        summed, n = cross_entropy(logits.detach(), targets), max(count, 1)
-        got = float(summed.total) / n, summed.count / n
-        yield Gap("loss", f"{count} targets", got, (total / n, count / n))
-    whole = np.stack(reference_logits(seen.reference, seen.batch))
-    yield Gap("whole", "", seen.fused.logits, whole)
-
-
-@torch.no_grad()
-def past(seen: Production) -> Iterator[Gap]:
-    """Equations 4 and 16: other elements from the middle on change nothing before it, and three
-    pieces through a cache give the whole stream."""
-    elements, whole = seen.batch.elements, seen.fused.features.hidden
-    length = elements.shape[1]
-    t, other = length // 2, elements.clone()
-    other[:, t:] = (other[:, t:] + 1) % seen.model.config.vocab_size
-    got = seen.model.features(replace(seen.batch, elements=other)).hidden[:, :t]
-    yield Gap("causality", f"t = {t} of {length}", got, array(whole[:, :t]))
-    cache, memory, read = Cache(), None, []
-    for slots in torch.arange(length).tensor_split([t, t + 1]):
-        if len(slots):
-            features = seen.model.features(select_slots(seen.batch, slots), memory, cache)
-            memory, cache = features.memory, features.cache
-            read.append(features.hidden)
-    yield Gap("cache", "", torch.cat(read, 1), array(whole))
+def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:
+    """The reference's logits for each row."""
+    sources = batch.source
+    return [
+        model.logits(sample_of(batch, row), sources and sample_of(sources, row))
+        for row in range(len(batch.elements))
+    ]
 
 
 def select_slots(batch: Batch, slots: Tensor) -> Batch:
     """The elements in these slots, each with its own position, and the same source."""
-    take = lambda t: None if t is None else t[:, slots]
+    types = batch.token_type_ids
     return replace(
         batch,
         elements=batch.elements[:, slots],
         positions=batch.where().mapped(lambda t: t[:, slots]),
-        token_type_ids=take(batch.token_type_ids),
+        token_type_ids=None if types is None else types[:, slots],
         lengths=None,
         parts=tuple(part.taken(slots, batch.elements.shape[1]) for part in batch.parts),
     )
-
-
-@torch.no_grad()
-def permutation(seen: Production) -> Gap:
-    """Equation 17: slots in another order, each element with its own position (where there are
-    positions)."""
-    order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
-    batch, source, config = select_slots(seen.batch, order), seen.batch.source, seen.model.config
-    if source is not None:
-        backwards = torch.arange(source.elements.shape[1]).flip(0)
-        batch = replace(batch, source=select_slots(source, backwards))
-    none = config.position == "none" and seen.model.decoder is None
-    claim, got = "permutation.none" if none else "permutation", seen.model.features(batch).hidden
-    return Gap(claim, "", got, array(seen.fused.features.hidden[:, order]))
-
-
-def gradient(seen: Production, side: str, layer: int) -> Gap:
-    """Equation 19 for the attention half of a block: (∂x_mid/∂x_pre) w for a random w, in the first
-    row."""
-    name, reference = f"{side}.blocks.{layer}", seen.reference
-    before, after = (seen.values[f"{name}.{point}"] for point in ("resid_pre", "resid_mid"))
-    generator = torch.Generator().manual_seed(0)
-    w = torch.zeros_like(before)
-    w[0] = torch.randn(before[0].shape, generator=generator, dtype=w.dtype)
-    with torch.inference_mode(False), torch.enable_grad():
-        # uᵀ J is linear in u: its derivative along w is J w.
-        u = torch.zeros_like(after, requires_grad=True)
-        (back,) = torch.autograd.grad(after, before, u, create_graph=True)
-        (got,) = torch.autograd.grad(back, u, w, retain_graph=True)
-    sample, source = reference.positions(sample_of(seen.batch_of(side), 0)), None
-    if seen.sides[0] != side:
-        encoded = reference.positions(sample_of(seen.batch_of("encoder"), 0))
-        source = array(seen.values["encoder.out"][0]), encoded
-    half = lambda x: reference.attend_half(name, x, sample, source)
-    expected = ref.derivative(half, array(before[0]), array(w[0]))
-    return Gap(variant("gradient", *special_cases(seen.model.config)), name, got[0], expected)

@@ -23,9 +23,8 @@ from glassformer.runtime import GenerateConfig
 from glassformer.runtime import sampling as logits
 from glassformer.runtime.decode import decode
 from glassformer.verify import reference as ref
-from glassformer.verify.production import array, pair, reference_logits
 from glassformer.verify.row import Gap, Row, claims, rows_of
-from glassformer.verify.rows_model import model_gaps
+from glassformer.verify.rows_model import array, model_gaps, pair, reference_logits
 
 TINY = {"vocab_size": 11, "max_length": 12, "d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 24}
 """Configuration of the small models, but for the fields of a case."""
@@ -101,11 +100,8 @@ def scores() -> Iterator[Gap]:
     x, place = draw(6, 16), Positions.arange(6)
     allow, expected = allowed(Causal(), place, place), ref.simple_attention(array(x / 4))
     one = x[None, None] / 4
-    for claim, form in (
-        ("simplified", attending.attend_reference),
-        ("simplified.fused", attending.attend),
-    ):
-        yield Gap(claim, "", form(one, one, one, allow, None, 1.0)[0], expected)
+    for name, form in (("", attending.attend_reference), (".fused", attending.attend)):
+        yield Gap(f"simplified{name}", "", form(one, one, one, allow, None, 1.0)[0], expected)
     p, (w_q, w_k) = positions.sinusoidal(place.position[0], 16, dtype=x.dtype), draw(2, 16, 4)
     q, k = (x + p) @ w_q, (x + p) @ w_k
     got = attending.attention_scores(q[None, None], k[None, None], Allowed(), None, 1.0)[0]
@@ -117,10 +113,8 @@ def scores() -> Iterator[Gap]:
 def offsets() -> Iterator[Gap]:
     """Positions outside a model: relative offsets are linear operations (Note E); the first
     attempts of Note C."""
-    vectors, start = (
-        partial(positions.sinusoidal, d_model=16, dtype=torch.float64),
-        torch.arange(50),
-    )
+    vectors = partial(positions.sinusoidal, d_model=16, dtype=torch.float64)
+    start = torch.arange(50)
     for delta in (1, 7, 30):
         p, moved_p, m = vectors(start), vectors(start + delta), ref.offset(16, delta)
         place = f"Δ = {delta}, every i to 50"
@@ -148,15 +142,13 @@ def shift() -> Iterator[Gap]:
     (model, reference), start = pair(make_model(config)), 0
     source, answer = (one[0].numpy().astype(np.int32) for one in (SOURCE_IDS, IDS))
     given = collate.encoder_decoder([Example(source, answer=answer)], start)
-    expected = [start, *answer[:-1].tolist()]
+    expected, read = [start, *answer[:-1].tolist()], Batch(SOURCE_IDS[:1])
     yield Gap("shift", "", given.elements, expected)
     steps = [
-        reference_logits(
-            reference, Batch(torch.tensor([expected[:i]]), source=Batch(SOURCE_IDS[:1]))
-        )
-        for i in range(1, len(expected) + 1)
+        reference_logits(reference, Batch(torch.tensor([expected[: i + 1]]), source=read))[0][-1]
+        for i in range(len(expected))
     ]
-    yield Gap("shift.teaching", "", model(given).logits, np.stack([one[0][-1] for one in steps]))
+    yield Gap("shift.teaching", "", model(given).logits, np.stack(steps))
 
 
 def generation() -> Iterator[Gap]:
