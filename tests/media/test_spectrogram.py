@@ -15,7 +15,6 @@ from glassformer.media.spectrogram import (
     log_mel,
     mel,
     mel_filters,
-    n_frames,
 )
 
 
@@ -95,7 +94,7 @@ def by_definition(x: np.ndarray, window: int, hop: int, floor: float) -> np.ndar
 def test_against_the_definition(length, window, hop, seed):
     x = noise(length, seed=seed) * 0.1
     found = log_mel(x, FILTERS, window, hop, 1e-8)
-    assert found.shape == (n_frames(length, hop), 12)
+    assert found.shape == (length // hop, 12)
     np.testing.assert_allclose(
         found.numpy(), by_definition(x.numpy(), window, hop, 1e-8), rtol=1e-5, atol=1e-6
     )

@@ -19,7 +19,7 @@ from glassformer.core.record import Record
 from glassformer.media.audio_file import resample
 from glassformer.media.patches import patchify
 from glassformer.media.reader import Reader
-from glassformer.media.spectrogram import log_mel, mel_filters, n_frames
+from glassformer.media.spectrogram import log_mel, mel_filters
 
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
@@ -71,28 +71,29 @@ class AudioConfig(Record):
                 f"window_ms = {self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger "
                 f"ones, or a longer clip"
             )
-        if (self.mean is None) != (self.std is None):
-            raise ValueError("mean and std belong together; set both or neither")
-        if (
-            self.mean is not None
-            and self.std is not None
-            and {len(self.mean), len(self.std)} != {self.n_mels}
-        ):
+        if self.mean is None or self.std is None:
+            if self.mean is not self.std:
+                raise ValueError("mean and std belong together; set both or neither")
+        elif {len(self.mean), len(self.std)} != {self.n_mels}:
             raise ValueError(f"mean and std need a number for each of n_mels = {self.n_mels} bands")
-        if self.std is not None and min(self.std) <= 0:
+        elif min(self.std) <= 0:
             raise ValueError(f"std must be above 0 in every band, got {min(self.std):g}")
-        self._divides("frames", self.patch[0], self.frames, f"; {self._other_length()}")
-        self._divides("bands", self.patch[1] or self.n_mels, self.n_mels, " = n_mels, or 0 for all")
-        return self
-
-    def _divides(self, what: str, size: int, n: int, rest: str) -> None:
-        if size < 1 or n % size:
-            raise ValueError(f"a patch of {size} {what} must divide the {n} {what} of a clip{rest}")
-
-    def _other_length(self) -> str:
         size = max(1, self.patch[0])
         near = max(size, round(self.frames / size) * size) * self.hop / self.rate
-        return f"set seconds to {near:.6g}, or another patch"
+        for what, part, n, rest in (
+            (
+                "frames",
+                self.patch[0],
+                self.frames,
+                f"; set seconds to {near:.6g}, or another patch",
+            ),
+            ("bands", self.patch_size[1], self.n_mels, " = n_mels, or 0 for all"),
+        ):
+            if part < 1 or n % part:
+                raise ValueError(
+                    f"a patch of {part} {what} must divide the {n} {what} of a clip{rest}"
+                )
+        return self
 
     @property
     def highest(self) -> float:
@@ -122,7 +123,7 @@ class AudioConfig(Record):
     @property
     def frames(self) -> int:
         """Frames of a clip."""
-        return n_frames(self.n_samples, self.hop)
+        return self.n_samples // self.hop
 
     @property
     def patch_size(self) -> tuple[int, int]:
@@ -176,9 +177,8 @@ class AudioReader(Reader):
         sound = resample(samples, rate, self.config.rate)
         out = np.zeros(self.config.n_samples, np.float32)
         length = min(len(sound), len(out))
-        begin, into = 0, 0
-        if self.config.position == "centre":
-            begin, into = (len(sound) - length) // 2, (len(out) - length) // 2
+        centre = self.config.position == "centre"
+        begin, into = (centre * (n - length) // 2 for n in (len(sound), len(out)))
         out[into : into + length] = sound[begin : begin + length]
         return out
 

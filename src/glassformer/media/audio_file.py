@@ -61,7 +61,7 @@ def read_audio(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     try:
         with soundfile.SoundFile(content) as file:
             rate, length = file.samplerate, file.frames
-            _check_limits(length * file.channels, rate, len(raw), where)
+            _check(length * file.channels, rate, len(raw), where)
             samples = file.read(length, "float32", always_2d=True)
             whole = _is_whole(raw, file, content.tell(), len(samples))
     except soundfile.LibsndfileError as problem:
@@ -92,7 +92,7 @@ def _is_whole(raw: bytes, file: Any, end: int, length: int) -> bool:
     return cut is None or int(cut[1] or 0) >= UNKNOWN_SIZE
 
 
-def _check_limits(samples: int, rate: int, size: int, where: str) -> None:
+def _check(samples: int, rate: int, size: int, where: str) -> None:
     """Raise DataError for a header beyond the limits, before anything is decoded."""
     if samples == 0:
         raise DataError(f"{where} holds no sound; copy it again, or remove it")

@@ -18,7 +18,7 @@ from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.record import Record
 from glassformer.media.patches import patchify, unpatchify
-from glassformer.media.reader import Reader
+from glassformer.media.reader import Reader, pair
 
 LARGEST_SIDE = 4096
 CHUNK = 1024
@@ -67,7 +67,7 @@ class ImageConfig(Record):
         if self.size is None:
             return self
         height, width = self.dims
-        if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
+        if not 1 <= min(height, width) <= max(height, width) <= LARGEST_SIDE:
             raise ValueError(
                 f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
             )
@@ -90,9 +90,8 @@ class ImageConfig(Record):
             raise ValueError(
                 f"resize_to={to} needs resize='stretch', or of one number also resize='crop'"
             )
-        sides = (to, to) if isinstance(to, int) else to
-        if self.size is None or not (
-            self.dims[0] <= sides[0] <= LARGEST_SIDE and self.dims[1] <= sides[1] <= LARGEST_SIDE
+        if self.size is None or not all(
+            low <= side <= LARGEST_SIDE for low, side in zip(self.dims, pair(to), strict=True)
         ):
             raise ValueError(f"resize_to={to} must be from size={self.size} to {LARGEST_SIDE}")
         return self
@@ -109,10 +108,8 @@ class ImageConfig(Record):
             raise ValueError(
                 f"mean and std need a number for each channel, got {counts[0]} and {counts[1]}"
             )
-        if (
-            not 0 <= min(self.mean) <= max(self.mean) <= 1
-            or not 0 < min(self.std) <= max(self.std) <= 1
-        ):
+        means, deviations = sorted(self.mean), sorted(self.std)
+        if not (0 <= means[0] <= means[-1] <= 1 and 0 < deviations[0] <= deviations[-1] <= 1):
             raise ValueError(
                 "mean and std are those of pixels from 0 to 1, and std is above 0; divide them by "
                 "255"
@@ -129,7 +126,7 @@ class ImageConfig(Record):
     @property
     def patch_size(self) -> tuple[int, int]:
         """(rows, columns) of a patch."""
-        return (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
+        return pair(self.patch)
 
     @property
     def dims(self) -> tuple[int, int]:
@@ -138,7 +135,7 @@ class ImageConfig(Record):
             raise ConfigError(
                 "processor.image.size is not set and no image was read; set it to (height, width)."
             )
-        return (self.size, self.size) if isinstance(self.size, int) else self.size
+        return pair(self.size)
 
     def seen(self, pixels: np.ndarray) -> "ImageConfig":
         """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError:
@@ -206,18 +203,17 @@ class ImageReader(Reader):
                 return ImageOps.fit(image, (width, height), how)
             case "pad":
                 scale = min(width / image.width, height / image.height)
-                size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+                wide, high = (max(1, round(side * scale)) for side in image.size)
                 black = Image.new(image.mode, (width, height))
-                black.paste(
-                    image.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
-                )
+                place = (width - wide) // 2, (height - high) // 2
+                black.paste(image.resize((wide, high), how), place)
                 return black
 
     def _centre(self, image: Image.Image, how: Image.Resampling) -> Image.Image:
         """The centre of the resized image; of a long strip, only what it shows is resized, which is
         the same but for rounding."""
         (height, width, _), to, wide, high = self.shape, self.config.resize_to, *image.size
-        tall, broad = (to, to) if isinstance(to, int) else to or (high, wide)
+        tall, broad = pair(to or (high, wide))
         if self.config.resize == "crop":
             tall, broad = tall * high // min(wide, high), broad * wide // min(wide, high)
         left, top = (broad - width) // 2, (tall - height) // 2

@@ -91,9 +91,7 @@ class AugmentConfig(Record):
     @property
     def changes(self) -> bool:
         """Whether single images are changed."""
-        return bool(
-            self.crop or self.scale or self.flip or self.erase or self.colour or self.policy
-        )
+        return any((self.crop, self.scale, self.flip, self.erase, self.colour, self.policy))
 
     @property
     def mixes(self) -> bool:
@@ -147,9 +145,7 @@ class Augmentation:
         padded = np.pad(pixels, ((0, 0), border, border, (0, 0)), "reflect")
         tops, lefts = np.floor(stream.uniform("crop", 2) * (2 * crop + 1)).astype(int)
         moves = zip(padded, tops, lefts, strict=True)
-        shifted = np.stack(
-            [one[top : top + height, left : left + width] for one, top, left in moves]
-        )
+        shifted = np.stack([one[top:, left:][:height, :width] for one, top, left in moves])
         mirrored = stream.uniform("flip", 1)[0] < self._config.flip / 2
         shifted[mirrored] = shifted[mirrored, :, ::-1]
         return shifted
@@ -181,15 +177,11 @@ class Augmentation:
         happens, area, aspect, *place = stream.uniform("erase", 5)
         rows = np.flatnonzero(happens < self._config.erase)
         _, height, width, channels = pixels.shape
-        boxes = _rectangles(
-            ERASED[0] + (ERASED[1] - ERASED[0]) * area, ERASE_ASPECT, aspect, *place
-        )
+        least, most = ERASED
+        boxes = _rectangles(least + (most - least) * area, ERASE_ASPECT, aspect, *place)
         gone = _inside(boxes[:, rows], height, width)[..., None]
-        noise = stream.noise("noise", rows, height * width * channels).reshape(
-            -1, height, width, channels
-        )
-        pixels = pixels.copy()
-        pixels[rows] = np.where(gone, noise, pixels[rows])
+        noise, pixels = stream.noise("noise", rows, height * width * channels), pixels.copy()
+        pixels[rows] = np.where(gone, noise.reshape(pixels[rows].shape), pixels[rows])
         return pixels
 
     def mixed(
@@ -207,7 +199,11 @@ class Augmentation:
         everyone is the partner of one.
         """
         stream, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
-        cut, own = self._shares(stream)
+        happens, which, level = stream.uniform("mix", 3)
+        mixup, cutmix = self._config.mixup, self._config.cutmix
+        cut = which < (0.5 if mixup and cutmix else bool(cutmix))  # 1: all of them, 0: none
+        own = np.where(cut, beta_quantile(level, cutmix or 1), beta_quantile(level, mixup or 1))
+        own = np.where(happens < self._config.mix_probability, own, 1.0)
         gone = _inside(_rectangles(1 - own, (1, 1), *stream.uniform("cut", 3)), height, width)
         order = np.argsort(stream.uniform("partner", 1)[0], kind="stable")
         partner = np.empty(n, np.int64)
@@ -215,28 +211,11 @@ class Augmentation:
         keep = np.where(cut[:, None, None], ~gone, own[:, None, None]).astype(np.float32)
         values = pixels.astype(np.float32)
         values += (1 - keep)[..., None] * (values[partner] - values)
-        classes = (
-            np.eye(n_classes, dtype=np.float32)[targets]
-            if targets.ndim == 1
-            else targets.astype(np.float32)
-        )
+        classes = np.eye(n_classes)[targets] if targets.ndim == 1 else targets
+        classes = classes.astype(np.float32)
         share = np.where(cut, keep.mean(axis=(1, 2)), own).astype(np.float32)[:, None]
         values = np.rint(values) if pixels.dtype == np.uint8 else values
         return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]
-
-    def _shares(self, stream: RandomStream) -> tuple[np.ndarray, Each]:
-        """Whether a sample is cut (or blended), and the share of its own."""
-        config = self._config
-        happens, which, level = stream.uniform("mix", 3)
-        cut = (
-            which < 0.5
-            if config.mixup and config.cutmix
-            else np.full(len(which), config.cutmix > 0)
-        )
-        own = np.where(
-            cut, beta_quantile(level, config.cutmix or 1), beta_quantile(level, config.mixup or 1)
-        )
-        return cut, np.where(happens < config.mix_probability, own, 1.0)
 
 
 def beta_quantile(level: Each, alpha: float) -> Each:

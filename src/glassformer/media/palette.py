@@ -20,7 +20,7 @@ from glassformer.core.files import file_in, write_json
 from glassformer.core.random_stream import generator
 from glassformer.core.record import Record
 from glassformer.media.image import ImageConfig, ImageReader
-from glassformer.media.reader import load_config
+from glassformer.media.reader import load_config, pair
 
 FILE = "palette.json"
 LARGEST_SIDE = 256
@@ -44,8 +44,8 @@ class PaletteConfig(Record):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not all(1 <= side <= LARGEST_SIDE for side in self.dims):
-            height, width = self.dims
+        height, width = self.dims
+        if not 1 <= min(self.dims) <= max(self.dims) <= LARGEST_SIDE:
             raise ValueError(
                 f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
             )
@@ -54,7 +54,7 @@ class PaletteConfig(Record):
     @property
     def dims(self) -> tuple[int, int]:
         """(height, width)."""
-        return (self.size, self.size) if isinstance(self.size, int) else self.size
+        return pair(self.size)
 
     @property
     def n_pixels(self) -> int:
@@ -63,10 +63,9 @@ class PaletteConfig(Record):
 
     def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to uint8 [h, w, 3]; see `ImageReader.fit`."""
-        values = {"size": self.dims, "resize": self.resize, "interpolation": self.interpolation}
-        return ImageReader(ImageConfig.parse({**values, "channels": 3, "patch": 1})).fit(
-            pixels, where
-        )
+        values = self.model_dump(include={"resize", "interpolation"})
+        values |= {"size": self.dims, "channels": 3, "patch": 1}
+        return ImageReader(ImageConfig.parse(values)).fit(pixels, where)
 
 
 @final

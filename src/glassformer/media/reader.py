@@ -20,6 +20,11 @@ LARGEST_FILE = 1 << 20
 Made = TypeVar("Made")
 
 
+def pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Height and width of a size, which may be one number."""
+    return (size, size) if isinstance(size, int) else size
+
+
 class Reader(ABC):
     """Files to patches, by a configuration with `patch_size`, `mean` and `std`."""
 

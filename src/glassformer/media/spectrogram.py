@@ -52,11 +52,6 @@ def mel_filters(
     return filters.float()
 
 
-def n_frames(n_samples: int, hop: int) -> int:
-    """Frames of `log_mel`: one for each whole `hop`."""
-    return n_samples // hop
-
-
 def log_mel(
     samples: Float[Tensor, "*N T"],
     filters: Float[Tensor, "mels bins"],
@@ -64,13 +59,13 @@ def log_mel(
     hop: int,
     floor: float,
 ) -> Float[Tensor, "*N frames mels"]:
-    """Natural logarithm of the power in each mel band, at least `floor`: n_frames(T, hop) frames.
+    """Natural logarithm of the power in each mel band, at least `floor`; a frame for a whole `hop`.
 
     Frame i is a Hann window of `window` samples around the middle of [i hop, (i + 1) hop); outside
     there is silence. Needs T >= hop and window <= n_fft = 2 (bins - 1).
     """
     n_fft, n = 2 * (filters.shape[1] - 1), samples.shape[-1]
-    frames = n_frames(n, hop)
+    frames = n // hop
     before = (n_fft - hop) // 2 - (n_fft - window) // 2
     heard = torch.nn.functional.pad(samples, (before, max(0, frames * hop + window - before - n)))
     hann = torch.hann_window(window, dtype=samples.dtype, device=samples.device)
