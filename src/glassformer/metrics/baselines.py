@@ -143,13 +143,14 @@ def class_baselines(
     counts = Counter(name for row in train for name in row.classes)
     sizes = np.array([counts[name] for name in names]) - (len(train) / 2 if several else 0)
     scores = {"majority_class": np.broadcast_to(sizes, (len(asked), len(names)))}
+    encode = lambda row: np.array([number.get(name, -1) for name in row.classes], int)
     if any(row.texts for row in asked):
         size = sum(len("".join(row.texts)) for row in train)
-        known = lambda row: [number[name] for name in row.classes if name in number]
-        some = train[:: 1 + size // MOST_CHARACTERS]
-        bayes = NaiveBayes(((words(*row.texts), known(row)) for row in some), len(names), several)
+        known = lambda row: (words(*row.texts), (own := encode(row))[own >= 0])
+        rows = map(known, train[:: 1 + size // MOST_CHARACTERS])
+        bayes = NaiveBayes(rows, len(names), several)
         scores["naive_bayes"] = bayes.scores(words(*row.texts) for row in asked)
-    gold = [np.array([number.get(name, -1) for name in row.classes], int) for row in asked]
+    gold = [*map(encode, asked)]
     return {name: _class_scores(names, several, gold, own) for name, own in scores.items()}
 
 
@@ -177,11 +178,10 @@ def tag_baselines(
     training lacks, the most frequent tag of the words that it has once. `marked`: tags mark spans.
     """
     number = {name: i for i, name in enumerate(names)}
-    pairs = Counter(chain.from_iterable(zip(row.words, row.tags, strict=True) for row in train))
-    pairs = Counter({pair: n for pair, n in pairs.items() if pair[1] in number})
-    counts = Counter[str]()
-    for (_, tag), n in pairs.items():
-        counts[tag] += n
+    pairs, counts = Counter[tuple[str, str]](), Counter[str]()
+    for row in train:
+        pairs.update(pair for pair in zip(row.words, row.tags, strict=True) if pair[1] in number)
+        counts.update(tag for tag in row.tags if tag in number)
     every = commonest(counts) or names[0]
     own = iter(most_frequent(pairs, chain.from_iterable(row.words for row in asked), rare=True))
     found: Scores = {}

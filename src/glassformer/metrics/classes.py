@@ -128,7 +128,7 @@ class TagScore:
 
     def _classes(self) -> dict[str, Counts]:
         counts = self._counts
-        return _named(self._names, np.diagonal(counts), counts.sum(0), counts[:-1].sum(1))
+        return _name(self._names, np.diagonal(counts), counts.sum(0), counts[:-1].sum(1))
 
 
 class ClassScore(TagScore):
@@ -151,15 +151,15 @@ class ClassScore(TagScore):
         macro_f1 is the mean over classes that are gold or predicted somewhere; ece is the expected
         calibration error of the most probable class.
         """
-        scores = super().result()
+        accuracy, macro, examples, unseen = super().result().values()
         return {
-            "accuracy": scores["accuracy"],
+            "accuracy": accuracy,
             # every wrong one is predicted once too often and found once too rarely
-            "micro_f1": scores["accuracy"],
-            "macro_f1": scores["macro_f1"],
+            "micro_f1": accuracy,
+            "macro_f1": macro,
             "ece": self._calibration.error(),
-            "examples": scores["tokens"],
-            "unseen": scores["unseen"],
+            "examples": examples,
+            "unseen": unseen,
         }
 
     def reliability(self) -> list[dict[str, float]]:
@@ -227,11 +227,9 @@ class MultiLabelScore:
         return self._calibration.bins()
 
     def _classes(self) -> dict[str, Counts]:
-        return _named(self._names, self._right, self._predicted, self._gold)
+        return _name(self._names, self._right, self._predicted, self._gold)
 
 
-def _named(
-    names: Sequence[str], right: np.ndarray, predicted: np.ndarray, gold: np.ndarray
-) -> dict[str, Counts]:
-    rows = zip(right.tolist(), predicted.tolist(), gold.tolist(), strict=True)
-    return {name: Counts(*row) for name, row in zip(names, rows, strict=True)}
+def _name(names: Sequence[str], *counts: np.ndarray) -> dict[str, Counts]:
+    """The right, predicted and gold ones of each class."""
+    return dict(zip(names, map(Counts, *(own.tolist() for own in counts)), strict=True))

@@ -103,21 +103,22 @@ class SpanScore:
     are."""
 
     def __init__(self) -> None:
-        self._right, self._predicted, self._gold = Counter[str](), Counter[str](), Counter[str]()
+        self._counts = Counter[str](), Counter[str](), Counter[str]()
+        """Those of right, predicted and gold spans."""
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
         """Count a sentence: its tags, and as many predicted ones."""
         assert len(gold) == len(predicted), f"{len(gold)} tags and {len(predicted)} predictions"
-        wanted, given = spans(gold), spans(predicted)
-        self._gold.update(kind for kind, _, _ in wanted)
-        self._predicted.update(kind for kind, _, _ in given)
-        self._right.update(kind for kind, _, _ in set(wanted).intersection(given))
+        wanted, given = {*spans(gold)}, {*spans(predicted)}
+        for counts, found in zip(self._counts, (wanted & given, given, wanted), strict=True):
+            counts.update(span.kind for span in found)
 
     def result(self) -> dict[str, float]:
         """`precision`, `recall`, `f1` of all spans, `macro_f1` = mean over kinds, in [0, 1], and
         the gold `spans`."""
         kinds = self._kinds().values()
-        return {**micro(kinds).ratios(), "macro_f1": macro_f1(kinds), "spans": self._gold.total()}
+        every = micro(kinds)
+        return {**every.ratios(), "macro_f1": macro_f1(kinds), "spans": every.gold}
 
     def table(self) -> list[dict[str, Any]]:
         """A row for each kind in alphabetical order: `class`, `precision`, `recall`, `f1`, gold
@@ -125,11 +126,8 @@ class SpanScore:
         return table(self._kinds())
 
     def _kinds(self) -> dict[str, Counts]:
-        names = sorted({*self._gold, *self._predicted})
-        return {
-            name: Counts(self._right[name], self._predicted[name], self._gold[name])
-            for name in names
-        }
+        names = sorted({*self._counts[1], *self._counts[2]})
+        return {name: Counts(*(own[name] for own in self._counts)) for name in names}
 
 
 class _Tag(NamedTuple):
