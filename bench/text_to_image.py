@@ -28,7 +28,7 @@ import numpy as np
 from glassformer.data.parts import mixed
 from glassformer.data.pictures import decode
 from glassformer.demos.catalog import DATA
-from glassformer.demos.data_files import split_of
+from glassformer.demos.kit import split_of
 from glassformer.demos.shapes import COLOURS, OUTLINES, SIZES
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load

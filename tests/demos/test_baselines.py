@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.demos.kit import nearest_neighbour
 from glassformer.demos.lm import bits_per_byte
-from glassformer.demos.results import nearest_neighbour
 from glassformer.demos.translate import rule_for_dates
 
 

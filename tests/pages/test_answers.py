@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glassformer.pages.answers import Answer, answers_html
+from glassformer.demos.vqa import Answer, answers_html
 
 
 def test_a_wrong_answer_is_marked_and_nothing_is_taken_for_markup():

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.core.errors import printable
+from glassformer.demos.vqa import Answer, answers_html
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages import colours, images, kit
-from glassformer.pages.answers import Answer, answers_html
 from glassformer.pages.attention import attention_html
 from glassformer.pages.batch_page import (
     EncodedAudio,

@@ -12,8 +12,7 @@ from numpy.random import Generator
 
 from glassformer.data.config import SplitName
 from glassformer.data.recordings import recordings
-from glassformer.demos.data_files import split_of, write_labelled
-from glassformer.demos.results import Shown, show_classes
+from glassformer.demos.kit import Shown, show_classes, split_of, write_labelled
 from glassformer.run import Run
 
 RATE = 8000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from glassformer.core.files import locked
 from glassformer.demos import audio, classify, lm, shapes, tag, translate, vision, vqa
-from glassformer.demos.results import Shown
+from glassformer.demos.kit import Shown
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
 from glassformer.training import train
@@ -34,13 +34,8 @@ DATA: dict[str, Callable[[Path], None]] = {
 }
 """Writers of the files of a data set into an empty folder."""
 SHOW: dict[str, Callable[[Run], Shown]] = {
-    "lm": lm.show,
-    "translate": translate.show,
-    "tag": tag.show,
-    "classify": classify.show,
-    "vision": vision.show,
-    "vqa": vqa.show,
-    "audio": audio.show,
+    module.__name__.rpartition(".")[2]: module.show
+    for module in (lm, translate, tag, classify, vision, vqa, audio)
 }
 """Results of the trained model of a demo."""
 

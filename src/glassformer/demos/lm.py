@@ -9,12 +9,14 @@ import inspect
 import math
 import re
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from glassformer.demos.results import Shown, table
+from glassformer.demos.kit import Shown, table
 from glassformer.run import Run
 
 PROMPT = "Return a new"
@@ -48,7 +50,12 @@ def python_documents() -> list[tuple[str, str]]:
     Sorted by a hash of the name, which mixes topics and modules, so that the last documents
     (validation) are like the others.
     """
-    found = [*_topics(), *_modules()]
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:  # some distributions leave it out
+        topics = {}
+    found = [(f"topic/{name}", inspect.cleandoc(text)) for name, text in topics.items()]
+    found += _modules()
     found.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
     return [(name.replace("/", "-"), text) for name, text in found]
 
@@ -56,15 +63,6 @@ def python_documents() -> list[tuple[str, str]]:
 def docstrings(source: str) -> list[str]:
     """The docstrings of a module's source in order, without indentation, escapes as written."""
     return [inspect.cleandoc(found[2]) for found in _DOCSTRING.finditer(source)]
-
-
-def _topics() -> Iterator[tuple[str, str]]:
-    try:
-        from pydoc_data.topics import topics
-    except ImportError:  # some distributions leave it out
-        return
-    for name, text in topics.items():
-        yield f"topic/{name}", inspect.cleandoc(text)
 
 
 def _modules() -> Iterator[tuple[str, str]]:
@@ -91,17 +89,14 @@ def bits_per_byte(
     Uniform: 1 / V. Unigram: p(b) = (N(b) + 1) / (N + V). Bigram: p(b | a) = (N(ab) + K p(b)) /
     (N(a) + K), K = 8 (Dirichlet smoothing), N counts of the training tokens.
     """
-    train, test = np.asarray(train, np.int64), np.asarray(test, np.int64)
     counts = np.bincount(train, minlength=vocab_size)
-    unigram = (counts + 1.0) / (counts.sum() + vocab_size)
-    pairs, times = np.unique(train[:-1] * vocab_size + train[1:], return_counts=True)
-    asked = test[:-1] * vocab_size + test[1:]
-    at = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
-    seen = np.where(pairs[at] == asked, times[at], 0)
-    bigram = (seen + SMOOTHING * unigram[test[1:]]) / (counts[test[:-1]] + SMOOTHING)
+    pairs = Counter(pairwise(train.tolist()))
+    seen = np.array([pairs[pair] for pair in pairwise(test.tolist())])
+    unigram = ((counts + 1.0) / (counts.sum() + vocab_size))[test[1:]]
+    bigram = (seen + SMOOTHING * unigram) / (counts[test[:-1]] + SMOOTHING)
     return {
-        "a uniform guess": len(asked) * math.log2(vocab_size) / n_bytes,
-        "a unigram guess": float(-np.log2(unigram[test[1:]]).sum()) / n_bytes,
+        "a uniform guess": len(seen) * math.log2(vocab_size) / n_bytes,
+        "a unigram guess": float(-np.log2(unigram).sum()) / n_bytes,
         "a bigram guess": float(-np.log2(bigram).sum()) / n_bytes,
     }
 

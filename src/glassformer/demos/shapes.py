@@ -5,7 +5,7 @@ one thing in the whole image (`cells` 1). A thing is a size, a colour and a shap
 belong to one split: every test image has a thing that no training image has.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 from math import cos, radians, sin
 from pathlib import Path
@@ -14,7 +14,7 @@ from random import Random
 from PIL import Image, ImageDraw
 
 from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.data_files import split_of, write_json_lines, write_table
+from glassformer.demos.kit import split_of, write_json_lines, write_table
 
 SIZES = {"large": 0.4, "small": 0.24}
 """Radius in cells."""
@@ -57,7 +57,7 @@ def write_shapes(folder: Path) -> None:
     """Write rows of an image, a prompt and its answer: a caption of each image, and questions."""
     for split in NAMES:
         random, rows = Random(split), list[dict[str, object]]()
-        for things, file in _images(folder, split, COUNTS, split, cells=3):
+        for things, file in _images(folder, split, COUNTS[split], split, cells=3):
             asked = [("caption", DESCRIBE, caption(things)), *questions(random, things)]
             for kind, prompt, answer in asked:
                 given = [{"image": file}, {"text": prompt}]
@@ -70,7 +70,7 @@ def write_drawn(folder: Path) -> None:
     for split in NAMES:
         rows = (
             {"input": f"a {' '.join(kind)}", "target": {"image": file}}
-            for [(_, *kind)], file in _images(folder, split, DRAWN_COUNTS, split)
+            for [(_, *kind)], file in _images(folder, split, DRAWN_COUNTS[split], split)
         )
         write_json_lines(folder / f"{split}.jsonl", rows)
 
@@ -79,7 +79,7 @@ def write_judged(folder: Path) -> None:
     """Write small images with size, colour and shape as classes, all combinations in each
     split."""
     for split in NAMES:
-        images = _images(folder, split, DRAWN_COUNTS, None)
+        images = _images(folder, split, DRAWN_COUNTS[split], None)
         rows = ((file, " ".join(kind)) for [(_, *kind)], file in images)
         write_table(folder / f"{split}.tsv", "file_name label", rows)
 
@@ -136,16 +136,12 @@ def questions(random: Random, things: list[Thing]) -> Iterator[Question]:
 
 
 def _images(
-    folder: Path,
-    split: SplitName,
-    counts: Mapping[SplitName, int],
-    kinds: SplitName | None,
-    cells: int = 1,
+    folder: Path, split: SplitName, count: int, kinds: SplitName | None, cells: int = 1
 ) -> Iterator[tuple[list[Thing], str]]:
     """Return scenes of the split `kinds` with the names of their images, which are written."""
     (folder / split).mkdir()
     random = Random(f"{split} {kinds}")
-    for number in range(counts[split]):
+    for number in range(count):
         things, file = scene(random, kinds, cells), f"{split}/{number}.png"
         draw(random, things, cells).save(folder / file)
         yield things, file

@@ -11,8 +11,7 @@ from pathlib import Path
 from random import Random
 
 from glassformer.data.config import NAMES, SplitName
-from glassformer.demos.data_files import split_of, write_json_lines
-from glassformer.demos.results import Shown, table, with_baselines
+from glassformer.demos.kit import Shown, split_of, table, with_baselines, write_json_lines
 from glassformer.run import Run
 
 GRAMMAR = {

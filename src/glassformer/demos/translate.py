@@ -16,8 +16,7 @@ from glassformer.core.errors import ConfigError
 from glassformer.core.files import write_text
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.pairs import pairs
-from glassformer.demos.data_files import split_of, write_table
-from glassformer.demos.results import Shown, table, train_and_test
+from glassformer.demos.kit import Shown, split_of, table, train_and_test, write_table
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words
 from glassformer.pages.attention import attention_html

@@ -13,11 +13,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from glassformer.data.config import SplitName
 from glassformer.data.pictures import pictures
-from glassformer.demos.data_files import write_labelled
-from glassformer.demos.results import Shown, show_classes
+from glassformer.demos.kit import Shown, show_classes, write_labelled
 from glassformer.run import Run
 
 SIZE = 32
+load_font = cache(ImageFont.load_default)
 COUNTS: dict[SplitName, int] = {"train": 6_000, "validation": 300, "test": 2_000}
 """Images of each split."""
 
@@ -37,18 +37,14 @@ def draw(random: Generator, digit: str) -> np.ndarray:
     """Return an image of a digit, uint8 [32, 32]."""
     image = Image.new("L", (SIZE, SIZE))
     place = tuple(random.uniform(12, 20, 2).tolist())
-    ImageDraw.Draw(image).text(place, digit, 255, _font(int(random.integers(18, 27))), "mm")
+    font = load_font(int(random.integers(18, 27)))
+    ImageDraw.Draw(image).text(place, digit, 255, font, "mm")
     turned = image.rotate(random.uniform(-30, 30), Image.Resampling.BICUBIC)
     dark, light = random.uniform(0, 0.3), random.uniform(0.6, 1)
     ground, ink = random.permutation([dark, light])
     pixels = ground + (ink - ground) * np.asarray(turned) / 255
     noisy = pixels + random.uniform(0, 0.1) * random.standard_normal((SIZE, SIZE))
     return (255 * np.clip(noisy, 0, 1)).astype(np.uint8)
-
-
-@cache
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
 
 
 def show(run: Run) -> Shown:

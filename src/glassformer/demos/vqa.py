@@ -2,6 +2,8 @@
 draws."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import numpy as np
 from glassformer.core.files import write_text
 from glassformer.data.parts import Mixed, mixed
 from glassformer.data.pictures import decode
-from glassformer.demos.results import Shown, train_and_test
+from glassformer.demos.kit import Shown, train_and_test
 from glassformer.demos.shapes import DESCRIBE
 from glassformer.metrics.baselines import most_frequent
-from glassformer.pages.answers import Answer, answers_html
+from glassformer.pages.images import png
+from glassformer.pages.kit import document, render
 from glassformer.run import Run, load
 from glassformer.tasks.evaluate import matches
 
@@ -21,6 +24,33 @@ DRAWING = "-drawing"
 """End of the name of the run folder of the model that draws, as in demos.json."""
 CARDS = 24
 """Images on the page, and images drawn."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, its right answer and the answer found; the question "" asks for a caption."""
+
+    question: str
+    gold: str
+    found: str
+
+
+def answers_html(
+    title: str,
+    about: str,
+    scores: Sequence[tuple[str, float, float]],
+    cards: Sequence[tuple[np.ndarray, Sequence[Answer]]],
+    generated: Sequence[tuple[str, np.ndarray, np.ndarray]] = (),
+) -> str:
+    """A page of answers and of images generated from words.
+
+    `scores`: name, share of right answers of the model, and of a baseline that sees no image.
+    `cards`: an image, uint8 [H, W, C], and its answers. `generated`: words, the image generated
+    from them, and a real one.
+    """
+    shares = [[name, f"{own:.1%}", f"{blind:.1%}"] for name, own, blind in scores]
+    values = {"scores": shares, "cards": cards, "generated": generated, "png": png}
+    return document(title, render("answers", about=about, **values))
 
 
 def show(run: Run) -> Shown:

@@ -27,13 +27,16 @@ def attention_html(look: CrossAttention, title: str) -> str:
         "such as the end of the source, is under “other”. The largest of each row is ringed."
     )
     rows = zip(look.target.words, weights.tolist(), strict=True)
-    values = {
-        "head": ["", *names],
-        "rows": ([word, *(f"{weight:.4f}" for weight in row)] for word, row in rows),
-        "words": _word_scene(look).svg("Attention between words"),
-        "heads": _head_scene(look).svg("Attention of every layer and head"),
-    }
-    return document(title, render("attention", look=look, about=about, **values))
+    body = render(
+        "attention",
+        look=look,
+        about=about,
+        head=["", *names],
+        rows=([word, *(f"{weight:.4f}" for weight in row)] for word, row in rows),
+        words=_word_scene(look).svg("Attention between words"),
+        heads=_head_scene(look).svg("Attention of every layer and head"),
+    )
+    return document(title, body)
 
 
 def attention_png(look: CrossAttention, path: Path) -> None:

@@ -87,10 +87,20 @@ EncodedInput = EncodedImage | EncodedAudio | EncodedSequence
 
 def batch_html(title: str, about: Iterable[str], inputs: Sequence[EncodedInput]) -> str:
     """A page of encoded inputs, after sentences about them."""
-    most = {"most_patches": MOST_PATCHES, "most_numbers": MOST_NUMBERS}
-    parts = {"png": png, "steps": steps, "waveform": _waveform, "sheet_of": _Sheet}
-    values = {"channels": _channels, "counted": _counts, "about": about, "inputs": inputs}
-    return document(title, render("batch", **most, **parts, **values))
+    body = render(
+        "batch",
+        most_patches=MOST_PATCHES,
+        most_numbers=MOST_NUMBERS,
+        png=png,
+        steps=steps,
+        waveform=_waveform,
+        sheet_of=_Sheet,
+        channels=_channels,
+        counted=_counts,
+        about=about,
+        inputs=inputs,
+    )
+    return document(title, body)
 
 
 class _Sheet:
@@ -135,8 +145,6 @@ def _waveform(samples: np.ndarray) -> Html:
 
 
 def _counts(one: EncodedSequence) -> str:
-    tokens = [element for element in one.elements if isinstance(element, Token)]
-    patches = [math.prod(part.grid) for part in one.elements if isinstance(part, PatchGrid)]
-    bearing = sum(token.target is not None for token in tokens)
-    count = len(tokens) + sum(patches)
-    return f"{count} elements, {bearing} bear loss; targets are below"
+    sizes = [math.prod(part.grid) if isinstance(part, PatchGrid) else 1 for part in one.elements]
+    bearing = sum(isinstance(part, Token) and part.target is not None for part in one.elements)
+    return f"{sum(sizes)} elements, {bearing} bear loss; targets are below"

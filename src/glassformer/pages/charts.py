@@ -113,17 +113,15 @@ def matrix(
 def _names(rows: Sequence[str], columns: Sequence[str], cell: int) -> Scene:
     """Return names to the left of rows of cells and above columns, turned if they are long."""
     size = min(14, 0.8 * cell)
-    across = [
+    scene = Scene(
         Text((j + 0.5) * cell, -14, cut(name, LONGEST), "ink", size)
         for j, name in enumerate(columns)
-    ]
-    if any(name.bounds[2] - name.bounds[0] > cell - 4 for name in across):
-        across = [replace(name, y=-6, anchor="upright") for name in across]
-    down = [
-        Text(-8, (i + 0.5) * cell, cut(name, LONGEST), "ink", size, "end")
-        for i, name in enumerate(rows)
-    ]
-    return Scene([*across, *down])
+    )
+    if any(left + cell - 4 < right for left, _, right, _ in (name.bounds for name in scene)):
+        scene = Scene(replace(name, y=-6, anchor="upright") for name in scene)
+    for i, name in enumerate(rows):
+        scene.append(Text(-8, (i + 0.5) * cell, cut(name, LONGEST), "ink", size, "end"))
+    return scene
 
 
 def heads(

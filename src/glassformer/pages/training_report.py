@@ -1,11 +1,10 @@
 """`report.html`: curves, scores and samples of a run.
 
-metrics.jsonl  ->  curves  scores  baselines  classes (see `class_report`)  samples  recipe
+metrics.jsonl  ->  curves  scores  baselines  classes  samples  recipe
 """
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -13,9 +12,19 @@ import numpy as np
 
 from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.metrics.scores import SCORES
-from glassformer.pages.charts import Point, line_chart
-from glassformer.pages.class_report import confusion, reliability
-from glassformer.pages.kit import Html, cut, document, render, table
+from glassformer.pages.charts import Point, line_chart, matrix
+from glassformer.pages.colours import weight_steps
+from glassformer.pages.kit import (
+    Html,
+    cut,
+    document,
+    figure,
+    folded,
+    paragraph,
+    render,
+    table,
+    wide,
+)
 
 Record = dict[str, Any]
 FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
@@ -23,6 +32,7 @@ SPELLED = {word.lower(): word for score in SCORES.values() for word in score.tex
 UNSCORED = ("step", "seconds")
 MOST_LETTERS = 400
 """Most letters of a text in a table."""
+MOST_CONFUSIONS = 20
 LATEST = 12
 """Validations shown in the table of scores."""
 
@@ -59,7 +69,6 @@ def report_html(
         baselines=baselines,
         verdict=said,
         samples=metrics[::-1],
-        newest=partial(_newest, metrics),
         recipe=recipe,
         thumbnail=thumbnail,
         confusion=confusion,
@@ -135,20 +144,12 @@ def _validations(metrics: Sequence[Record]) -> list[Record]:
     """A record of scores for each validated step, which may be in several lines of metrics."""
     steps: dict[int, Record] = {}
     for m in metrics:
-        scores = {
-            name.removeprefix("validation_"): value
-            for name, value in m.items()
-            if name.startswith("validation_")
-        }
-        if scores:
-            about = {name: m[name] for name in UNSCORED if name in m}
-            steps.setdefault(m["step"], {}).update(about | scores)
+        own = [name for name in m if name.startswith("validation_")]
+        if own:
+            line = steps.setdefault(m["step"], {})
+            line |= {name: m[name] for name in UNSCORED if name in m}
+            line |= {name.removeprefix("validation_"): m[name] for name in own}
     return list(steps.values())
-
-
-def _newest(metrics: Sequence[Record], name: str) -> Record | None:
-    """The last validation with this result."""
-    return next((line for line in reversed(metrics) if line.get(f"validation_{name}")), None)
 
 
 def _shorten(rows: Sequence[Record]) -> list[Record]:
@@ -184,3 +185,45 @@ def words(name: str) -> str:
 def is_number(value: Any) -> bool:
     """Whether a value is a number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
+    """Return gold against predicted classes, and the most frequent confusions."""
+    shares = np.array(counts) / np.maximum(1, np.sum(counts, 1, keepdims=True))
+
+    def about(i: int, j: int) -> tuple[str, str]:
+        gold, predicted = (f"\u2068{names[k]}\u2069" for k in (i, j))
+        n, share = f"{counts[i][j]:,}", f"{sum(counts[i]):,} ({shares[i, j]:.1%})"
+        return n, f"{gold} predicted as {predicted}: {n} of {share}"
+
+    right = [(i, i) for i in range(len(names))]
+    scene = matrix(names, names, weight_steps(shares), about=about, marked=right)
+    caption = (
+        f"{len(names):,} gold classes from top to bottom, predicted ones from left to right in the "
+        "same order; the diagonal is right; stronger colours are larger shares of a row"
+    )
+    cells = ((n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n and i != j)
+    rows = [
+        [names[i], names[j], f"{n:,}", f"{shares[i, j]:.1%}"]
+        for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]
+    ]
+    head = ["gold", "predicted", "n", "share of gold"]
+    found = folded("the most frequent confusions", table("Most frequent confusions", head, rows))
+    drawing = figure(caption, wide(scene.svg(f"Confusion of {len(names)} classes")))
+    return drawing + (found if rows else paragraph("No class was taken for another."))
+
+
+def reliability(bins: Sequence[dict[str, Any]], ece: float | None = None) -> Html:
+    """Return the share of right predictions by probability."""
+    bins = [b for b in bins if b["n"]]
+    error = "" if ece is None else f"; expected calibration error {ece:.4f}"
+    caption = (
+        "Share of right predictions against probability, a dot for each range of probabilities; "
+        f"calibrated probabilities are on the thin line{error}"
+    )
+    lines = {"right": [(b["confidence"], b["accuracy"]) for b in bins], "even": [(0, 0), (1, 1)]}
+    head = ["probability", "n", "mean probability", "share right"]
+    form = "{low:.2f} to {high:.2f}|{n:,}|{confidence:.4f}|{accuracy:.4f}"
+    rows = [form.format(**b).split("|") for b in bins]
+    numbers = folded("the dots as a table", table("Predictions by probability", head, rows))
+    return line_chart(caption, lines, "right") + numbers

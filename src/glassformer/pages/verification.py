@@ -26,13 +26,17 @@ def verification_html(rows: Iterable[dict[str, Any]], verdict: str, title: str) 
         found = re.match(r"Notes? ([A-E])\b", row["note"])
         groups.setdefault(f"Note {found[1]}" if found else row["note"], []).append(row)
     names = sorted(groups, key=lambda name: (not name.startswith("Note "), name))
-    values = {
-        "sections": [(name, NOTES.get(name), groups[name]) for name in names],
-        "good": all(row["passed"] for group in groups.values() for row in group),
-        "breakable": lambda name: Html(re.sub("(?=[._])", "<wbr>", escape(name))),
-    }
-    ends = {"least": LEAST, "most": MOST}
-    body = render("verification", verdict=verdict, number=_number, place=_place, **ends, **values)
+    body = render(
+        "verification",
+        verdict=verdict,
+        number=_number,
+        place=_place,
+        least=LEAST,
+        most=MOST,
+        sections=[(name, NOTES.get(name), groups[name]) for name in names],
+        good=all(row["passed"] for group in groups.values() for row in group),
+        breakable=lambda name: Html(re.sub("(?=[._])", "<wbr>", escape(name))),
+    )
     return document(title, body)
 
 

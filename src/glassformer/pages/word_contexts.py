@@ -24,13 +24,21 @@ def contexts_html(look: Contexts, title: str) -> str:
     n = len(look.occurrences)
     if n > MOST:
         raise ConfigError(f"{n} occurrences are too many for a page; give at most {MOST}.")
-    low, (points, shares) = _lowest(look), look.maps()
+    # the least similarity, rounded down to a tenth
+    low = min(0.9, math.floor(look.similarities.min() * 10) / 10)
+    points, shares = look.maps()
     places = points / max(1e-9, np.abs(points).max())
     layers = zip(look.similarities, look.pairs.mean(1), places, shares, strict=True)
     cards = [_card(i, low, *layer) for i, layer in enumerate(layers)]
-    summary = f"{_summary(look)} The model is {title}."
-    values = {"summary": summary, "curve": _curve(look), "low": low, "cards": cards}
-    body = render("word_contexts", look=look, **values)
+    summary, pairs = f"{_summary(look)} The model is {title}.", look.pairs.round(6)
+    lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
+    curves = {name: [*enumerate(line.tolist())] for name, line in lines.items()}
+    caption = (
+        "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
+        "similar two (thin)"
+    )
+    values = {"summary": summary, "curve": line_chart(caption, curves, "mean"), "low": low}
+    body = render("word_contexts", look=look, cards=cards, **values)
     return document(f"“{look.word}” in {n} contexts", body)
 
 
@@ -52,18 +60,6 @@ def _summary(look: Contexts) -> str:
     )
 
 
-def _curve(look: Contexts) -> Html:
-    """Return similarity through the layers: mean, least and most of all pairs."""
-    pairs = look.pairs.round(6)
-    lines = {"mean": pairs.mean(1), "least": pairs.min(1), "most": pairs.max(1)}
-    curves = {name: [*enumerate(line.tolist())] for name, line in lines.items()}
-    caption = (
-        "Cosine similarity after each layer: mean of all pairs (thick), the least and the most "
-        "similar two (thin)"
-    )
-    return line_chart(caption, curves, "mean")
-
-
 def _card(
     layer: int, low: float, table: np.ndarray, mean: float, points: np.ndarray, share: float
 ) -> tuple[str, str, Html, Html]:
@@ -80,8 +76,3 @@ def _card(
     about = f"Mean similarity {decimal(mean)}. {spread}"
     drawing = similarities.svg(f"{title}: cosine similarities")
     return title, about, scatter(points, f"{title}: map"), drawing
-
-
-def _lowest(look: Contexts) -> float:
-    """Lower end of the scale: the least similarity, rounded down to a tenth, at most .9."""
-    return min(0.9, math.floor(look.similarities.min() * 10) / 10)

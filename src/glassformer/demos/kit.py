@@ -1,15 +1,58 @@
-"""Results of a trained demo: scores beside those of baselines, and examples."""
+"""The kit of every demo: ordinary files, the split that each thing is held out for, and results
+beside those of baselines."""
 
+import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import Generator, default_rng
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.metrics.comparison import compared
 from glassformer.run import Run
+
+
+def split_of(name: str) -> SplitName:
+    """Split of everything made of `name`: one name of ten for validation, one for the test."""
+    splits: dict[int, SplitName] = {0: "validation", 1: "test"}
+    return splits.get(zlib.crc32(name.encode()) % 10, "train")
+
+
+def write_table(path: Path, header: str, rows: Iterable[Sequence[str]]) -> None:
+    """Write tab-separated values; `header` names the columns."""
+    _write_lines(path, map("\t".join, [header.split(), *rows]))
+
+
+def write_json_lines(path: Path, rows: Iterable[Any]) -> None:
+    """Write a JSON value on each line."""
+    _write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def write_labelled(
+    folder: Path,
+    counts: Mapping[SplitName, int],
+    suffix: str,
+    write: Callable[[Generator, SplitName, Path], str],
+) -> None:
+    """Write files and a table of their labels for each split; `write` writes one and returns its
+    label."""
+    for seed, split in enumerate(NAMES):
+        (folder / split).mkdir()
+        random, rows = default_rng(seed), list[tuple[str, str]]()
+        for number in range(counts[split]):
+            file = f"{split}/{number}{suffix}"
+            rows.append((file, write(random, split, folder / file)))
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 @dataclass(frozen=True)
@@ -36,9 +79,10 @@ def train_and_test(
 ) -> tuple[list[Any], list[Any]]:
     """Return the training rows and the test rows of a run's data as `read` gives them."""
     assert run.recipe is not None
-    rows = list(read(run.recipe.data))
-    train, test = ([row for row in rows if row.split == split] for split in ("train", "test"))
-    return train, test
+    rows: dict[SplitName, list[Any]] = {name: [] for name in NAMES}
+    for row in read(run.recipe.data):
+        rows[row.split].append(row)
+    return rows["train"], rows["test"]
 
 
 def nearest_neighbour(
