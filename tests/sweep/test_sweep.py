@@ -13,7 +13,7 @@ import yaml
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.recipe.recipe import read_recipe
 from glassformer.sweep import sweep as sweep_module
-from glassformer.sweep.report import as_json, as_text
+from glassformer.sweep.study import as_json, as_text
 from glassformer.sweep.sweep import sweep
 from glassformer.training import loop
 from glassformer.training.progress import Progress

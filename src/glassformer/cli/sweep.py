@@ -39,7 +39,7 @@ def sweep(
     """
     folder = run or Path("runs") / f"sweep-{Path(recipe).stem}"
     sys.stderr.write(f"sweep folder: {folder}\n")  # before PyTorch, which takes two seconds to load
-    from glassformer.sweep.report import PAGE, as_json, as_text
+    from glassformer.sweep.study import PAGE, as_json, as_text
     from glassformer.sweep.sweep import sweep as train_all
 
     made = train_all(recipe, fields, folder, trials, seed, keep_all)

@@ -1,4 +1,5 @@
-"""The study of a sweep: its trials in Optuna's storage, and what their runs have logged."""
+"""The study of a sweep: its trials in Optuna's storage and what their runs have logged, as a table,
+as JSON and as a page with the curve of each."""
 
 import re
 import zlib
@@ -7,15 +8,18 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from glassformer.core.errors import CheckpointError, ConfigError
-from glassformer.core.files import LOCK
+from glassformer.core.files import LOCK, write_text
 from glassformer.metrics.scores import SCORES
-from glassformer.pages.charts import Point
-from glassformer.sweep.space import as_text, optuna
+from glassformer.pages.charts import Point, line_chart
+from glassformer.pages.kit import Html, document, escape, paragraph, table
+from glassformer.sweep.space import as_text as value_text
+from glassformer.sweep.space import optuna
 from glassformer.training.history import read_metrics
 
-FILE = "sweep.db"
+FILE, PAGE = "sweep.db", "sweep.html"
 LONGEST_NAME = 100
 
 
@@ -92,7 +96,7 @@ class Sweep:
 
     def read(self, found: Any) -> Trial:
         """Return a trial of the study, with what its run has logged."""
-        changes = {field: as_text(value) for field, value in found.params.items()}
+        changes = {field: value_text(value) for field, value in found.params.items()}
         run = self.folder / _name(changes)
         lines, error = read_metrics(run), found.user_attrs.get("error", "")
         curve = [point for line in lines for point in points_of(line, self.metric)]
@@ -127,3 +131,66 @@ def _name(changes: Mapping[str, str]) -> str:
     shown = (f"{key.rpartition('.')[2]}={value}" for key, value in changes.items())
     text = re.sub(r"[^\w.=+-]+", "_", "-".join(shown))
     return text if len(text) <= LONGEST_NAME else f"{text[:90]}-{zlib.crc32(text.encode()):08x}"
+
+
+def write_report(sweep: Sweep) -> None:
+    """Write FOLDER/sweep.html."""
+    score, best = SCORES[sweep.metric].text, sweep.best
+    curves = {trial.run.name: trial.curve for trial in sweep.trials}
+    thick = best and best.run.name
+    head, *rows = _table(sweep)
+    links = [Html(f'<a href="{quote(name)}/report.html">{escape(name)}</a>') for name in curves]
+    linked = [[link, *row] for link, row in zip(links, rows, strict=True)]
+    caption = f"Validation {score} by step; the best trial is thick"
+    page = document(
+        f"Sweep of {sweep.folder.name}",
+        paragraph(f"{len(curves)} trials; the best {score} is that of {thick}."),
+        f'<div class="charts">{line_chart(caption, curves, thick)}</div>',
+        table("Trials, the best first", ["trial", *head], linked),
+    )
+    write_text(sweep.folder / PAGE, page)
+
+
+def as_text(sweep: Sweep) -> str:
+    """Return the table of trials, the best first."""
+    rows = _table(sweep)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = (map(str.ljust, row, widths) for row in rows)
+    return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def as_json(sweep: Sweep) -> dict[str, Any]:
+    """Return the table as JSON values."""
+    trials = [
+        {
+            "run": str(one.run),
+            "changes": one.changes,
+            "status": one.status,
+            sweep.metric: one.score,
+            "step": one.step,
+            "seconds": one.seconds,
+            **({"error": one.error} if one.error else {}),
+        }
+        for one in sweep.trials
+    ]
+    best = sweep.best
+    return {
+        "run": str(sweep.folder),
+        "metric": sweep.metric,
+        "best": best and str(best.run),
+        "trials": trials,
+    }
+
+
+def _table(sweep: Sweep) -> list[list[str]]:
+    """Return the head and a row for each trial, the best first."""
+    trials, best, form = sweep.trials, sweep.best, SCORES[sweep.metric].table
+    fields = list(trials[0].changes) if trials else []
+    names = [field.rpartition(".")[2] for field in fields]
+    rows = [[*names, sweep.metric, "step", "seconds", "status"]]
+    for one in trials:
+        score = "–" if one.score is None else f"{one.score:{form}}"
+        status = "best" if one == best else one.status
+        numbers = score, f"{one.step:,}", f"{one.seconds:,.0f}", status
+        rows.append([*(one.changes[field] for field in fields), *numbers])
+    return rows

@@ -19,9 +19,8 @@ from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.core.files import LOCK, locked
 from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
-from glassformer.sweep.report import write_report
 from glassformer.sweep.space import Axes, as_text, optuna, read_space
-from glassformer.sweep.study import Sweep, points_of
+from glassformer.sweep.study import Sweep, points_of, write_report
 from glassformer.training.loop import train
 from glassformer.training.progress import Progress
 
