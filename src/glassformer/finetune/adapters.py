@@ -35,10 +35,8 @@ def add_adapters(
         raise ConfigError(
             "The model is quantized or compiled, and its matrices can't be adapted; load it again."
         )
-    config = FinetuneConfig.parse(
-        {"method": "lora", "rank": rank, "alpha": alpha, "dropout": dropout}
-        | {"targets": list(targets)}
-    )
+    values = {"rank": rank, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
+    config = FinetuneConfig.parse({"method": "lora", **values})
     names = chosen(model, config.targets)
     for name in names:
         substitute(model, name, config.rank, config.alpha, config.dropout)
@@ -59,12 +57,8 @@ def chosen(model: Transformer, targets: Iterable[str]) -> list[str]:
     ]
     found: set[str] = set()
     for target in targets:
-        own = {
-            name
-            for name in maps
-            if (".blocks." in name if target == ALL else _fits(name, target))
-            or name.rpartition(".")[2] == target
-        }
+        pattern = "*.blocks.*" if target == ALL else target
+        own = {n for n in maps if _fits(n, pattern) or n.rpartition(".")[2] == target}
         if not own:
             known = sorted({name.rpartition(".")[2] for name in maps})
             raise ConfigError(
@@ -109,9 +103,9 @@ def fold(model: nn.Module) -> None:
 def quantize(model: nn.Module) -> None:
     """Keep the weights of the linear maps of the blocks as 8-bit integers, except those that need a
     gradient; `layers.quantized` has the formula."""
-    named = model.named_modules()
-    for module in [one for name, one in named if isinstance(one, Linear) and ".blocks." in name]:
-        if not module.frozen_matrix.requires_grad:
+    for name, module in [*model.named_modules()]:
+        inside = isinstance(module, Linear) and ".blocks." in name
+        if inside and not module.frozen_matrix.requires_grad:
             module.quantize()
 
 

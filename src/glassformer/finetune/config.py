@@ -51,12 +51,14 @@ class FinetuneConfig(Record):
         for name in LORA if self.method != "lora" else ():
             if (value := getattr(self, name)) != fields[name].get_default():
                 raise ValueError(f"{name}={value} is for method=lora; set it or leave {name} out")
-        if self.quantize != "none" and not self.partial:
+        if self.partial:
+            return self
+        if self.quantize != "none":
             raise ValueError(
                 f"quantize={self.quantize} is for weights that are not trained, and method=full "
                 "trains every one; use method=lora or leave it out"
             )
-        if self.train_also and not self.partial:
+        if self.train_also:
             raise ValueError(
                 f"train_also={self.train_also} adds to method=lora or frozen, and method=full "
                 "trains everything; leave it out"

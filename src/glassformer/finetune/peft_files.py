@@ -80,7 +80,10 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
         for name, p in model.named_parameters()
         if p.requires_grad and not is_factor(name)
     }
-    saved = _to_save(model, Adapters(maps, whole))
+    plain, ours = Transformer(model.config, seed=None, device="meta"), Adapters(maps, whole)
+    # by the names of a published class that fits, or else by our own
+    fitting = (write(plain, ours, known) for known in classes_of(plain))
+    saved = next((one for one in fitting if one is not None), ours)
     tensors = {f"{PREFIX}{name}": tensor for name, tensor in saved.whole.items()}
     for name, one in saved.maps.items():
         tensors[f"{PREFIX}{name}.lora_A.weight"] = one.a
@@ -100,13 +103,6 @@ def save_adapter(model: Transformer, folder: Path | str, base: str | None = None
     write_json(folder / CONFIG, values | _modules(saved, rank))
 
 
-def _to_save(model: Transformer, ours: Adapters) -> Adapters:
-    """Return adapters by the names of a published class that fits, or else by our own."""
-    plain = _plain(model)
-    found = (write(plain, ours, known) for known in classes_of(plain))
-    return next((one for one in found if one is not None), ours)
-
-
 def _modules(saved: Adapters, rank: int) -> dict[str, Any]:
     """Return the fields of `adapter_config.json` that name modules; joined maps have a larger rank
     and alpha."""
@@ -118,11 +114,6 @@ def _modules(saved: Adapters, rank: int) -> dict[str, Any]:
         "target_modules": sorted(saved.maps),
         "modules_to_save": [one for one in dict.fromkeys(owners) if one not in saved.maps] or None,
     }
-
-
-def _plain(model: Transformer) -> Transformer:
-    """The model without adapters and without memory."""
-    return Transformer(model.config, seed=None, device="meta")
 
 
 def load_adapter(model: Transformer, folder: Path | str) -> None:
@@ -143,10 +134,9 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
         with torch.no_grad():
             adapted.lora_a.copy_(own.a)
             adapted.lora_b.copy_(own.b)
-    named = dict(model.named_parameters(remove_duplicate=False))
     with torch.no_grad():
         for name, tensor in found.whole.items():
-            named[name].copy_(tensor)
+            model.get_parameter(name).copy_(tensor)
 
 
 def _read(values: PeftConfig, path: Path) -> Adapters:
@@ -181,7 +171,7 @@ def _by_our_names(model: Transformer, found: Adapters) -> Adapters:
     """Return adapters by our names, from those of a published class if they are in its names."""
     if found.maps.keys() <= dict(model.named_modules()).keys():
         return found
-    plain = _plain(model)
+    plain = Transformer(model.config, seed=None, device="meta")
     for known in classes_of(plain):
         with suppress(RuntimeError, ValueError):  # of other shapes, as is said below
             if (ours := read(plain, found, known)) is not None:
