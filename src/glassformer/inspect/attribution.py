@@ -124,15 +124,13 @@ def integrated_gradients(
     parts, steps = [interval(0.0, 1.0, start)], NODES
     change = parts[0].after - start
     while sum(one.gap for one in parts) > tolerance * abs(change) and steps + 2 * NODES <= most:
-        worst = max(parts, key=lambda one: one.gap)
-        parts.remove(worst)
+        worst = parts.pop(max(range(len(parts)), key=lambda i: parts[i].gap))
         middle = (worst.begin + worst.end) / 2
         first = interval(worst.begin, middle, worst.before)
         parts += [first, interval(middle, worst.end, first.after)]
         steps += 2 * NODES
     scores = torch.stack([one.scores for one in parts]).sum(0)
-    missed = abs(float(scores.sum()) - change)
-    gap = missed / abs(change) if change else missed
+    gap = abs(float(scores.sum()) - change) / (abs(change) or 1)
     found = path.attribution("integrated_gradients", scores)
     return replace(found, change=change, gap=gap, steps=steps)
 
@@ -201,10 +199,11 @@ def _follow(
     # Only the row that is read is carried, from the end to the beginning.
     row = begin = reading(look, target)
     source = torch.zeros(len(look.source_elements), dtype=row.dtype)
-    beside = torch.eye(len(source), dtype=row.dtype)
-    for layer in range(config.depth("encoder")) if crossed else ():
-        beside = step(f"encoder.blocks.{layer}", ["attention"]) @ beside
-    names = ["attention", "cross"] if crossed else ["attention"]
+    beside, names = torch.eye(len(source), dtype=row.dtype), ["attention"]
+    if crossed:
+        for layer in range(config.depth("encoder")):
+            beside = step(f"encoder.blocks.{layer}", names) @ beside
+        names = ["attention", "cross"]
     for layer in reversed(range(config.depth(side))):
         row, across = (row @ step(f"{side}.blocks.{layer}", names)).tensor_split([len(row)])
         source = source + across @ beside

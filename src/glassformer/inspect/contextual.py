@@ -89,8 +89,7 @@ def contexts(
     the model is read around the word. DataError: a sentence without the word, or fewer than two
     occurrences.
     """
-    word = word.strip()
-    if not word:
+    if not (word := word.strip()):
         raise ConfigError("The word to look for is empty; give one.")
     occurrences: list[Occurrence] = []
     vectors: list[np.ndarray] = []
@@ -126,11 +125,11 @@ def find(text: str, word: str) -> Iterator[tuple[int, int]]:
     begin = text.find(word)
     while begin >= 0:
         end = begin + len(word)
-        edges = (text[:begin][-1:], word[0]), (word[-1], text[end:][:1])
-        whole = not any(_one_word(left, right) for left, right in edges)
-        if whole:
+        if _one_word(text[:begin][-1:], word[0]) or _one_word(word[-1], text[end:][:1]):
+            end = begin + 1
+        else:
             yield begin, end
-        begin = text.find(word, end if whole else begin + 1)
+        begin = text.find(word, end)
 
 
 def _one_word(left: str, right: str) -> bool:
@@ -153,8 +152,8 @@ def _vectors(
         )
     middle = (at[0] + at[-1] + 1) // 2
     begin = max(0, min(middle - reader.room // 2, len(ids) - reader.room))
-    part = reader.framed(ids[begin : begin + reader.room]).astype(np.int64)
-    batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
+    part = torch.from_numpy(reader.framed(ids[begin : begin + reader.room])).long()
+    batch = Batch(part[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.frame.begin) for place in at]
     depth = model.config.depth("decoder" if model.encoder is None else "encoder")
     found, _ = streams(model, batch, range(depth + 1))

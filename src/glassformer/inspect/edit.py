@@ -112,9 +112,9 @@ class Edit(ABC):
         return {"edit": type(self).__name__, **own}
 
     def __repr__(self) -> str:
-        own = {"class_" if name == "class" else name: value for name, value in self.given.items()}
-        given = ", ".join(f"{name}={value!r}" for name, value in own.items())
-        return f"{type(self).__name__}({given.removeprefix('point=')})"
+        given = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        given = given.removeprefix("point=").replace(", class=", ", class_=")
+        return f"{type(self).__name__}({given})"
 
 
 @dataclass(frozen=True)

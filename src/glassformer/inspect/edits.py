@@ -63,8 +63,8 @@ class Resample(Edit):
                 old.name, "there is no other position in a sequence of one; give a longer input."
             )
         cycle = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
-        order = torch.empty_like(cycle)
-        order[cycle] = cycle.roll(-1)  # one cycle through all positions, so that none stays
+        # one cycle through all positions, so that none stays
+        order = cycle.roll(-1)[cycle.argsort()]
         return old.tensor.index_select(dim, order.to(old.tensor.device))
 
 
@@ -133,8 +133,7 @@ class Set(Edit):
         rows = inside.any(-1, keepdim=True)
         too_much = (left < -TOLERANCE) | (given < 0).any(-1, keepdim=True)
         cannot = rows & (too_much | (rest <= 0) & (left > TOLERANCE))
-        if bool(cannot.any()):
-            _, head, query, _ = cannot.nonzero()[0].tolist()
+        for _, head, query, _ in cannot.nonzero().tolist():
             raise self.error(
                 point,
                 f"the row of head {head}, query {query} cannot sum to 1, for {self.to} was set and "

@@ -93,8 +93,9 @@ def metric_shares(
     shares = torch.full((len(METRICS), len(queries), len(keys)), math.nan)
     for own, name in zip(shares, METRICS, strict=True):
         if name in tables:
-            partial = name in ("induction", "repeated")
-            rows = counted * tables[name].any(1, keepdim=True) if partial else counted
+            rows = counted
+            if name in ("induction", "repeated"):
+                rows = counted * tables[name].any(1, keepdim=True)
             own.copy_(tables[name] * (rows / rows.sum()))
     return shares
 

@@ -166,13 +166,10 @@ def _frozen(model: Transformer) -> Transformer:
         memo[id(own)] = nn.Parameter(own.detach(), requires_grad=leaf(name))
     model = copy.deepcopy(model, memo)
     for module in model.modules():
-        match module:
-            case LayerNorm() | RMSNorm():
-                module.forward = partial(_normalize, module)
-            case ClassifyHead() | MaskedLanguageModelHead():
-                module.activation = partial(_scale, module.activation)
-            case _:
-                pass
+        if isinstance(module, LayerNorm | RMSNorm):
+            module.forward = partial(_normalize, module)
+        elif isinstance(module, ClassifyHead | MaskedLanguageModelHead):
+            module.activation = partial(_scale, module.activation)
     return model
 
 

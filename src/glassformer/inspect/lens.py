@@ -75,12 +75,11 @@ def lens(
     targets = [target or 0] * shape[1] if target is None or isinstance(target, int) else target
     for outcome in targets:
         check_number("outcome", outcome, look.logits.shape[-1])
-    found, done = [], 0
+    found, left = [], torch.tensor([*targets] * len(layers))
     for logs in log_probabilities(look, layers, positions):
-        best, at = logs.topk(min(k, logs.shape[-1]), dim=-1), done % shape[1]
-        own = torch.tensor(targets[at : at + len(logs)])
-        found.append((best.indices, best.values.exp(), logs.gather(-1, own[:, None])[:, 0].exp()))
-        done += len(logs)
+        values, ids = logs.topk(min(k, logs.shape[-1]))
+        own, left = left.tensor_split([len(logs)])
+        found.append((ids, values.exp(), logs.gather(-1, own[:, None])[:, 0].exp()))
     ids, probabilities, wanted = (
         torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True)
     )

@@ -129,13 +129,13 @@ def region(
 
     ConfigError: an axis that is not among `axes`, a position outside.
     """
-    inside = torch.ones([1] * len(shape), dtype=torch.bool, device=device)
+    inside = torch.ones([1] * len(shape), dtype=torch.bool)
     for axis, index in at.items():
         dim = _axis(axis, axes, what)
-        own = torch.zeros(shape[dim], dtype=torch.bool)
+        own = torch.zeros(shape[dim], *[1] * (len(shape) - dim - 1), dtype=torch.bool)
         own[indices_of(index, shape[dim], axis, what)] = True
-        inside = inside & own.view([-1 if i == dim else 1 for i in range(len(shape))]).to(device)
-    return inside
+        inside = inside & own
+    return inside.to(device)
 
 
 @dataclass(frozen=True, eq=False)

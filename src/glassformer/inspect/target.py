@@ -192,8 +192,7 @@ class Interpolation:
         self, shares: Float[Tensor, "B _"], read: Callable[[Tensor], Tensor] | None = None
     ) -> Float[Tensor, "B"]:
         """The target for each row of shares, in logits, or another reading of the logits."""
-        read = read or self.target.value
-        portions = in_portions(len(shares), self.count)
+        read, portions = read or self.target.value, in_portions(len(shares), self.count)
         return torch.cat([read(self.logits(shares[rows])).cpu().double() for rows in portions])
 
     def slopes(

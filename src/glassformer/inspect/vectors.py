@@ -246,15 +246,14 @@ def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVect
 
 def _whole_words(tokenizer: Tokenizer, before: str) -> dict[str, int]:
     """Words that, with this before them, are one token, and not only inside of longer words."""
-    found: dict[str, int] = {}
     pieces = range(0 if tokenizer.kind in ("byte", "character") else tokenizer.vocab_size)
-    for index in sorted({*pieces} - {*tokenizer.specials.values()}):
-        word = tokenizer.piece(index).strip()
-        if " " in word or not any(map(str.isalnum, word)):
-            continue
-        if tokenizer.encode(before + word).tolist() == [index]:
-            found[word] = index
-    return found
+    words = {i: tokenizer.piece(i).strip() for i in {*pieces} - {*tokenizer.specials.values()}}
+    return {
+        word: i
+        for i, word in sorted(words.items())
+        if " " not in word and any(map(str.isalnum, word))
+        if tokenizer.encode(before + word).tolist() == [i]
+    }
 
 
 def read_words(path: Path) -> WordVectors:

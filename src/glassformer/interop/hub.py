@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import scratch_folder
@@ -28,8 +28,7 @@ SETTINGS = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY")
 """Variables of huggingface_hub: without another cache, and without reports."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A published model on this machine."""
 
     path: Path

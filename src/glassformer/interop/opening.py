@@ -144,7 +144,7 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
     factor = own.get("rescale_factor", 1 / 255)
     if not own.get("do_rescale", True) or abs(factor * 255 - 1) > 1e-6:  # printed with 16 digits
         raise ValueError(f"pixels times {factor}; 1/255 is known")
-    mean, std = own.get("image_mean", [0.5] * channels), own.get("image_std", [0.5] * channels)
+    mean, std = (own.get(f"image_{name}", [0.5] * channels) for name in ("mean", "std"))
     if not own.get("do_normalize", True):
         mean, std = [0.0] * channels, [1.0] * channels
     return {
@@ -161,10 +161,10 @@ def _fields(own: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
 def _resize(own: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
     """Return the fields of resizing to the model's size: `stretch`, or `crop` where the shorter
     side is resized; ValueError: they would be of another size."""
-    given, cut = own.get("size", size), own.get("crop_size", size)
+    given = own.get("size", size)
     shorter = given.get("shortest_edge") if isinstance(given, dict) else None
-    crops = bool(own.get("do_center_crop", shorter is not None))
-    cut = _sides(cut) if crops else size
+    crops = own.get("do_center_crop", shorter is not None)
+    cut = _sides(own.get("crop_size", size)) if crops else size
     sides = size if shorter else _sides(given)
     if cut != size or (sides != size and not crops):
         raise ValueError(

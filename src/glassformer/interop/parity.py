@@ -90,13 +90,13 @@ def compared(
 
     ConfigError: no example input fits into the model.
     """
-    pairs: list[tuple[Tensor, Tensor]] = []
+    pairs = list[tuple[Tensor, Tensor]]()
     tokens, same_tokens, gap = 0, 0, 0.0
     for batch in islice(batches(task), INPUTS):
         pairs.append((_logits(model, batch), outputs(batch).float().cpu()))
         room = model.config.max_length - batch.elements.shape[1]
         if model.config.predicts_next and room > 0:
-            own = _greedy(model, batch, min(TOKENS, room), _ends(task))
+            own = _greedy(model, batch, min(TOKENS, room), task)
             theirs = [int(token) for token in continued(batch, len(own))] if own else []
             same = common(own, theirs)
             tokens, same_tokens = tokens + len(own), same_tokens + same
@@ -135,16 +135,12 @@ def _logits(model: Transformer, batch: Batch) -> Tensor:
         return model(batch).logits.float().cpu()
 
 
-def _ends(task: Task) -> Sequence[int]:
-    """The symbols that end a text, behind which a target may go on in its own way."""
-    template = task.processor.template
-    if template is not None:
-        return sorted(template.ends)
-    return [i for role, i in task.processor.tokenizer.specials.items() if role == "eos"]
-
-
-def _greedy(model: Transformer, batch: Batch, n: int, ends: Sequence[int]) -> list[int]:
-    """The n likeliest next tokens, one after another, with the cache; fewer before an end."""
+def _greedy(model: Transformer, batch: Batch, n: int, task: Task) -> list[int]:
+    """The n likeliest next tokens, one after another, with the cache; fewer before a symbol that
+    ends a text, after which a target may continue in other ways."""
+    template, specials = task.processor.template, task.processor.tokenizer.specials
+    ends = [i for role, i in specials.items() if role == "eos"]
+    ends = ends if template is None else sorted(template.ends)
     config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": n})
     sources = batch.source and split_rows(batch.source)
     steps = decode(model, [batch.elements[0].tolist()], config, ends, sources)

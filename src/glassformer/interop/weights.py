@@ -43,10 +43,9 @@ def filled(
     for theirs, stored in sources.items():
         _check_source(of.model, theirs, stored, shapes, tensors)
     _check_rest(of, tensors, sources.keys())
-    with torch.no_grad():
-        for theirs, stored in sources.items():
-            for name, value in _values(of.model, theirs, stored, shapes, tensors, dtype).items():
-                _set(model, name, value.to(device))
+    for theirs, stored in sources.items():
+        for name, value in _values(of.model, theirs, stored, shapes, tensors, dtype).items():
+            _set(model, name, value.to(device))
     model.tie()
     return model.eval()
 
@@ -140,14 +139,11 @@ def _values(
     raw = tensors.read(theirs)
     if not raw.dtype.is_floating_point:
         raise CheckpointError(f"{tensors.folder}: {theirs} holds {raw.dtype}, not numbers.")
-    own = raw.to(dtype)
-    low, high = own.aminmax()
-    if not (low.isfinite() and high.isfinite()):
+    own = raw.to(dtype, copy=True)  # mapped from a file, which may be replaced later
+    if not torch.stack(own.aminmax()).isfinite().all():
         raise CheckpointError(
             f"{tensors.folder}: {theirs} holds values that are not finite; download it again."
         )
-    if own is raw:  # mapped from a file, which may be replaced later
-        own = raw.clone()
     values = stored.read(own, shapes[stored.ours[0]], model)
     return {name: value.contiguous() for name, value in values.items()}
 

@@ -96,11 +96,9 @@ def program(task: Task) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
     processor, reader = task.processor, task.processor.reader
-    values: dict[str, Any] = {"kind": "text", "two_tokenizers": False}
-    if isinstance(reader, ImageReader | AudioReader):
-        values["kind"] = "image" if isinstance(reader, ImageReader) else "audio"
-    else:
-        tokenizer = processor.tokenizer
+    values: dict[str, Any] = {"kind": processor.name}
+    if not isinstance(reader, ImageReader | AudioReader):
+        tokenizer, values["kind"] = processor.tokenizer, "text"
         values["two_tokenizers"] = reader.tokenizer.fingerprint != tokenizer.fingerprint
         values["mask"] = tokenizer.symbol(tokenizer.specials.get("mask", 0))
     return language.from_string(PROGRAM.read_text(encoding="utf-8")).render(

@@ -22,6 +22,7 @@ from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
 from glassformer.media.patches import unpatchify
+from glassformer.media.reader import pair
 from glassformer.models.account import Account
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -204,14 +205,13 @@ def _preprocessing(reader: ImageReader) -> dict[str, Any]:
             f"Images are resized by {config.resize!r} to {height} x {width}, which "
             "preprocessor_config.json cannot say; use resize='stretch', or squares."
         )
-    whole, to = {"height": height, "width": width}, config.resize_to or config.dims
-    tall, wide = (to, to) if isinstance(to, int) else to
+    tall, wide = pair(config.resize_to or config.dims)
     return {
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
         "size": {"shortest_edge": tall} if crops else {"height": tall, "width": wide},
         "do_center_crop": crops or config.resize_to is not None,
-        "crop_size": whole,
+        "crop_size": {"height": height, "width": width},
         "resample": FILTERS[config.interpolation],
         "do_rescale": True,
         "rescale_factor": 1 / 255,
