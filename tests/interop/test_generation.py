@@ -13,8 +13,7 @@ import glassformer as gf
 import published_families as families
 from glassformer.core.errors import CheckpointError, GlassformerError
 from glassformer.interop.configuration import published, published_keys
-from glassformer.interop.tensors import tensors_of
-from glassformer.interop.weights import filled
+from glassformer.interop.weights import filled, tensors_of
 from glassformer.run.export import export_run
 from glassformer.runtime import GenerateConfig, beam_search, decode
 from glassformer.runtime.constraints import CONSTRAINTS, Rows, constrained

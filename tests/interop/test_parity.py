@@ -13,8 +13,7 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.inspect.look import run
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.targets.transformers import fitting, save_model
-from glassformer.interop.tensors import tensors_of
-from glassformer.interop.weights import filled
+from glassformer.interop.weights import filled, tensors_of
 from glassformer.media.patches import patchify
 from glassformer.models import Transformer
 from glassformer.models.trunk import streams

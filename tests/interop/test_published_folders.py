@@ -22,8 +22,7 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.families import FAMILIES
 from glassformer.interop.configuration import published, published_keys
 from glassformer.interop.parity import compared
-from glassformer.interop.tensors import tensors_of
-from glassformer.interop.weights import filled
+from glassformer.interop.weights import filled, tensors_of
 from glassformer.run.export import export_run
 from glassformer.run.folder import import_published
 from properties.mutated_files import Outcomes, mutated_files

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.media import audio
-from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.audio import AudioConfig, AudioReader, log_mel, mel_filters
 from glassformer.media.audio_file import resample
-from glassformer.media.spectrogram import log_mel, mel_filters
 
 SMALL = {"rate": 8_000, "seconds": 0.1, "n_mels": 8, "patch": [5, 4]}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers.audio_utils import mel_filter_bank
 
 from glassformer.core.errors import ConfigError
-from glassformer.media.spectrogram import (
+from glassformer.media.audio import (
     hertz,
     log_mel,
     mel,

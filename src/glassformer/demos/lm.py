@@ -53,8 +53,9 @@ def python_documents() -> list[tuple[str, str]]:
     try:
         from pydoc_data.topics import topics
     except ImportError:  # some distributions leave it out
-        topics = {}
-    found = [(f"topic/{name}", inspect.cleandoc(text)) for name, text in topics.items()]
+        found = []
+    else:
+        found = [(f"topic/{name}", inspect.cleandoc(text)) for name, text in topics.items()]
     found += _modules()
     found.sort(key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
     return [(name.replace("/", "-"), text) for name, text in found]

@@ -28,7 +28,7 @@ CARDS = 24
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its right answer and the answer found; the question "" asks for a caption."""
+    """A question, its right answer and the answer found; the question "" is for a caption."""
 
     question: str
     gold: str

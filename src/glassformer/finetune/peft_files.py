@@ -9,6 +9,7 @@ fits none, our own. Both are read.
 """
 
 import re
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -141,7 +142,7 @@ def load_adapter(model: Transformer, folder: Path | str) -> None:
 
 def _read(values: PeftConfig, path: Path) -> Adapters:
     """Read the tensors of a file, by the names there."""
-    factors: dict[str, dict[str, Tensor]] = {}
+    factors = defaultdict[str, dict[str, Tensor]](dict)
     whole: dict[str, Tensor] = {}
     for key, tensor in load_tensors(path).items():
         name = key.removeprefix(PREFIX)
@@ -150,7 +151,7 @@ def _read(values: PeftConfig, path: Path) -> Adapters:
                 f"{path}: {name} holds values that are not finite; restore it from a backup."
             )
         if found := FACTOR.fullmatch(name):
-            factors.setdefault(found[1], {})[found[2]] = tensor
+            factors[found[1]][found[2]] = tensor
         else:
             whole[name] = tensor
     maps: dict[str, Adapter] = {}

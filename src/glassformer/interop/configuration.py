@@ -17,7 +17,6 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import read_json
 from glassformer.families import FAMILIES
 from glassformer.families.family import Family, Head
-from glassformer.interop.tensors import check_no_pickle
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_values
 from glassformer.processors.config import VectorConfig
@@ -25,6 +24,7 @@ from glassformer.processors.config import VectorConfig
 FILE, ADAPTER = "config.json", "adapter_config.json"
 QUANTIZED = ("quantize_config.json", "quant_config.json")
 """Files that older programs wrote beside quantized weights."""
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 MODULES = "modules.json"
 PARTS = {"Transformer", "Pooling", "Normalize"}
 POOLS = {
@@ -189,3 +189,22 @@ def _pool(chosen: Mapping[str, Any]) -> str:
     if len(names) != 1 or names[0] not in POOLS:
         raise ValueError(f"{' and '.join(names) or 'no pooling'} is not known")
     return POOLS[names[0]]
+
+
+def check_no_pickle(folder: Path) -> None:
+    """CheckpointError: the weights of a folder are in a pickle."""
+    found = (path for kind in PICKLES for path in folder.glob(kind))
+    pickles = sorted(path.name for path in found if path.suffix != ".bin" or _is_pickle(path))
+    if pickles:
+        raise CheckpointError(
+            f"{folder} has its weights in {pickles[0]}, which may run code when it is opened; "
+            f"convert it to model.safetensors where you trust it, or take the model's safetensors "
+            "(docs/published-models.md shows how, also for nanoGPT)."
+        )
+
+
+def _is_pickle(path: Path) -> bool:
+    """Return whether a .bin file may be one of torch; those of CTranslate2 hold numbers only."""
+    with path.open("rb") as file:
+        head = file.read(2)
+    return path.name.startswith("pytorch_model") or head == b"PK" or head[:1] == b"\x80"

@@ -20,8 +20,7 @@ from glassformer.core.files import read_json, write_json, write_text
 from glassformer.core.manifest import replacing_files
 from glassformer.interop.configuration import Published, published, with_pooling
 from glassformer.interop.generation import generation
-from glassformer.interop.tensors import tensors_of
-from glassformer.interop.weights import filled, with_first_tokens
+from glassformer.interop.weights import filled, tensors_of, with_first_tokens
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer

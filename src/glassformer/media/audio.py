@@ -6,6 +6,7 @@
 Everything follows from one configuration, which is saved with the model as `audio.json`.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Literal, Self, final
 
@@ -17,9 +18,7 @@ from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.record import Record
 from glassformer.media.audio_file import resample
-from glassformer.media.patches import patchify
-from glassformer.media.reader import Reader
-from glassformer.media.spectrogram import log_mel, mel_filters
+from glassformer.media.patches import Reader, patchify
 
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
@@ -145,9 +144,8 @@ class AudioReader(Reader):
 
     def __init__(self, config: AudioConfig) -> None:
         super().__init__(config)
-        self.filters = mel_filters(
-            config.n_mels, config.n_fft, config.rate, config.low, config.highest
-        )
+        ends = config.low, config.highest
+        self.filters = mel_filters(config.n_mels, config.n_fft, config.rate, *ends)
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Self:
@@ -186,18 +184,18 @@ class AudioReader(Reader):
         """Fill in `mean` and `std` of each band from training clips [N, T], unless they are set."""
         if self.config.mean is not None:
             return self
-        n, total, squares = 0, 0.0, 0.0
-        for bands in self._log_mels(clips):
-            rows = bands.double().flatten(0, 1)
-            n, total, squares = n + len(rows), total + rows.sum(0), squares + rows.square().sum(0)
-        if n == 0:
+        if not len(clips):
             raise DataError(
                 "there are no training clips from which processor.audio.mean and std could be "
                 "computed"
             )
-        mean = torch.as_tensor(total / n)
-        std = (torch.as_tensor(squares / n) - mean.square()).clamp_min(0).sqrt()
-        std = torch.where(std < CONSTANT, torch.ones_like(std), std)
+        total = squares = torch.zeros(self.config.n_mels, dtype=torch.float64)
+        for bands in self._log_mels(clips):
+            rows = bands.double().flatten(0, 1)
+            total, squares = total + rows.sum(0), squares + rows.square().sum(0)
+        n = len(clips) * self.config.frames
+        std = (squares / n - (mean := total / n).square()).clamp_min(0).sqrt()
+        std = std.masked_fill(std < CONSTANT, 1)
         update = {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
         return AudioReader(self.config.model_copy(update=update))
 
@@ -217,3 +215,66 @@ class AudioReader(Reader):
         for first in range(0, len(clips), CLIPS_AT_ONCE):
             samples = torch.from_numpy(clips[first : first + CLIPS_AT_ONCE].astype(np.float32))
             yield log_mel(samples, self.filters, c.window, c.hop, c.floor)
+
+
+def mel(hertz: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Slaney's mel scale: 3 for each 200 Hz up to 1 kHz, then 27 for each factor of 6.4 (Auditory
+    Toolbox, 1998)."""
+    return torch.where(
+        hertz < 1000, hertz * 0.015, 15 + (hertz.clamp_min(1000) / 1000).log() * 27 / math.log(6.4)
+    )
+
+
+def hertz(mel: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """The inverse of `mel`."""
+    return torch.where(
+        mel < 15, mel / 0.015, 1000 * ((mel.clamp_min(15) - 15) * math.log(6.4) / 27).exp()
+    )
+
+
+def mel_filters(
+    n_mels: int, n_fft: int, rate: int, low: float, high: float
+) -> Float[Tensor, "mels bins"]:
+    """Triangles from `low` to `high` Hz, evenly spaced on the mel scale, over n_fft // 2 + 1
+    frequencies; float32.
+
+    Scale and normalization (each triangle over Hz has the area 1) are Slaney's, as in librosa.
+    ConfigError: a triangle without any frequency.
+    """
+    ends = mel(torch.tensor([low, high], dtype=torch.float64)).tolist()
+    corners = hertz(torch.linspace(ends[0], ends[1], n_mels + 2, dtype=torch.float64))[:, None]
+    left, middle, right = corners[:-2], corners[1:-1], corners[2:]
+    frequencies = torch.arange(n_fft // 2 + 1, dtype=torch.float64) * rate / n_fft
+    rising = (frequencies - left) / (middle - left)
+    falling = (right - frequencies) / (right - middle)
+    filters = torch.minimum(rising, falling).clamp_min(0) * 2 / (right - left)
+    empty = int((filters.sum(1) == 0).sum())
+    if empty:
+        raise ConfigError(
+            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than the "
+            f"{rate / n_fft:g} Hz between two frequencies; set fewer "
+            "processor.audio.n_mels or a longer processor.audio.window_ms."
+        )
+    return filters.float()
+
+
+def log_mel(
+    samples: Float[Tensor, "*N T"],
+    filters: Float[Tensor, "mels bins"],
+    window: int,
+    hop: int,
+    floor: float,
+) -> Float[Tensor, "*N frames mels"]:
+    """Natural logarithm of the power in each mel band, at least `floor`; a frame for a whole `hop`.
+
+    Frame i is a Hann window of `window` samples around the middle of [i hop, (i + 1) hop); outside
+    there is silence. Needs T >= hop and window <= n_fft = 2 (bins - 1).
+    """
+    n_fft, n = 2 * (filters.shape[1] - 1), samples.shape[-1]
+    frames = n // hop
+    before = (n_fft - hop) // 2 - (n_fft - window) // 2
+    heard = torch.nn.functional.pad(samples, (before, max(0, frames * hop + window - before - n)))
+    hann = torch.hann_window(window, dtype=samples.dtype, device=samples.device)
+    spectrum = torch.fft.rfft(heard.unfold(-1, window, hop)[..., :frames, :] * hann, n_fft)
+    power = torch.view_as_real(spectrum).square().sum(-1)
+    return (power @ filters.to(power).T).clamp_min(floor).log()

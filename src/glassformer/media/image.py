@@ -17,8 +17,7 @@ from pydantic import field_validator, model_validator
 from glassformer.core.axes import Float, Tensor
 from glassformer.core.errors import ConfigError, DataError
 from glassformer.core.record import Record
-from glassformer.media.patches import patchify, unpatchify
-from glassformer.media.reader import Reader, pair
+from glassformer.media.patches import Reader, pair, patchify, unpatchify
 
 LARGEST_SIDE = 4096
 CHUNK = 1024

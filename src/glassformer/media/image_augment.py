@@ -24,30 +24,32 @@ Each = Float[np.ndarray, "N"]
 Boxes = Float[np.ndarray, "4 N"]
 """Rectangles: top, left, bottom, right, each as a share of the side of the image."""
 BILINEAR = Image.Resampling.BILINEAR
-ENHANCERS = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
-
-
-def _outside(image: Image.Image) -> tuple[int, ...]:
-    """Return the grey outside of an image."""
-    return (128,) * len(image.getbands())
+ENHANCERS = {
+    "brightness": ImageEnhance.Brightness,
+    "contrast": ImageEnhance.Contrast,
+    "saturation": ImageEnhance.Color,
+    "sharpness": ImageEnhance.Sharpness,
+}
 
 
 def _warp(image: Image.Image, *matrix: float) -> Image.Image:
-    affine = Image.Transform.AFFINE
-    return image.transform(image.size, affine, matrix, BILINEAR, fillcolor=_outside(image))
+    affine, grey = Image.Transform.AFFINE, (128,) * len(image.getbands())
+    return image.transform(image.size, affine, matrix, BILINEAR, fillcolor=grey)
 
 
 OPERATIONS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
     "nothing": lambda image, s: image,
-    "rotate": lambda image, s: image.rotate(30 * s, BILINEAR, fillcolor=_outside(image)),
+    "rotate": lambda image, s: image.rotate(
+        30 * s, BILINEAR, fillcolor=(128,) * len(image.getbands())
+    ),
     "shear_x": lambda image, s: _warp(image, 1, 0.3 * s, -0.15 * s * image.height, 0, 1, 0),
     "shear_y": lambda image, s: _warp(image, 1, 0, 0, 0.3 * s, 1, -0.15 * s * image.width),
     "translate_x": lambda image, s: _warp(image, 1, 0, 0.3 * s * image.width, 0, 1, 0),
     "translate_y": lambda image, s: _warp(image, 1, 0, 0, 0, 1, 0.3 * s * image.height),
-    "brightness": lambda image, s: ImageEnhance.Brightness(image).enhance(1 + 0.9 * s),
-    "contrast": lambda image, s: ImageEnhance.Contrast(image).enhance(1 + 0.9 * s),
-    "saturation": lambda image, s: ImageEnhance.Color(image).enhance(1 + 0.9 * s),
-    "sharpness": lambda image, s: ImageEnhance.Sharpness(image).enhance(1 + 0.9 * s),
+    **{
+        name: lambda image, s, kind=kind: kind(image).enhance(1 + 0.9 * s)
+        for name, kind in ENHANCERS.items()
+    },
     "posterize": lambda image, s: ImageOps.posterize(image, 8 - round(4 * abs(s))),
     "solarize": lambda image, s: ImageOps.solarize(image, round(256 * (1 - abs(s)))),
     "invert": lambda image, s: ImageOps.invert(image),
@@ -167,9 +169,9 @@ class Augmentation:
                 image = image.resize(image.size, BILINEAR, tuple(boxes[i].tolist()))
             for which, strength in zip(drawn[i], strengths[i].tolist(), strict=True):
                 image = OPERATIONS[names[which]](image, strength)
-            if config.colour:
-                for enhancer, factor in zip(ENHANCERS, factors[i].tolist(), strict=True):
-                    image = enhancer(image).enhance(factor)
+            if config.colour:  # all but sharpness
+                for kind, factor in zip(ENHANCERS.values(), factors[i].tolist(), strict=False):
+                    image = kind(image).enhance(factor)
             out[i] = np.asarray(image).reshape(out[i].shape)
         return out
 

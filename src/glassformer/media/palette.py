@@ -20,7 +20,7 @@ from glassformer.core.files import file_in, write_json
 from glassformer.core.random_stream import generator
 from glassformer.core.record import Record
 from glassformer.media.image import ImageConfig, ImageReader
-from glassformer.media.reader import load_config, pair
+from glassformer.media.patches import load_config, pair
 
 FILE = "palette.json"
 LARGEST_SIDE = 256

@@ -1,4 +1,5 @@
-"""Images cut into patches, and patches put together.
+"""Images cut into patches, patches put together, and the base of the readers of images and audio:
+patches by a configuration, which is saved beside a model's weights as one small JSON object.
 
     pixels [N, rows·p, columns·q, C]  <->  patches [N, rows·columns, p·q·C]
 
@@ -7,10 +8,105 @@ times W equal a convolution with kernel and stride (p, q) and the weights W resh
 D].
 """
 
+import json
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar
+
+import torch
 from jaxtyping import Shaped
 
 from glassformer.core.axes import Tensor
-from glassformer.core.errors import DataError
+from glassformer.core.errors import ConfigError, DataError
+from glassformer.core.files import file_in, read_bytes, write_json
+from glassformer.core.record import Record
+
+LARGEST_FILE = 1 << 20
+Made = TypeVar("Made")
+
+
+def pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Height and width of a size, which may be one number."""
+    return (size, size) if isinstance(size, int) else size
+
+
+class Reader(ABC):
+    """Files to patches, by a configuration with `patch_size`, `mean` and `std`."""
+
+    kind: ClassVar[type[Record]]
+    file: ClassVar[str]
+    """The file in a run folder that holds the configuration."""
+    channels = 1
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of one input."""
+        return math.prod(self.grid)
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers in a patch."""
+        return math.prod(self.config.patch_size) * self.channels
+
+    @cached_property
+    def normal(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation."""
+        section, mean, std = self.kind.section, self.config.mean, self.config.std
+        if mean is None or std is None:
+            raise ConfigError(
+                f"{section}.mean and {section}.std are not set; compute them from training data by "
+                f"`resolved`."
+            )
+        return torch.tensor(mean), torch.tensor(std)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the configuration (into a folder if `path` is one), replaced as one step;
+        ConfigError: not `resolved`."""
+        _ = self.normal
+        write_json(file_in(path, self.file), self.config.model_dump())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the configuration (from a folder if `path` is one); DataError: damaged."""
+        return load_config(path, cls.file, cls._of)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        reader = cls(cls.kind.parse(values))
+        _ = reader.normal
+        return reader
+
+
+def load_config(
+    path: str | os.PathLike[str], name: str, made: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """The result of `made` for the values in the file (`name` in it, if `path` is a folder).
+
+    DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
+    object.
+    """
+    file = file_in(path, name)
+    raw = read_bytes(file, LARGEST_FILE, name)
+    try:
+        values = json.loads(raw)
+        if not isinstance(values, dict):
+            raise DataError(f"{file} is not a JSON object; restore it")
+        return made(values)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{file} is not JSON ({problem}); restore it") from None
+    except ConfigError as problem:
+        raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
 
 
 def patchify(

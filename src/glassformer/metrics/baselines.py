@@ -146,7 +146,7 @@ def class_baselines(
     encode = lambda row: np.array([number.get(name, -1) for name in row.classes], int)
     if any(row.texts for row in asked):
         size = sum(len("".join(row.texts)) for row in train)
-        known = lambda row: (words(*row.texts), (own := encode(row))[own >= 0])
+        known = lambda row: (words(*row.texts), (own := encode(row))[own >= 0].tolist())
         rows = map(known, train[:: 1 + size // MOST_CHARACTERS])
         bayes = NaiveBayes(rows, len(names), several)
         scores["naive_bayes"] = bayes.scores(words(*row.texts) for row in asked)

@@ -6,7 +6,8 @@ stands for a class that training never saw: nothing can predict it, so it is wro
 counted as `unseen`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,14 +46,21 @@ def macro_f1(classes: Iterable[Counts]) -> float:
     return sum(found) / len(found) if found else 0.0
 
 
-def table(classes: Mapping[str, Counts]) -> list[dict[str, Any]]:
-    """A row for each class that occurs: `class`, `precision`, `recall`, `f1`, and `n`, how often it
-    is gold."""
-    return [
-        {"class": name, **c.ratios(), "n": c.gold}
-        for name, c in classes.items()
-        if c.predicted or c.gold
-    ]
+class PerClass(ABC):
+    """A score with counts of each class."""
+
+    @abstractmethod
+    def classes(self) -> dict[str, Counts]:
+        """The counts of each class, tag or kind of spans."""
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each class that occurs: `class`, `precision`, `recall`, `f1`, and `n`, how
+        often it is gold."""
+        return [
+            {"class": name, **c.ratios(), "n": c.gold}
+            for name, c in self.classes().items()
+            if c.predicted or c.gold
+        ]
 
 
 class Calibration:
@@ -91,7 +99,7 @@ class Calibration:
         ]
 
 
-class TagScore:
+class TagScore(PerClass):
     """Tokens of one tag each: how often a tag was predicted for another."""
 
     def __init__(self, names: Sequence[str]):
@@ -113,20 +121,17 @@ class TagScore:
         total = int(self._counts.sum())
         return {
             "accuracy": int(np.trace(self._counts)) / max(1, total),
-            "macro_f1": macro_f1(self._classes().values()),
+            "macro_f1": macro_f1(self.classes().values()),
             "tokens": total,
             "unseen": int(self._counts[-1].sum()),
         }
-
-    def table(self) -> list[dict[str, Any]]:
-        """A row for each tag that occurs: `class`, `precision`, `recall`, `f1`, gold tokens `n`."""
-        return table(self._classes())
 
     def confusion(self) -> list[list[int]]:
         """Counts: a row for each gold tag that training saw, a column for each prediction."""
         return self._counts[:-1].tolist()
 
-    def _classes(self) -> dict[str, Counts]:
+    def classes(self) -> dict[str, Counts]:
+        """The counts of each tag."""
         counts = self._counts
         return _name(self._names, np.diagonal(counts), counts.sum(0), counts[:-1].sum(1))
 
@@ -167,7 +172,7 @@ class ClassScore(TagScore):
         return self._calibration.bins()
 
 
-class MultiLabelScore:
+class MultiLabelScore(PerClass):
     """Examples with any number of labels, each predicted if it is probable enough."""
 
     def __init__(self, names: Sequence[str]):
@@ -207,7 +212,7 @@ class MultiLabelScore:
         that are gold or predicted somewhere; ece is the expected calibration error of all labels'
         probabilities.
         """
-        classes = self._classes().values()
+        classes = self.classes().values()
         return {
             "accuracy": self._all_right / max(1, self._examples),
             "micro_f1": micro([*classes, Counts(0, 0, self._unseen)]).ratios()["f1"],
@@ -217,16 +222,12 @@ class MultiLabelScore:
             "unseen": self._unseen,
         }
 
-    def table(self) -> list[dict[str, Any]]:
-        """A row for each label that occurs: `class`, `precision`, `recall`, `f1`, gold examples
-        `n`."""
-        return table(self._classes())
-
     def reliability(self) -> list[dict[str, float]]:
         """Bins of all labels' probabilities, `accuracy` being the share of them that were gold."""
         return self._calibration.bins()
 
-    def _classes(self) -> dict[str, Counts]:
+    def classes(self) -> dict[str, Counts]:
+        """The counts of each label."""
         return _name(self._names, self._right, self._predicted, self._gold)
 
 

@@ -9,9 +9,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from glassformer.metrics.classes import Counts, macro_f1, micro, table
+from glassformer.metrics.classes import Counts, PerClass, macro_f1, micro
 
 TAG = re.compile(r"([BIESLU])(?:-(.*))?|[MW]-.*", re.DOTALL)
 """Tags that are certain; other notations are if all tags of a set can be read."""
@@ -98,7 +98,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return found
 
 
-class SpanScore:
+class SpanScore(PerClass):
     """Precision, recall and F1 of spans: one is right if its kind, its beginning and its end
     are."""
 
@@ -116,16 +116,12 @@ class SpanScore:
     def result(self) -> dict[str, float]:
         """`precision`, `recall`, `f1` of all spans, `macro_f1` = mean over kinds, in [0, 1], and
         the gold `spans`."""
-        kinds = self._kinds().values()
+        kinds = self.classes().values()
         every = micro(kinds)
         return {**every.ratios(), "macro_f1": macro_f1(kinds), "spans": every.gold}
 
-    def table(self) -> list[dict[str, Any]]:
-        """A row for each kind in alphabetical order: `class`, `precision`, `recall`, `f1`, gold
-        spans `n`."""
-        return table(self._kinds())
-
-    def _kinds(self) -> dict[str, Counts]:
+    def classes(self) -> dict[str, Counts]:
+        """The counts of each kind, in alphabetical order."""
         names = sorted({*self._counts[1], *self._counts[2]})
         return {name: Counts(*(own[name] for own in self._counts)) for name in names}
 

@@ -107,19 +107,17 @@ class _Sheet:
     """Patches of an image or a spectrogram on the page: rows, columns, the place of each."""
 
     def __init__(self, values: np.ndarray, grid: tuple[int, int]) -> None:
-        n = grid[0] * grid[1]
         if values.ndim == 3:
             self.rows, self.columns = grid
-            self.places = [divmod(i, self.columns) for i in range(n)]
+            self.places = [*np.ndindex(grid)]
             source = f"--img:url({png(values)});--aspect:{values.shape[1]}/{values.shape[0]}"
         else:  # patches are in order of time, then from low bands up; low bands are at the bottom
             self.columns, self.rows = grid
-            last = self.rows - 1
-            self.places = [(last - i % self.rows, i // self.rows) for i in range(n)]
+            self.places = [(self.rows - 1 - band, time) for time, band in np.ndindex(grid)]
             light, dark = shades(brightness(values))
             source = f"--img:url({light});--dark:url({dark});--aspect:5/2"
         self.style = f"{source};--rows:{self.rows};--columns:{self.columns}"
-        self.order = sorted(range(n), key=self.places.__getitem__)
+        self.order = sorted(range(len(self.places)), key=self.places.__getitem__)
         """Patches from the upper left in reading order."""
 
     def position(self, patch: int) -> str:
@@ -139,9 +137,10 @@ def _waveform(samples: np.ndarray) -> Html:
     """Return the largest and the least sample of each of 480 stretches as one line."""
     parts = np.array_split(samples, min(480, len(samples)))
     top = max(0.05, np.abs(samples).max())
-    ends = [(i, pick(part)) for i, part in enumerate(parts) for pick in (np.max, np.min)]
-    line = Line([(i, -30 * end / top) for i, end in ends], "mark")
-    return Scene([line]).svg(f"waveform, at most {top:.2f}", "wave")
+    ends = [
+        (i, -30 * pick(part) / top) for i, part in enumerate(parts) for pick in (np.max, np.min)
+    ]
+    return Scene([Line(ends, "mark")]).svg(f"waveform, at most {top:.2f}", "wave")
 
 
 def _counts(one: EncodedSequence) -> str:

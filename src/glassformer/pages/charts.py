@@ -40,10 +40,11 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
         scene.append(Text(-8, place(0, y)[1], f"{y:,.6g}", anchor="end"))
     for x in ticks(left, right, right > 1):
         scene.append(Text(place(x, 0)[0], HIGH + 20, f"{x:,.6g}"))
-    for name, line in sorted(finite.items(), key=lambda named: named[0] == chosen):
-        colour, width = ("mark", 2.4) if name == chosen else ("accent", 1.6)
+    for name in sorted(finite, key=lambda name: name == chosen):
+        line, thick = finite[name], name == chosen
+        colour, width = ("mark", 2.4) if thick else ("accent", 1.6)
         scene += [Line([place(*point) for point in line], colour, width, name)] * bool(line)
-        dots = line if name == chosen or len(line) == 1 else ()
+        dots = line if thick or len(line) == 1 else ()
         scene += [_dot(*place(x, y), f"{name}, step {x:g}: {y:.4f}") for x, y in dots]
     return figure(caption, scene.svg(caption, "chart"))
 
@@ -65,14 +66,14 @@ def scatter(points: np.ndarray, label: str) -> Html:
     few = len(points) <= FEW
     reach = 10 if few else 24
     scene = Scene([Box(-20, -20, MAP + 40, MAP + 40, "paper", radius=6)])
-    places, groups = MAP / 2 * (1 + points * (1, -1)), dict[tuple[float, float], list[int]]()
-    for i, place in enumerate(places):
-        scene.append(_dot(place[0], place[1], str(i + 1)))
+    groups = dict[tuple[float, float], list[str]]()
+    for i, place in enumerate(MAP / 2 * (1 + points * (1, -1)), 1):
+        scene.append(_dot(place[0], place[1], str(i)))
         near = (other for other in groups if abs(place - other).max() < reach)
-        groups.setdefault(next(near, tuple(place)), []).append(i + 1)
+        groups.setdefault(next(near, tuple(place)), []).append(str(i))
     for (x, y), group in groups.items():
         if few or len(group) == 1:
-            scene.append(Text(x + 6, y, cut(", ".join(map(str, group)), 16), "ink", 11, "start"))
+            scene.append(Text(x + 6, y, cut(", ".join(group), 16), "ink", 11, "start"))
     return scene.svg(label, "map")
 
 

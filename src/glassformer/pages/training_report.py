@@ -94,8 +94,7 @@ def points(metrics: Sequence[Record], name: str) -> list[Point]:
 def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
     """At most `most` points: means of equal groups of neighbours."""
     size = max(1, math.ceil(len(curve) / most))
-    means = (np.mean(curve[i : i + size], 0).tolist() for i in range(0, len(curve), size))
-    return [(x, y) for x, y in means]
+    return [tuple(np.mean(curve[i : i + size], 0)) for i in range(0, len(curve), size)]
 
 
 def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
@@ -110,8 +109,9 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 def _scores(metrics: Sequence[Record]) -> tuple[Html, list[tuple[str, str]]]:
     """The last validations as a table, and the signatures of scores that have one."""
-    validations = _validations(metrics)
-    latest = {name: value for line in validations for name, value in line.items()}
+    latest, validations = Record(), _validations(metrics)
+    for line in validations:
+        latest |= line
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not found:
         return Html(), []
@@ -132,12 +132,12 @@ def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
     if learned is None:
         return [], ""
     metric = learned["metric"]
-    best = max(points(metrics, f"validation_{metric}"), key=lambda point: point[1], default=None)
     rows = [{"of": NAMES[name], **own} for name, own in learned["scores"].items()]
-    if best is None:
+    if not (scored := points(metrics, f"validation_{metric}")):
         return rows, ""
-    model = {"of": f"the model at step {best[0]:,.0f}", metric: best[1]}
-    return [model, *rows], verdict(learned, {metric: best[1]})
+    step, best = max(scored, key=lambda point: point[1])
+    model = {"of": f"the model at step {step:,.0f}", metric: best}
+    return [model, *rows], verdict(learned, {metric: best})
 
 
 def _validations(metrics: Sequence[Record]) -> list[Record]:
@@ -160,7 +160,7 @@ def _shorten(rows: Sequence[Record]) -> list[Record]:
 
 def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Html:
     """A table with a column for each name in any row."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = dict.fromkeys(name for row in rows for name in row)
     values = ([shown(name, row.get(name)) for name in names] for row in rows)
     return table(caption, [*map(words, names)], values, kind)
 

@@ -10,8 +10,7 @@ import torch
 
 from glassformer.core.batch import IGNORE, Batch
 from glassformer.core.errors import counted
-from glassformer.media.audio import AudioConfig
-from glassformer.media.spectrogram import mel
+from glassformer.media.audio import AudioConfig, mel
 from glassformer.pages.batch_page import (
     EncodedAudio,
     EncodedImage,

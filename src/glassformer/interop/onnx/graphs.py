@@ -23,9 +23,8 @@ from glassformer.core.batch import Batch, Positions
 from glassformer.core.errors import ConfigError
 from glassformer.layers.cache import Cache, Layers
 from glassformer.layers.lora import plain_parameters
-from glassformer.media.audio import AudioReader
+from glassformer.media.audio import AudioReader, log_mel
 from glassformer.media.image import ImageReader
-from glassformer.media.spectrogram import log_mel
 from glassformer.models.account import Account
 from glassformer.models.transformer import Transformer
 

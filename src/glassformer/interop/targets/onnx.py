@@ -96,7 +96,7 @@ def program(task: Task) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
     processor, reader = task.processor, task.processor.reader
-    values: dict[str, Any] = {"kind": processor.name}
+    values: dict[str, Any] = {"kind": "image" if isinstance(reader, ImageReader) else "audio"}
     if not isinstance(reader, ImageReader | AudioReader):
         tokenizer, values["kind"] = processor.tokenizer, "text"
         values["two_tokenizers"] = reader.tokenizer.fingerprint != tokenizer.fingerprint

@@ -21,8 +21,7 @@ from glassformer.interop.generation import written
 from glassformer.interop.parity import Parity, Plan, compared
 from glassformer.layers.lora import plain_parameters
 from glassformer.media.image import ImageReader
-from glassformer.media.patches import unpatchify
-from glassformer.media.reader import pair
+from glassformer.media.patches import pair, unpatchify
 from glassformer.models.account import Account
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
