@@ -52,17 +52,14 @@ def nearest(
     """
     found = fits(model, task)
     if only is not None:
-        found = [_narrow(fit, model, only[fit.name]) for fit in found if fit.name in only]
+        values, found = _explicit(model), [fit for fit in found if fit.name in only]
+        for i, fit in enumerate(found):
+            known = only[fit.name]
+            others = [name for name in known if values[name] != known[name]]
+            own = [one for one in fit.differences if one.partition("=")[0] not in others]
+            own += [f"{name}={values[name]!r} (not {known[name]!r})" for name in others]
+            found[i] = replace(fit, differences=tuple(own))
     return min(found, key=lambda fit: len(fit.differences), default=None)
-
-
-def _narrow(fit: Fit, model: ModelConfig, known: Mapping[str, Any]) -> Fit:
-    """The class with the fields that have other values among its differences."""
-    values = _explicit(model)
-    others = [name for name, value in known.items() if values[name] != value]
-    found = [one for one in fit.differences if one.partition("=")[0] not in others]
-    found += [f"{name}={values[name]!r} (not {known[name]!r})" for name in others]
-    return replace(fit, differences=tuple(found))
 
 
 def _fit(family: Family, name: str, head: Head, model: ModelConfig) -> Fit:

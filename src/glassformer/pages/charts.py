@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glassformer.pages.kit import Html, cut, figure
+from glassformer.pages.kit import Html, cut, render
 from glassformer.pages.scene import Box, Line, Scene, Shades, Text
 
 Point = tuple[float, float]
@@ -46,7 +46,7 @@ def line_chart(caption: str, lines: Mapping[str, Sequence[Point]], chosen: str |
         scene += [Line([place(*point) for point in line], colour, width, name)] * bool(line)
         dots = line if thick or len(line) == 1 else ()
         scene += [_dot(*place(x, y), f"{name}, step {x:g}: {y:.4f}") for x, y in dots]
-    return figure(caption, scene.svg(caption, "chart"))
+    return render("chart", caption=caption, drawing=scene.svg(caption, "chart"))
 
 
 def ticks(low: float, high: float, whole: bool = False) -> list[float]:

@@ -14,17 +14,7 @@ from glassformer.metrics.comparison import NAMES, verdict
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart, matrix
 from glassformer.pages.colours import weight_steps
-from glassformer.pages.kit import (
-    Html,
-    cut,
-    document,
-    figure,
-    folded,
-    paragraph,
-    render,
-    table,
-    wide,
-)
+from glassformer.pages.kit import Html, cut, document, render
 
 Record = dict[str, Any]
 FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
@@ -65,6 +55,7 @@ def report_html(
         headline=_headline(train, validation),
         curves=curves,
         scores=scored,
+        latest=LATEST,
         signatures=signatures,
         baselines=baselines,
         verdict=said,
@@ -73,7 +64,7 @@ def report_html(
         thumbnail=thumbnail,
         confusion=confusion,
         reliability=reliability,
-        record_table=record_table,
+        columns=columns,
         shorten=_shorten,
         shown=shown,
         words=words,
@@ -107,23 +98,26 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
     return f"{text}."
 
 
-def _scores(metrics: Sequence[Record]) -> tuple[Html, list[tuple[str, str]]]:
-    """The last validations as a table, and the signatures of scores that have one."""
-    latest, validations = Record(), _validations(metrics)
-    for line in validations:
-        latest |= line
+def _scores(metrics: Sequence[Record]) -> tuple[list[Record], list[tuple[str, str]]]:
+    """The scores of all validations, and the signatures of scores that have one."""
+    steps: dict[int, Record] = {}  # a validation may be in several lines of metrics
+    for m in metrics:
+        own = {name[11:]: m[name] for name in m if name.startswith("validation_")}
+        if own:
+            about = {name: m[name] for name in UNSCORED if name in m}
+            steps.setdefault(m["step"], {}).update(about | own)
+    latest = {name: value for line in steps.values() for name, value in line.items()}
     found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not found:
-        return Html(), []
+        return [], []
     names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
-        for line in validations
+        for line in steps.values()
         if line.keys() & {*names}
     ]
-    caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
     signatures = [(name, value) for name, value in latest.items() if isinstance(value, str)]
-    return record_table(caption, rows[-LATEST:]), signatures
+    return rows, signatures
 
 
 def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
@@ -140,29 +134,16 @@ def _baselines(metrics: Sequence[Record]) -> tuple[list[Record], str]:
     return [model, *rows], verdict(learned, {metric: best})
 
 
-def _validations(metrics: Sequence[Record]) -> list[Record]:
-    """A record of scores for each validated step, which may be in several lines of metrics."""
-    steps: dict[int, Record] = {}
-    for m in metrics:
-        own = [name for name in m if name.startswith("validation_")]
-        if own:
-            line = steps.setdefault(m["step"], {})
-            line |= {name: m[name] for name in UNSCORED if name in m}
-            line |= {name.removeprefix("validation_"): m[name] for name in own}
-    return list(steps.values())
-
-
 def _shorten(rows: Sequence[Record]) -> list[Record]:
     """Rows with at most `MOST_LETTERS` of each text."""
     short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value
     return [{name: short(value) for name, value in row.items()} for row in rows]
 
 
-def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Html:
-    """A table with a column for each name in any row."""
+def columns(rows: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
+    """The names in any row, and the values of each row under them."""
     names = dict.fromkeys(name for row in rows for name in row)
-    values = ([shown(name, row.get(name)) for name in names] for row in rows)
-    return table(caption, [*map(words, names)], values, kind)
+    return [*map(words, names)], [[shown(name, row.get(name)) for name in names] for row in rows]
 
 
 def shown(name: str, value: Any) -> str:
@@ -187,8 +168,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
-    """Return gold against predicted classes, and the most frequent confusions."""
+def confusion(
+    names: Sequence[str], counts: Sequence[Sequence[int]]
+) -> tuple[str, Html, list[list[str]]]:
+    """Return a caption and a drawing of gold against predicted classes, and rows of the most
+    frequent confusions."""
     shares = np.array(counts) / np.maximum(1, np.sum(counts, 1, keepdims=True))
 
     def about(i: int, j: int) -> tuple[str, str]:
@@ -207,14 +191,13 @@ def confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
         [names[i], names[j], f"{n:,}", f"{shares[i, j]:.1%}"]
         for n, i, j in sorted(cells, key=lambda cell: -cell[0])[:MOST_CONFUSIONS]
     ]
-    head = ["gold", "predicted", "n", "share of gold"]
-    found = folded("the most frequent confusions", table("Most frequent confusions", head, rows))
-    drawing = figure(caption, wide(scene.svg(f"Confusion of {len(names)} classes")))
-    return drawing + (found if rows else paragraph("No class was taken for another."))
+    return caption, scene.svg(f"Confusion of {len(names)} classes"), rows
 
 
-def reliability(bins: Sequence[dict[str, Any]], ece: float | None = None) -> Html:
-    """Return the share of right predictions by probability."""
+def reliability(
+    bins: Sequence[dict[str, Any]], ece: float | None = None
+) -> tuple[Html, list[list[str]]]:
+    """Return the share of right predictions by probability, drawn and in rows."""
     bins = [b for b in bins if b["n"]]
     error = "" if ece is None else f"; expected calibration error {ece:.4f}"
     caption = (
@@ -222,8 +205,5 @@ def reliability(bins: Sequence[dict[str, Any]], ece: float | None = None) -> Htm
         f"calibrated probabilities are on the thin line{error}"
     )
     lines = {"right": [(b["confidence"], b["accuracy"]) for b in bins], "even": [(0, 0), (1, 1)]}
-    head = ["probability", "n", "mean probability", "share right"]
     form = "{low:.2f} to {high:.2f}|{n:,}|{confidence:.4f}|{accuracy:.4f}"
-    rows = [form.format(**b).split("|") for b in bins]
-    numbers = folded("the dots as a table", table("Predictions by probability", head, rows))
-    return line_chart(caption, lines, "right") + numbers
+    return line_chart(caption, lines, "right"), [form.format(**b).split("|") for b in bins]

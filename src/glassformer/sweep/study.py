@@ -14,7 +14,7 @@ from glassformer.core.errors import CheckpointError, ConfigError
 from glassformer.core.files import LOCK, write_text
 from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart
-from glassformer.pages.kit import Html, document, escape, paragraph, table
+from glassformer.pages.kit import Html, document, escape, render
 from glassformer.sweep.space import as_text as value_text
 from glassformer.sweep.space import optuna
 from glassformer.training.history import read_metrics
@@ -142,13 +142,14 @@ def write_report(sweep: Sweep) -> None:
     links = [Html(f'<a href="{quote(name)}/report.html">{escape(name)}</a>') for name in curves]
     linked = [[link, *row] for link, row in zip(links, rows, strict=True)]
     caption = f"Validation {score} by step; the best trial is thick"
-    page = document(
-        f"Sweep of {sweep.folder.name}",
-        paragraph(f"{len(curves)} trials; the best {score} is that of {thick}."),
-        f'<div class="charts">{line_chart(caption, curves, thick)}</div>',
-        table("Trials, the best first", ["trial", *head], linked),
+    body = render(
+        "sweep",
+        about=f"{len(curves)} trials; the best {score} is that of {thick}.",
+        chart=line_chart(caption, curves, thick),
+        head=["trial", *head],
+        rows=linked,
     )
-    write_text(sweep.folder / PAGE, page)
+    write_text(sweep.folder / PAGE, document(f"Sweep of {sweep.folder.name}", body))
 
 
 def as_text(sweep: Sweep) -> str:

@@ -5,6 +5,7 @@ tokenizer.json
 """
 
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +13,9 @@ from typing import Any
 
 from glassformer.core.errors import ConfigError, GlassformerError
 from glassformer.core.files import read_json, write_json
-from glassformer.families.fit import Fit
-from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY, PROGRAM = "ctranslate2", "CTranslate2"
@@ -46,14 +44,10 @@ def classes(model: ModelConfig) -> dict[str, dict[str, Any]]:
     }
 
 
-def planned(recipe: Recipe) -> Plan:
-    """The published class as which a recipe's model would be converted."""
-    return published.planned(recipe, PROGRAM, classes(recipe.model))
-
-
-def fitting(model: ModelConfig, task: str) -> Fit:
-    """The published class as which a model is converted; ConfigError: as of transformers."""
-    return published.fitting(model, task, PROGRAM, classes(model))
+planned = partial(published.planned, program=PROGRAM, only=classes)
+"""The published class as which a recipe's model would be converted."""
+fitting = partial(published.fitting, program=PROGRAM, only=classes)
+"""The published class as which a model is converted; ConfigError: as of transformers."""
 
 
 def write(model: Transformer, task: Task, folder: Path) -> str:

@@ -12,6 +12,7 @@ Source: ggml-org/llama.cpp, src/llama-model.cpp and src/llama-vocab.cpp.
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from glassformer.families.fit import Fit
 from glassformer.interop.parity import Plan
 from glassformer.interop.targets import transformers as published
 from glassformer.layers.position import slowing
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
@@ -84,17 +84,16 @@ NO_MERGE = f"{MARK} {MARK}"
 
 def planned(recipe: Recipe) -> Plan:
     """The published class as which a recipe's model would be written."""
-    found, own = published.planned(recipe, LIBRARY, ONLY), recipe.processor.tokenizer
+    own = recipe.processor.tokenizer
+    found = published.planned(recipe, LIBRARY, lambda model: ONLY)
     if found.name is None or own.path is not None or own.kind in KINDS:
         return found
     other = f"processor.tokenizer.kind={own.kind!r} (not {' or '.join(KINDS)})"
     return Plan(found.name, (*found.differences, other))
 
 
-def fitting(model: ModelConfig, task: str) -> Fit:
-    """The published class that llama.cpp computes as the model does; ConfigError: as of
-    transformers."""
-    return published.fitting(model, task, LIBRARY, ONLY)
+fitting = partial(published.fitting, program=LIBRARY, only=lambda model: ONLY)
+"""The published class that llama.cpp computes as the model; ConfigError: as of transformers."""
 
 
 def write(model: Transformer, task: Task, folder: Path) -> str:
@@ -107,12 +106,18 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
             "GGUF is written by the package gguf, which is not installed; run pip install "
             "'glassformer[gguf]'."
         ) from None
-    fit = fitting(model.config, task.recipe.task)
+    fit, config = fitting(model.config, task.recipe.task), model.config
     writer = gguf.GGUFWriter(folder / FILE, CLASSES[fit.name][0])
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    _add_sizes(writer, model.config)
+    epsilon = "layer_norm_eps" if config.norm == "layer" else "layer_norm_rms_eps"
+    rotary = ROTARY if config.position == "rotary" else {}
+    for name, field in {**SIZES, **rotary, epsilon: "epsilon"}.items():
+        getattr(writer, f"add_{name}")(getattr(config, field))
+    if config.rotary_factor != 1 and config.rotary_wavelengths is None:
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(config.rotary_factor)
     processor = task.processor
-    add_tokenizer(writer, processor.tokenizer, processor.reader.frame, model.config.vocab_size)
+    add_tokenizer(writer, processor.tokenizer, processor.reader.frame, config.vocab_size)
     if processor.template is not None:
         writer.add_chat_template(processor.template.text)
     for name, tensor in tensors(fit, model).items():
@@ -122,19 +127,6 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     writer.write_tensors_to_file()
     writer.close()
     return fit.name
-
-
-def _add_sizes(writer: "GGUFWriter", model: ModelConfig) -> None:
-    """Add the values of a model's fields."""
-    from gguf import RopeScalingType
-
-    epsilon = "layer_norm_eps" if model.norm == "layer" else "layer_norm_rms_eps"
-    rotary = ROTARY if model.position == "rotary" else {}
-    for name, field in {**SIZES, **rotary, epsilon: "epsilon"}.items():
-        getattr(writer, f"add_{name}")(getattr(model, field))
-    if model.rotary_factor != 1 and model.rotary_wavelengths is None:
-        writer.add_rope_scaling_type(RopeScalingType.LINEAR)
-        writer.add_rope_scaling_factor(model.rotary_factor)
 
 
 def tensors(fit: Fit, model: Transformer) -> dict[str, Tensor]:

@@ -61,12 +61,20 @@ def write(model: Transformer, task: Task, folder: Path) -> str:
     """
     if told := differences(model.config):
         raise ConfigError(f"This model has no ONNX graph: {'; '.join(told)}; train without it.")
-    reader, about = task.processor.reader, _about(model.config, task)
+    processor, reader, about = task.processor, task.processor.reader, _about(model.config, task)
     made = graphs(model, reader if isinstance(reader, ImageReader) else None)
     if isinstance(reader, AudioReader):
         made = {"features": features(reader), **made}
     elif not isinstance(reader, ImageReader):
-        _write_tokenizers(task, folder)
+        frame = reader.frame
+        if model.config.is_decoder_only:
+            # the end of a prompt may be missing, since the text continues
+            ids = task.encode(task.first_input()).batch.elements[0].tolist()
+            if tuple(ids[len(ids) - len(frame.end) :]) != frame.end:
+                frame = replace(frame, end=())
+        reader.tokenizer.framed(frame).save(folder / "tokenizer.json")
+        if reader.tokenizer.fingerprint != processor.tokenizer.fingerprint:
+            processor.tokenizer.save(folder / "target_tokenizer.json")
     for name, graph in made.items():
         graph.save(folder / f"{name}.onnx")
     write_json(folder / "config.json", about)
@@ -124,19 +132,6 @@ def _about(model: ModelConfig, task: Task) -> dict[str, Any]:
         "prefix": reader.prefix,
         "tag_piece": processor.facts.tag_piece,
     }
-
-
-def _write_tokenizers(task: Task, folder: Path) -> None:
-    processor, reader = task.processor, task.processor.reader
-    frame = reader.frame
-    if task.recipe.model.is_decoder_only:
-        # the end of a prompt may be missing, since the text continues
-        ids = task.encode(task.first_input()).batch.elements[0].tolist()
-        if tuple(ids[len(ids) - len(frame.end) :]) != frame.end:
-            frame = replace(frame, end=())
-    reader.tokenizer.framed(frame).save(folder / "tokenizer.json")
-    if reader.tokenizer.fingerprint != processor.tokenizer.fingerprint:
-        processor.tokenizer.save(folder / "target_tokenizer.json")
 
 
 class Running:

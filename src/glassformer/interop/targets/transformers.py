@@ -5,7 +5,7 @@ tokenizer.json  tokenizer_config.json  special_tokens_map.json     or  preproces
 chat_template.jinja
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 
 LIBRARY = "transformers"
-Classes = Mapping[str, Mapping[str, Any]] | None
-"""Published classes that a program knows, with the values of fields that it computes; None: all."""
+Classes = Callable[[ModelConfig], Mapping[str, Mapping[str, Any]]] | None
+"""Published classes that a program knows for a model, with the values of fields that it computes;
+None: all."""
 SHOWN = 6
 """Differences that are named in an error."""
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
@@ -40,7 +41,7 @@ FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
 def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Plan:
     """The published class that a recipe's model would be written as, for a program that knows the
     classes `only`."""
-    fit = nearest(recipe.model, recipe.task, only)
+    fit = nearest(recipe.model, recipe.task, only and only(recipe.model))
     if fit is None:
         return Plan(None, (f"task={recipe.task!r}, which {program} has no models for",))
     return Plan(fit.name, fit.differences)
@@ -49,7 +50,7 @@ def planned(recipe: Recipe, program: str = LIBRARY, only: Classes = None) -> Pla
 def fitting(model: ModelConfig, task: str, program: str = LIBRARY, only: Classes = None) -> Fit:
     """The published class that computes what the model does, for a program that knows the classes
     `only`; ConfigError: there is none, with the nearest one and the fields in which it differs."""
-    best = nearest(model, task, only)
+    best = nearest(model, task, only and only(model))
     if best is None:
         raise ConfigError(
             f"{program} has no models for task={task!r}; use it here, or export it --to onnx."
