@@ -59,15 +59,13 @@ def write_opinions(folder: Path) -> None:
 
 def opinion(random: Random, facts: Sequence[tuple[str, str, str]]) -> tuple[str, str]:
     """Return a sentence about two things and its opinion; facts: thing, word, kind of the word."""
-    clauses: list[str] = []
-    label = ""
+    clauses, labels = list[str](), list[str]()
     for thing, word, kind in random.choices(facts, k=2):
         negated = random.random() < 0.5
         verb = random.choice(NEGATED if negated else PLAIN)
         clauses.append(f"the {thing} {verb.format(word)}")
-        (opposite,) = WORDS.keys() - {kind}
-        label = opposite if negated else kind
-    return f"{random.choice(FORMS).format(*clauses)} .", label
+        labels += WORDS.keys() - {kind} if negated else {kind}
+    return f"{random.choice(FORMS).format(*clauses)} .", labels[1]
 
 
 def show(run: Run) -> Shown:

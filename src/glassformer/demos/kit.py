@@ -25,12 +25,12 @@ def split_of(name: str) -> SplitName:
 
 def write_table(path: Path, header: str, rows: Iterable[Sequence[str]]) -> None:
     """Write tab-separated values; `header` names the columns."""
-    _write_lines(path, map("\t".join, [header.split(), *rows]))
+    write_lines(path, map("\t".join, [header.split(), *rows]))
 
 
 def write_json_lines(path: Path, rows: Iterable[Any]) -> None:
     """Write a JSON value on each line."""
-    _write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+    write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
 def write_labelled(
@@ -50,7 +50,8 @@ def write_labelled(
         write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines of UTF-8 that end as on Unix."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
 

@@ -19,10 +19,10 @@ from glassformer.data.pairs import pairs
 from glassformer.demos.kit import Shown, split_of, table, train_and_test, write_table
 from glassformer.inspect.alignment import cross_attention
 from glassformer.metrics.baselines import NaiveBayes, words
+from glassformer.metrics.writing import exact_match
 from glassformer.pages.attention import attention_html
 from glassformer.processors.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
-from glassformer.tasks.evaluate import matches
 
 LANGUAGES = (
     "af am ar az be bg bn ca cs cy da de el en es et eu fa fi fil fr ga gl gu he hi hr hu hy id is "
@@ -95,9 +95,9 @@ def show(run: Run) -> Shown:
     scores = run.evaluate("test")
     train, test = train_and_test(run, pairs)
     rule = rule_for_dates([(row.source, row.target) for row in train])
-    ruled = matches([rule(row.source) for row in test], [row.target for row in test])
+    ruled = exact_match([rule(row.source) for row in test], [row.target for row in test])
     exact = {
-        "a rule: numbers, words of the month": ruled["exact_match"],
+        "a rule: numbers, words of the month": ruled,
         "this model": scores["exact_match"],
     }
     examples = dict(zip(EXAMPLES, run.translate(EXAMPLES), strict=True))

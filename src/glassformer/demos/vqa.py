@@ -49,8 +49,8 @@ def answers_html(
     from them, and a real one.
     """
     shares = [[name, f"{own:.1%}", f"{blind:.1%}"] for name, own, blind in scores]
-    values = {"scores": shares, "cards": cards, "generated": generated, "png": png}
-    return document(title, render("answers", about=about, **values))
+    body = render("answers", about=about, scores=shares, cards=cards, generated=generated, png=png)
+    return document(title, body)
 
 
 def show(run: Run) -> Shown:

@@ -120,21 +120,15 @@ def adapt(model: Transformer, config: FinetuneConfig, seed: int) -> None:
         values = config.model_dump(include={"rank", "alpha", "dropout", "targets"})
         add_adapters(model, **values, seed=seed)
     names = dict(model.named_parameters())
+    trained = {n for n in names if not config.partial or n.startswith("head.") or is_factor(n)}
     for pattern in config.train_also:
-        if not any(_fits(name, pattern) for name in names):
+        if not (also := {name for name in names if _fits(name, pattern)}):
             tops = ", ".join(dict.fromkeys(name.partition(".")[0] for name in names))
             raise ConfigError(
                 f"train.finetune.train_also: {pattern!r} fits no weight; give a name that begins "
                 f"with one of {tops}, or a pattern such as *norm*."
             )
-    trained = {
-        name
-        for name in names
-        if not config.partial
-        or name.startswith("head.")
-        or is_factor(name)
-        or any(_fits(name, pattern) for pattern in config.train_also)
-    }
+        trained |= also
     if not trained:
         raise ConfigError(
             f"train.finetune.method={config.method} leaves nothing to learn: the head is tied to "

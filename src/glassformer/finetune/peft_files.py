@@ -226,8 +226,7 @@ def _check(model: Transformer, found: Adapters, path: Path) -> None:
                 f"needs {wanted}; it is of another model."
             )
     for name, tensor in found.whole.items():
-        own = named.get(name)
-        if own is None or own.shape != tensor.shape:
+        if name not in named or named[name].shape != tensor.shape:
             raise CheckpointError(
                 f"{path} holds {name} of shape {tuple(tensor.shape)}, which this model does not "
                 "have; it is of another model."

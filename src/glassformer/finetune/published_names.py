@@ -96,12 +96,9 @@ def write(model: Transformer, ours: Adapters, known: Mapping[str, Stored]) -> Ad
 def _join(model: Transformer, modules: list[str], maps: Mapping[str, Adapter]) -> Adapter:
     """One adapter of several maps, of which some may have none."""
     own = [maps[module] for module in modules if module in maps]
-    a = torch.cat([one.a for one in own])
-    rows, at = [], 0
+    blocks = []
     for module in modules:
-        b = a.new_zeros(model.get_parameter(f"{module}{WEIGHT}").shape[0], len(a))
-        if module in maps:
-            b[:, at : at + maps[module].rank] = maps[module].b
-            at += maps[module].rank
-        rows.append(b)
-    return Adapter(a, torch.cat(rows), own[0].alpha * len(own))
+        width = model.get_parameter(f"{module}{WEIGHT}").shape[0]
+        blocks.append(maps[module].b if module in maps else own[0].b.new_zeros(width, 0))
+    a = torch.cat([one.a for one in own])
+    return Adapter(a, torch.block_diag(*blocks), own[0].alpha * len(own))
